@@ -3,12 +3,15 @@ package host_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // cachingConsenter returns a guest with consent that caches its access tokens, also that of the run of connect.
@@ -127,6 +130,44 @@ func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
 	}
 	_, _ = w.try(connector, get(forUser(t, alice)))
 	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
+}
+
+// A plugin caches a token under a new key in each call, for as long as it may. The store of state keeps none for more than a day
+// (threats.md 10).
+func TestAPluginCannotFillTheStore(t *testing.T) {
+	c, store := asked(t)
+	g := refresher(nil)
+	n := 1
+	g.authenticate = func(env abi.Env) (string, error) {
+		key := strings.Repeat("x", n) // as that of a clock would be
+		_, _ = env.CacheGet(key)
+		reply := exchange(env, abi.Exchange{URL: value(env, "token_url"), Answers: []string{"access_token"}, Form: []abi.Pair{{Name: "refresh_token", Value: value(env, "refresh_token")}}})
+		env.CacheSet(key, reply.Answers["access_token"], 1<<31)
+		return header("Authorization", "Bearer "+reply.Answers["access_token"]), nil
+	}
+	c.login = testworld.NewServer(func(*http.Request) (*http.Response, error) {
+		return testworld.Response(http.StatusOK, `{"access_token":"an-access-token"}`), nil
+	})
+	w, connector := granted(c, g, seeded())
+	for ; n <= 5; n++ {
+		w.send(connector, get(t.Context()))
+	}
+	rows := func() (n int) {
+		if err := store.Rows(t.Context(), func(state.ID, state.Row) error {
+			n++
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if got := rows(); got < 6 {
+		t.Errorf("there are %d rows", got)
+	}
+	c.clock.Advance(24 * time.Hour)
+	if got := rows(); got != 1 { // the key of the names
+		t.Errorf("after a day there are %d rows", got)
+	}
 }
 
 // If the token of a grant cannot be read, the grant is forgotten, and the error says that it was not revoked (threats.md 149).

@@ -120,8 +120,12 @@ func (c *Call) share(pieces []seal.Piece, ttl time.Duration) int64 {
 	if err != nil { // a value that is read as a stream stays with this node
 		return 0
 	}
-	return c.Shared.Put(c.ctx, value, ttl)
+	return c.Shared.Put(c.ctx, value, min(ttl, maxShared))
 }
+
+// maxShared is the maximum time for which the store of state keeps an entry. A plugin may store each under another key, and the store
+// has no limit on the entries of a partition.
+const maxShared = 24 * time.Hour
 
 // maxTTL is the maximum time to live, in seconds. A larger one might not fit into a time.Duration.
 const maxTTL = 1 << 31

@@ -14,8 +14,9 @@ import (
 const (
 	// page is the number of rows that are read at once.
 	page = 100
-	// kept is the time for which rows without a value stay. A holder that comes back within it learns that it is late.
-	kept = 24 * time.Hour
+	// kept is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
+	// longer than a lease: a holder that comes back later finds no row, or another one, and writes nothing.
+	kept = time.Hour
 	// swept is the number of rows that a sweep deletes with one statement.
 	swept = 1000
 )

@@ -78,7 +78,7 @@ func TestLateHolders(t *testing.T) {
 	})
 }
 
-// A row is deleted a day after it was of any use. A row that is made anew has a higher generation and another fence than
+// A row is deleted an hour after it was of any use. A row that is made anew has a higher generation and another fence than
 // the one before, so that nobody takes it for that one.
 func TestSweeping(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
@@ -95,10 +95,10 @@ func TestSweeping(t *testing.T) {
 			}
 		}
 		sweep(0)
-		db.later(t, 23*time.Hour)
+		db.later(t, 50*time.Minute)
 		sweep(0)
 		acquire(t, store, id("in use"), time.Minute)
-		db.later(t, 2*time.Hour)
+		db.later(t, 20*time.Minute)
 		sweep(2)
 		for name, there := range map[string]bool{"abandoned": false, "expired": false, "for good": true, "for days": true, "in use": true} {
 			if (get(t, store, id(name)).Generation != 0) != there {
