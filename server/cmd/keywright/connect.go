@@ -46,7 +46,7 @@ func (a *app) connect() *cobra.Command {
 	}
 	flags.add(c, "connectors.yaml")
 	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
-	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too")
+	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too; its other users may see the URL")
 	c.Flags().DurationVar(&flags.wait, "wait", consentTime, "the `TIME` to wait for the browser, at most 10m")
 	c.Flags().BoolVar(&flags.list, "list", false, "show which connectors are connected")
 	c.Flags().BoolVar(&flags.disconnect, "disconnect", false, "forget a grant, and revoke it if the connector says where")
