@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -184,4 +185,20 @@ func TestDisconnectOfWhatDoesNotOpen(t *testing.T) {
 	}
 	store.after = nil
 	condition(t, connector, alice, host.NotConnected)
+}
+
+// A consent that is under way is kept as JSON, which has no form for each ID. The grant of a user with such an ID is not that of
+// another one, who has the ID that is left of it (threats.md 131).
+func TestGrantsOfUsersWhoseIDsAreNotUTF8(t *testing.T) {
+	w, connector := consents(consenting(t, "the-code-of-jose"))
+	for _, jose := range []host.User{{ID: "jos\xe9"}, {ID: "jose", TenantID: "acm\xe9"}} {
+		target, err := connector.Consent(forUser(t, jose), redirectURI, binding)
+		if err == nil {
+			u, _ := url.Parse(target)
+			_ = finish(t, w, connector, host.User{}, back(u.Query(), "the-code-of-jose"))
+			t.Errorf("a consent of %q begins", jose)
+		}
+		condition(t, connector, host.User{ID: strings.ToValidUTF8(jose.ID, "\ufffd"), TenantID: strings.ToValidUTF8(jose.TenantID, "\ufffd")}, host.NotConnected)
+		w.refuse(connector, get(forUser(t, jose)), host.StageTemplate, "UTF-8")
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -48,7 +49,7 @@ type pendingConsent struct {
 // redirectURI, and what it sends along is for [Host.Callback].
 //
 // binding is a secret of at least 16 bytes that only this browser has, such as a random cookie. Its hash is kept. The consent
-// ends after 10 minutes.
+// ends after 10 minutes. The IDs of the user and of the tenant must be UTF-8.
 //
 // redirectURI is an absolute URL without a query and a fragment, as registered at the authorization server. Let each connector
 // have its own: then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
@@ -119,8 +120,11 @@ func (c *Connector) canConsent(ctx context.Context) error {
 	if !c.Consents() {
 		return c.fail(StageConfig, errors.New("the auth type has no consent: no user connects to it"))
 	}
-	if u, ok := UserFrom(ctx); ok && u.ID == "" {
+	switch u, ok := UserFrom(ctx); {
+	case ok && u.ID == "":
 		return c.fail(StageTemplate, errors.New("the user has no id, so that nobody knows whose consent it is"))
+	case !utf8.ValidString(u.ID) || !utf8.ValidString(u.TenantID): // JSON would have the ID of another user
+		return c.fail(StageTemplate, errors.New("the id of the user or of the tenant is not UTF-8"))
 	}
 	return nil
 }
