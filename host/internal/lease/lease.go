@@ -153,8 +153,13 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// errNamesLost says that there are rows whose names nobody can make any more. With another name key, grants would begin anew.
+var errNamesLost = errors.New("the store of state has values, and not the row with the key of their names: put that row back, or remove all rows and renew all grants")
+
 // readNameKey returns the name key. Of several nodes that come first, one makes it.
 func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
+	ctx, cancel := n.c.Within(ctx, 2*n.c.Lease+n.c.StoreTimeout)
+	defer cancel()
 	for {
 		row, err := n.get(ctx, nameKeyRow)
 		if err != nil {
@@ -162,6 +167,9 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 		}
 		if row.Value != nil {
 			return n.ring.open(nameKeyRow, row.Generation, row.Value)
+		}
+		if err := n.c.Store.Rows(ctx, func(state.ID, state.Row) error { return errNamesLost }); err != nil {
+			return nil, err
 		}
 		lease, taken, err := n.acquire(ctx, nameKeyRow, row.Generation)
 		if err != nil {

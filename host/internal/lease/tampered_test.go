@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,31 @@ func TestRowThatNobodyCanAcquire(t *testing.T) {
 	}
 	if sent, err := redeem(ctx, node, grantKey, "seed", "next"); !errors.Is(err, context.Canceled) || pauses != 5 || reads > 5 {
 		t.Errorf("a node sends %q, %v after %d reads and %d pauses", sent, err, reads, pauses)
+	}
+}
+
+// Somebody who writes the database removes the key of the names, or makes a row of it that nobody can acquire: a node does not start
+// with other names, under which grants would begin anew (threats.md 147).
+func TestKeyOfTheNamesIsGone(t *testing.T) {
+	store, key := newRecorder(), stateKey()
+	if sent, err := redeem(t.Context(), newNode(t, store, key), grantKey, "seed", "next"); sent != "seed" || err != nil {
+		t.Fatal(sent, err)
+	}
+	never := func(context.Context, time.Duration) { t.Error("a node waits") }
+	for _, row := range []state.Row{{}, {Generation: 1}} {
+		store.swap = func(state.ID, state.Row) state.Row { return row }
+		if _, err := lease.NewNode(t.Context(), lease.Config{Store: store, Keys: [][]byte{key}, Sleep: never}); err == nil || !strings.Contains(err.Error(), "remove all rows") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	within := func(context.Context, time.Duration) (context.Context, context.CancelFunc) { return ctx, func() {} }
+	store = newRecorder()
+	store.swap = func(state.ID, state.Row) state.Row { return state.Row{Generation: 1} }
+	if _, err := lease.NewNode(t.Context(), lease.Config{
+		Store: store, Keys: [][]byte{key}, Within: within, Sleep: func(context.Context, time.Duration) { cancel() },
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
 	}
 }
 
