@@ -202,3 +202,14 @@ func TestGrantsOfUsersWhoseIDsAreNotUTF8(t *testing.T) {
 		w.refuse(connector, get(forUser(t, jose)), host.StageTemplate, "UTF-8")
 	}
 }
+
+// The host keeps a seed as JSON, which has no form for each text. It sends the seed as it is configured, or not at all.
+func TestSeedThatIsNotUTF8(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	w.setSecret("seed", "a-refresh-token\xff")
+	w.refuse(connector, get(t.Context()), host.StageConfig, "refresh_token is not UTF-8")
+	if len(server.sent) > 0 {
+		t.Errorf("the endpoint got %v", server.sent)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -116,6 +117,9 @@ func (c *Call) takeTurn() {
 	for i := range c.plan.States {
 		if s := &c.plan.States[i]; s.Seed != nil && (s.Seed.Text != nil || s.Seed.Default != "") {
 			seeds[s.Name] = c.plainText(s.Seed)
+			if !utf8.ValidString(seeds[s.Name]) { // encodeStates would make another text of it
+				c.endf(StageConfig, "%s is not UTF-8", s.Seed.Name)
+			}
 		}
 	}
 	var seed []byte
