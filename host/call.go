@@ -37,17 +37,17 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
 	var buffer [4]string
-	secrets, err := c.secrets(ctx, buffer[:0])
+	subject := c.subject(ctx)
+	values, err := c.read(ctx, &subject, buffer[:0])
 	if err != nil {
 		return &outcome{err: err}
 	}
-	subject := c.subject(ctx)
 	if c.plugin.info.Consent {
 		if subject.grant, err = c.grantName(ctx); err != nil {
 			return &outcome{err: err}
 		}
 	}
-	if out := c.lookup(secrets, &subject); out != nil && answer == nil && !c.host.closed.Load() {
+	if out := c.lookup(values, &subject); out != nil && answer == nil && !c.host.closed.Load() {
 		stats.Cached, stats.Reused = len(out.used) > 0, true
 		return out
 	}
@@ -55,7 +55,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		return &outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
-	in := c.inputs(secrets, subject, r)
+	in := c.inputs(values, subject, r)
 	in.Answer = answer
 	if body.kept != nil {
 		in.Body, in.BodySize = body.kept.open, body.kept.size
@@ -68,7 +68,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		call.Found = found
 		out := c.run(ctx, call, stats)
 		if out.restart == nil {
-			c.store(secrets, subject, call, out)
+			c.store(values, subject, call, out)
 			return out
 		}
 		if missed := *out.restart; !missed.Body && !missed.Afresh {
@@ -114,14 +114,14 @@ func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) er
 
 // lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
 // entries is gone.
-func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
+func (c *Connector) lookup(values []string, subject *subject) *outcome {
 	var earlier *cachedMutation
 	if c.personal() {
 		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, subject.key()})
 	} else {
 		earlier = c.lastMutation.Load()
 	}
-	if earlier == nil || !slices.Equal(earlier.secrets, secrets) {
+	if earlier == nil || !slices.Equal(earlier.values, values) {
 		return nil
 	}
 	for _, used := range earlier.outcome.used {
@@ -134,13 +134,13 @@ func (c *Connector) lookup(secrets []string, subject *subject) *outcome {
 
 // store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
 // it needs no more than maxRetained bytes.
-func (c *Connector) store(secrets []string, subject subject, call *hostfn.Call, out *outcome) {
+func (c *Connector) store(values []string, subject subject, call *hostfn.Call, out *outcome) {
 	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil ||
 		c.plan.Keep > 0 { // each answer of the API may change what the next call gets
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
-	kept := &cachedMutation{slices.Clone(secrets), out}
+	kept := &cachedMutation{slices.Clone(values), out}
 	if c.personal() {
 		c.host.mutations.Add(mutationKey{c.plan, subject.key()}, kept)
 	} else {
@@ -336,10 +336,13 @@ func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 	}
 }
 
-// inputs returns the inputs of a call: the values that the connector's templates name, and the request.
-func (c *Connector) inputs(secrets []string, subject subject, r *http.Request) *hostfn.Inputs {
+// inputs returns the inputs of a call: the values that the connector's templates name, and the request. values are those of read,
+// or of secrets for a call that needs no endpoint.
+func (c *Connector) inputs(values []string, subject subject, r *http.Request) *hostfn.Inputs {
+	values = slices.Clone(values)
+	secrets := len(c.plan.Names.Secrets)
 	return &hostfn.Inputs{
-		Secrets: slices.Clone(secrets), Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
+		Secrets: values[:secrets:secrets], Discovered: values[secrets:], Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
 		TokenExpires: subject.tokenExpires, Grant: subject.grant, Request: r,
 	}
 }

@@ -261,6 +261,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 func (k *checker) names(f *hostfn.Field, names template.Names) {
 	c := k.connector
 	c.plan.Names.Merge(names)
+	k.issuers(f, names)
 	sinks, derived := f.Sinks, f.Derived
 	if len(f.Enum) > 0 || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean {
 		sinks, derived = 0, 0 // the plugin gets one of a few plain values, and no right to the secret itself

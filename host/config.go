@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -132,12 +133,12 @@ func (e Egress) policy() egress.Policy {
 
 // TokenCache holds in memory what plugins store, which is mostly tokens. Each host has its own, unless [Config].Tokens
 // names one that outlives the host. A host that replaces another, because its configuration has changed, then continues
-// with the same tokens, refusals of token endpoints and token requests in flight, and with the same limit on how often
-// a 401 may bring a new token.
+// with the same tokens, metadata of issuers, refusals of token endpoints and token requests in flight, and with the same limit
+// on how often a 401 may bring a new token.
 //
 // Only connectors with the same name, auth type, plugin, grants, configuration, secrets, variables and user share an
 // entry. Hosts that share a cache must have the same Egress and Base: the cache does not check whether a host may
-// connect to the endpoint that issued a token.
+// connect to the endpoint that issued a token, or to an issuer.
 //
 // A TokenCache is safe for concurrent use by several hosts.
 type TokenCache struct {
@@ -147,6 +148,8 @@ type TokenCache struct {
 	salt [32]byte
 	// keySecret is the secret from which the keys of fields with Generate are derived.
 	keySecret [32]byte
+	// documents are the metadata of issuers.
+	documents *discovery.Cache
 	// state is behind the entries, if it is not nil.
 	state *State
 }
@@ -167,7 +170,10 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 	if random == nil {
 		random = rand.Reader
 	}
-	t := &TokenCache{entries: tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock)}
+	t := &TokenCache{
+		entries:   tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock),
+		documents: discovery.New(clock, random),
+	}
 	if t.state = c.State; t.state != nil {
 		t.salt, t.keySecret = t.state.node.Partition("token cache"), t.state.node.Partition("generated keys")
 		t.entries.Rejected = t.state.drop

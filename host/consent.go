@@ -107,12 +107,13 @@ func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, error) {
 	if err := c.host.enter(); err != nil {
 		return nil, c.fail(StagePlugin, err)
 	}
-	secrets, err := c.secrets(ctx, nil)
+	subject := c.subject(ctx)
+	values, err := c.read(ctx, &subject, nil)
 	if err != nil {
 		c.host.calls.Done()
 		return nil, err
 	}
-	return c.inputs(secrets, c.subject(ctx), nil), nil
+	return c.inputs(values, subject, nil), nil
 }
 
 // canConsent returns an error unless the context's user can give consent to the connector.

@@ -30,7 +30,8 @@ const (
 	StageBody Stage = "body"
 	// StageSign means that a key is invalid or that a signature cannot be made.
 	StageSign Stage = "sign"
-	// StageToken means that there is no token. If the token endpoint answered, the error wraps a [TokenError].
+	// StageToken means that there is no token. If the token endpoint answered, the error wraps a [TokenError]. If the metadata of
+	// an issuer does not say which endpoint that is, the error wraps a [DiscoveryError].
 	StageToken Stage = "token"
 	// StageMutation means that the plugin's mutation cannot be applied.
 	StageMutation Stage = "mutation"
@@ -46,7 +47,7 @@ type Error struct {
 	Connector, Type string
 	// Stage is the stage at which the request failed.
 	Stage Stage
-	// Err is the cause. It may wrap a [TokenError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
+	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
 	// [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
@@ -65,12 +66,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // RetryAfter of a wrapped [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
 	var answer *TokenError
+	var metadata *DiscoveryError
 	switch {
 	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)),
 		errors.As(e.Err, new(*GrantError)):
 		return false
 	case errors.As(e.Err, &answer):
 		return (*hostfn.TokenError)(answer).Passing()
+	case errors.As(e.Err, &metadata):
+		return metadata.passing
 	}
 	return hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }

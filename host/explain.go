@@ -23,8 +23,8 @@ type Explanation struct {
 	Headers []abi.Pair
 	// Added is the mutation that the plugin would make, masked.
 	Added Mutation
-	// Steps are the texts that were signed or hashed on the way, and the requests that would be sent to token endpoints, in
-	// order.
+	// Steps are the endpoints that were discovered on the way, the texts that were signed or hashed, and the requests that would
+	// be sent to token endpoints, in order.
 	Steps []Step
 	// TLS has what the connector's TLS adds to the connections, or is nil.
 	TLS *ExplainedTLS
@@ -58,13 +58,18 @@ type Mutation struct {
 
 // Step is something that a plugin did before its mutation. Credentials are masked.
 type Step struct {
-	// Signed is the text that was signed or hashed. It is empty for an exchange.
+	// Signed is the text that was signed or hashed. It is empty for an exchange and a discovery.
 	Signed string
 	// By is the host function and the algorithm, such as "mac HS256".
 	By string
+	// Discovery is an endpoint from the metadata of an issuer, or nil.
+	Discovery *ExplainedDiscovery
 	// Exchange is a request to a token endpoint, or nil.
 	Exchange *ExplainedExchange
 }
+
+// ExplainedDiscovery is an endpoint that the metadata of an issuer names: the member Endpoint has the value URL.
+type ExplainedDiscovery struct{ Issuer, Endpoint, URL string }
 
 // ExplainedExchange is a request to a token endpoint that would be sent. Credentials are masked.
 type ExplainedExchange struct {
@@ -78,6 +83,9 @@ type ExplainedExchange struct {
 // before each line. Control characters are escaped.
 func (s Step) String() string {
 	heading, lines := "the data of "+s.By, strings.Split(s.Signed, "\n")
+	if d := s.Discovery; d != nil {
+		heading, lines = "the metadata of "+d.Issuer, []string{d.Endpoint + ": " + d.URL}
+	}
 	if e := s.Exchange; e != nil {
 		heading, lines = "the request to the token endpoint", []string{e.Method + " " + e.URL}
 		for _, pair := range e.Headers {
@@ -98,7 +106,7 @@ func (s Step) String() string {
 // steps returns the steps of a call.
 func steps(call *hostfn.Call) (all []Step) {
 	for _, step := range call.Steps() {
-		all = append(all, Step{Signed: step.Signed, By: step.By, Exchange: (*ExplainedExchange)(step.Exchange)})
+		all = append(all, Step{step.Signed, step.By, (*ExplainedDiscovery)(step.Discovery), (*ExplainedExchange)(step.Exchange)})
 	}
 	return all
 }
@@ -149,7 +157,8 @@ func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) 
 	return text + "the request gets\n" + added(masked).String()
 }
 
-// Explain runs the plugin without token endpoints and without the cache, and does not send the request. If the plugin answers
+// Explain runs the plugin without token endpoints and without the cache, and does not send the request. It reads the metadata of
+// issuers that discover names. If the plugin answers
 // challenges of the API, the request is shown as it would be sent after one, such as with a nonce. If the plugin would pass
 // that challenge on to the caller, the request is shown as it is sent at first. Explain returns an error if authenticating the
 // request would fail before a token endpoint is asked, such as for a missing secret or an invalid key.
@@ -164,11 +173,12 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	defer c.host.calls.Done()
 	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
 	defer cancel()
-	secrets, err := c.secrets(ctx, nil)
+	subject := c.subject(ctx)
+	values, err := c.read(ctx, &subject, nil)
 	if err != nil {
 		return nil, err
 	}
-	in := c.inputs(secrets, c.subject(ctx), r)
+	in := c.inputs(values, subject, r)
 	secure, failure := c.explainTLS(ctx, in)
 	if failure != nil {
 		return nil, c.failure(failure)

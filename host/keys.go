@@ -90,11 +90,12 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 		return c.fail(StagePlugin, err)
 	}
 	defer c.host.calls.Done()
-	secrets, err := c.secrets(ctx, nil)
+	subject := c.subject(ctx)
+	values, err := c.read(ctx, &subject, nil)
 	if err != nil {
 		return err
 	}
-	call := hostfn.New(ctx, c.plan, c.inputs(secrets, c.subject(ctx), nil), hostfn.Detached)
+	call := hostfn.New(ctx, c.plan, c.inputs(values, subject, nil), hostfn.Detached)
 	for _, described := range c.plugin.info.Fields {
 		f := c.plan.Fields[described.Name]
 		if f.Text == nil || f.Text.Key() == nil {

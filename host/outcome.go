@@ -67,8 +67,8 @@ func (s subject) key() subject {
 // entries, and not on its request, the clock or randomness. While these are unchanged, the plugin would return the same
 // mutation, so it need not run.
 type cachedMutation struct {
-	// secrets are the values of the secrets that the connector's templates name.
-	secrets []string
+	// values are those of the secrets and endpoints that the connector's templates name, see Connector.read.
+	values  []string
 	outcome *outcome
 }
 

@@ -79,13 +79,16 @@ func (c *Connector) seed() error {
 }
 
 // partition returns the cache partition of a call. Calls share a partition if they have the same connector,
-// configuration, and values of the secrets, variables and user fields that the templates name.
+// configuration, and values of the secrets, endpoints, variables and user fields that the templates name.
 func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	d := partitionHash{sha256.New()}
 	d.Write(c.partitionSeed[:])
 	names := &c.plan.Names
 	for i, name := range names.Secrets {
 		d.text(name, in.Secrets[i])
+	}
+	for i, endpoint := range names.Discovered {
+		d.text(endpoint.Issuer, endpoint.Member, in.Discovered[i])
 	}
 	for _, name := range names.Variables {
 		value, ok := in.Variables[name]

@@ -45,7 +45,8 @@ func (e *TemplateError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Template compiles a text. It may not name user.token, which goes to token endpoints only. If the text is invalid, the error
+// Template compiles a text. It may not name user.token, which goes to token endpoints only, or call discover, which is for the
+// fields of auth types. If the text is invalid, the error
 // is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
@@ -60,8 +61,11 @@ func (h *Host) Template(source string) (*Template, error) {
 		return nil, &TemplateError{Problems: []Problem{{Column: 1, Message: template.NoKey}}}
 	}
 	names := compiled.Names()
-	if names.UserToken() {
+	switch {
+	case names.UserToken():
 		return nil, &TemplateError{[]Problem{{Message: userTokenPlace}}}
+	case len(names.Discovered) > 0:
+		return nil, &TemplateError{[]Problem{{Message: discoverPlace}}}
 	}
 	return &Template{host: h, compiled: compiled, names: names}, nil
 }

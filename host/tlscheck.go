@@ -72,6 +72,9 @@ func (k *checker) pem(path, text string) *template.Template {
 	case names.UserToken():
 		k.Wrong(path, "%s", userTokenPlace)
 		return nil
+	case len(names.Discovered) > 0:
+		k.Wrong(path, "%s", discoverPlace)
+		return nil
 	}
 	if literal, ok := compiled.Literal(); ok && path != "tls.key" {
 		if _, err := parseCertificates(path, literal); err != nil {

@@ -19,6 +19,8 @@ type Expression struct {
 	// that of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a
 	// secret of a tenant or a user adds the one with its id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
+	// Discovered are the calls of discover.
+	Discovered []Discovery
 	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
 	// value, so it must not be evaluated.
 	Key *Key
@@ -257,6 +259,8 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 		return b.fail(n, "get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query")
 	case name == "get_key" && b.Bodies:
 		return b.fail(n, "get_key is not available here: such a key signs, and has no text; name it in auth")
+	case name == "discover" && b.Bodies:
+		return b.fail(n, "discover is not available here: it names where credentials go; put it into auth")
 	case !known || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
 	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
@@ -265,6 +269,8 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 		return b.secret(n)
 	case name == "get_key":
 		return b.key(n)
+	case name == "discover":
+		return b.discover(n)
 	case name == "get_variable":
 		return b.variable(n, false)
 	case name == "default":

@@ -50,6 +50,9 @@ type Language struct {
 	Name func(group, name string) (n *Name, problem string)
 	// UnknownFunction returns the end of the error for an unknown function, such as a suggestion.
 	UnknownFunction func(name string) string
+	// CheckDiscovery returns what is wrong with a call of discover, and the number of the argument that is wrong. problem is ""
+	// if nothing is. If CheckDiscovery is nil, all is right.
+	CheckDiscovery func(d Discovery) (argument int, problem string)
 }
 
 // Name is a value that expressions refer to by name.
@@ -69,6 +72,8 @@ type Values interface {
 	User() *User
 	// TenantID returns the tenant of the request, or "".
 	TenantID() string
+	// Discovered returns a member of the metadata of an authorization server. An error ends the run.
+	Discovered(d Discovery) (string, error)
 	// Now returns the Unix time in whole seconds.
 	Now() int64
 	// UUID returns a new random UUID.
@@ -126,7 +131,7 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 func (l *Language) FunctionNames() []string {
 	var names []string
 	for name, f := range functions {
-		if (f.templates || l.Bodies) && (name != "get_secret" && name != "get_key" || !l.Bodies) {
+		if f.templates && !l.Bodies || l.Bodies && !inTemplatesOnly(name) {
 			names = append(names, name)
 		}
 	}

@@ -22,6 +22,7 @@ var (
 
 var (
 	errNoSecret = errors.New("no such secret")
+	errNoIssuer = errors.New("no such issuer")
 	errNoUUID   = errors.New("no random bytes")
 )
 
@@ -46,6 +47,13 @@ func (w *world) Secret(name string) (string, error) {
 		return "", errNoSecret
 	}
 	return value, nil
+}
+
+func (w *world) Discovered(d Discovery) (string, error) {
+	if d.Issuer != "https://login.test" {
+		return "", errNoIssuer
+	}
+	return "https://login.test/" + d.Member, nil
 }
 
 func (w *world) Variable(name string) (string, bool) {

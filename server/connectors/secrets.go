@@ -143,12 +143,14 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 // rehearsed reports an error of a rehearsal. It returns false if there is nothing to report.
 func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool {
 	var failed *host.Error
+	var metadata *host.DiscoveryError
 	switch {
 	case err == nil:
 		return false
 	case !errors.As(err, &failed):
 		l.at(c.member.Place, c.path(), "%v", err)
 		return true
+	case errors.As(err, &metadata) && !failed.Retryable(): // an issuer that is down is no problem of the file
 	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageMutation:
 		return false
 	}

@@ -74,14 +74,18 @@ func problemOf(err error) *httpProblem {
 	return &httpProblem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
 }
 
-// retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or 0
-// if err has another cause.
+// retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or to an
+// issuer whose metadata cannot be read. It returns 0 if err has another cause.
 func retryAfter(err error) int {
 	var refused *host.TokenError
-	if !errors.As(err, &refused) {
-		return 0
+	var metadata *host.DiscoveryError
+	switch {
+	case errors.As(err, &refused):
+		return int(math.Ceil(refused.RetryAfter.Seconds()))
+	case errors.As(err, &metadata):
+		return int(math.Ceil(metadata.RetryAfter.Seconds()))
 	}
-	return int(math.Ceil(refused.RetryAfter.Seconds()))
+	return 0
 }
 
 // unrendered returns the problem for an error of [Connector.Outgoing]. Unless it is a [Refusal], a template failed: it names

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
@@ -62,5 +64,32 @@ func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 	}
 	if _, ok := ids.Load(line.ID); !ok || line.ID == "" || line.Level != "WARN" || line.Connector != "weather" || "http://"+line.Endpoint != w.api.URL {
 		t.Errorf("the host's log has %s", w.hostLog.String())
+	}
+}
+
+// threats.md 142: if the metadata of an issuer cannot be read, callers get a Retry-After, and neither the issuer nor the log gets one
+// entry for each request.
+func TestAnIssuerThatFails(t *testing.T) {
+	var asked atomic.Int32
+	now := time.Now()
+	w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Clock = func() time.Time { return now } })
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		rw.WriteHeader(http.StatusInternalServerError)
+	}
+	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
+		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
+		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": "{{ discover('" + w.api.URL + "', 'token_endpoint') }}",
+		}},
+	})}})
+	for range 5 {
+		got := w.get("/connectors/weather")
+		if retry := got.header.Get("Retry-After"); got.status != http.StatusBadGateway || got.kind != "authentication-failed" || retry != "1" {
+			t.Errorf("a caller got %d %s, Retry-After %q", got.status, got.kind, retry)
+		}
+	}
+	if asked.Load() != 1 || w.log.String() != "" || strings.Count(w.hostLog.String(), "the metadata of an issuer cannot be read") != 1 {
+		t.Errorf("the issuer was asked %d times, and the logs are\n%s\n%s", asked.Load(), w.log.String(), w.hostLog.String())
 	}
 }

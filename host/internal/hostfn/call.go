@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -298,6 +299,15 @@ func (v *values) Secret(name string) (string, error) {
 		return value, nil
 	}
 	return "", fmt.Errorf("secret %q was not read", name)
+}
+
+func (v *values) Discovered(d template.Discovery) (string, error) {
+	i := slices.Index(v.plan.Names.Discovered, d)
+	if i < 0 || i >= len(v.inputs.Discovered) {
+		return "", errors.New("the metadata was not read")
+	}
+	(*Call)(v).explainDiscovery(d, v.inputs.Discovered[i])
+	return v.inputs.Discovered[i], nil
 }
 
 func (v *values) Variable(name string) (string, bool) {

@@ -8,13 +8,16 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
 )
 
 // Step is something that an explained call did on the way to its mutation, for a person to read. Credentials are masked.
 type Step struct {
 	// Signed is the text that a host function signed, and By is the function with its algorithm, such as "mac HS256". They
-	// are empty for an exchange.
+	// are empty for an exchange and a discovery.
 	Signed, By string
+	// Discovery is an endpoint from the metadata of an issuer, or nil.
+	Discovery *ExplainedDiscovery
 	// Exchange is the request to a token endpoint, or nil.
 	Exchange *ExplainedExchange
 }
@@ -27,6 +30,9 @@ type ExplainedExchange struct {
 	Body string
 }
 
+// ExplainedDiscovery is an endpoint that the metadata of an issuer names.
+type ExplainedDiscovery struct{ Issuer, Endpoint, URL string }
+
 // Steps returns what an explained call did, in order.
 func (c *Call) Steps() []Step { return c.steps }
 
@@ -37,6 +43,16 @@ func (c *Call) explains() bool { return c.mode == Explaining || c.plan.Explains 
 func (c *Call) explainSigned(by, data string) {
 	if c.explains() {
 		c.steps = append(c.steps, Step{Signed: c.masked(data), By: by})
+	}
+}
+
+// explainDiscovery records what was discovered, once, if the call is explained.
+func (c *Call) explainDiscovery(d template.Discovery, url string) {
+	known := func(s Step) bool {
+		return s.Discovery != nil && s.Discovery.Issuer == d.Issuer && s.Discovery.Endpoint == d.Member
+	}
+	if c.explains() && !slices.ContainsFunc(c.steps, known) {
+		c.steps = append(c.steps, Step{Discovery: &ExplainedDiscovery{d.Issuer, d.Member, url}})
 	}
 }
 

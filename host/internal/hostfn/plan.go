@@ -142,10 +142,12 @@ type Plan struct {
 // each value in one state, and no guest occupies a sandbox while a secret store answers.
 type Inputs struct {
 	// Secrets holds the values of Plan.Names.Secrets, in the same order.
-	Secrets   []string
-	Variables map[string]string
-	User      template.User
-	TenantID  string
+	Secrets []string
+	// Discovered holds the values of Plan.Names.Discovered, in the same order.
+	Discovered []string
+	Variables  map[string]string
+	User       template.User
+	TenantID   string
 	// TokenExpires is the time at which User.Token expires. If it is the zero time, the time is not known.
 	TokenExpires time.Time
 	// Grant is the name of the user's grant if the auth type has consent.

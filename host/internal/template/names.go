@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -14,13 +15,15 @@ type (
 	Values = expr.Values
 	// Key names a key of a store of keys.
 	Key = expr.Key
+	// Discovery is a call of discover.
+	Discovery = expr.Discovery
 	// User is the person on whose behalf a request is made.
 	User = expr.User
 )
 
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
-	knownFunctions = "there are get_secret, get_key, get_variable, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
+	knownFunctions = "there are get_secret, get_key, get_variable, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token"
 )
 
@@ -43,6 +46,7 @@ var language = &expr.Language{
 		return nil, "unknown variable " + expr.Quote(name) + ": " + knownVariables
 	},
 	UnknownFunction: func(string) string { return knownFunctions },
+	CheckDiscovery:  checkDiscovery,
 }
 
 // Names holds the names that the expressions of a template use, including those in branches that are never evaluated.
@@ -55,6 +59,8 @@ type Names struct {
 	Owned   bool
 	// Variables are the arguments of get_variable.
 	Variables []string
+	// Discovered are the calls of discover.
+	Discovered []Discovery
 	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username". The id is one of them if a
 	// secret of a user is named.
 	User []string
@@ -72,11 +78,17 @@ func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
 // Merged returns the names that are in any of all.
 func Merged(all ...Names) (n Names) {
 	var secrets, variables, user [][]string
+	var discovered []Discovery
 	for _, names := range all {
 		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
+		discovered = append(discovered, names.Discovered...)
 		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
 	}
 	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
+	slices.SortFunc(discovered, func(a, b Discovery) int {
+		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Member, b.Member))
+	})
+	n.Discovered = slices.Compact(discovered)
 	return n
 }
 
@@ -89,6 +101,7 @@ func union(lists ...[]string) []string {
 func namesOf(all []*expr.Expression) (n Names) {
 	for _, e := range all {
 		n.Secrets, n.Variables = append(n.Secrets, e.Secrets...), append(n.Variables, e.Variables...)
+		n.Discovered = append(n.Discovered, e.Discovered...)
 		for _, name := range e.Subject {
 			field, isUser := strings.CutPrefix(name, "user.")
 			if isUser {

@@ -26,9 +26,12 @@ type given struct {
 func (g *given) Secret(name string) (string, error)  { return g.secret(name) }
 func (g *given) Variable(name string) (string, bool) { return g.variable(name) }
 func (g *given) User() *User                         { return g.user }
-func (g *given) TenantID() string                    { return g.tenantID }
-func (g *given) Now() int64                          { return g.now() }
-func (g *given) UUID() (string, error)               { return g.uuid() }
+func (g *given) Discovered(d Discovery) (string, error) {
+	return "https://login.test/" + d.Member, nil
+}
+func (g *given) TenantID() string      { return g.tenantID }
+func (g *given) Now() int64            { return g.now() }
+func (g *given) UUID() (string, error) { return g.uuid() }
 
 // values returns the values of most tests: a user without a last name, a tenant, secrets and two variables.
 func values() *given {

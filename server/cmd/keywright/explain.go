@@ -30,7 +30,7 @@ type explained struct {
 	JWT *shownJWT `json:"jwt"`
 	// TLS describes the connector's tls. It is nil without one.
 	TLS *explainedTLS `json:"tls,omitempty"`
-	// Steps are texts that were signed or hashed, and requests to token endpoints.
+	// Steps are endpoints that were discovered, texts that were signed or hashed, and requests to token endpoints.
 	Steps []explainedStep `json:"steps,omitempty"`
 	// Fuel is the fuel that the plugin used.
 	Fuel int64 `json:"fuel"`
@@ -45,11 +45,19 @@ type explainedTLS struct {
 	CA bool `json:"ca"`
 }
 
-// explainedStep is a text that was signed or hashed, or a request to a token endpoint.
+// explainedStep is an endpoint that was discovered, a text that was signed or hashed, or a request to a token endpoint.
 type explainedStep struct {
-	Signed   string             `json:"signed,omitempty"`
-	By       string             `json:"by,omitempty"`
-	Exchange *explainedExchange `json:"exchange,omitempty"`
+	Signed    string              `json:"signed,omitempty"`
+	By        string              `json:"by,omitempty"`
+	Discovery *explainedDiscovery `json:"discovery,omitempty"`
+	Exchange  *explainedExchange  `json:"exchange,omitempty"`
+}
+
+// explainedDiscovery is an endpoint from the metadata of an issuer.
+type explainedDiscovery struct {
+	Issuer   string `json:"issuer"`
+	Endpoint string `json:"endpoint"`
+	URL      string `json:"url"`
 }
 
 type explainedExchange struct {
@@ -105,7 +113,7 @@ func show(e *host.Explanation) explained {
 		}
 	}
 	for _, step := range e.Steps {
-		shown.Steps = append(shown.Steps, explainedStep{step.Signed, step.By, (*explainedExchange)(step.Exchange)})
+		shown.Steps = append(shown.Steps, explainedStep{step.Signed, step.By, (*explainedDiscovery)(step.Discovery), (*explainedExchange)(step.Exchange)})
 	}
 	for _, pair := range e.Headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
@@ -180,7 +188,9 @@ func writeTLS(b *bytes.Buffer, s terminal.Style, t *explainedTLS) {
 
 // writeStep writes a step of the plugin: a heading, and the text indented.
 func writeStep(b *bytes.Buffer, s terminal.Style, step explainedStep) {
-	text := host.Step{Signed: step.Signed, By: step.By, Exchange: (*host.ExplainedExchange)(step.Exchange)}.String()
+	text := host.Step{
+		Signed: step.Signed, By: step.By, Discovery: (*host.ExplainedDiscovery)(step.Discovery), Exchange: (*host.ExplainedExchange)(step.Exchange),
+	}.String()
 	heading, rest, _ := strings.Cut(text, "\n")
 	fmt.Fprintf(b, "\n%s\n%s", s.Dim(heading), rest)
 }

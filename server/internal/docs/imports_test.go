@@ -41,7 +41,8 @@ var rules = []rule{
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
-	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/urlcheck"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/strictjson", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{

@@ -44,6 +44,9 @@ func (r *run) TenantID() string                    { return r.tenant }
 func (r *run) Now() int64                          { return r.in.Now().Unix() }
 func (r *run) UUID() (string, error)               { return r.in.UUID() }
 
+// Discovered implements expr.Values. The expressions cannot call discover.
+func (r *run) Discovered(expr.Discovery) (string, error) { return "", nil }
+
 // bodyText returns a copy of the request's body. It copies once, not for each element of a list or each record.
 func (r *run) bodyText() (any, *expr.Error) {
 	if r.requestText == nil {

@@ -1,0 +1,132 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// discoverPlace says where discover may stand, for errors.
+const discoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
+
+// DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
+// or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
+type DiscoveryError struct {
+	// Issuer is the issuer identifier.
+	Issuer string
+	// RetryAfter is the time in which requests get this error without asking the issuer. It is about one second at first, and
+	// twice as long after each further failure, up to five minutes. 0 means that the next request asks the issuer, or that the
+	// metadata counts for some more minutes.
+	RetryAfter time.Duration
+
+	text    string
+	passing bool
+	err     error
+}
+
+func (e *DiscoveryError) Error() string { return e.text }
+
+func (e *DiscoveryError) Unwrap() error { return e.err }
+
+// issuers checks the issuers in a field's templates.
+func (k *checker) issuers(f *hostfn.Field, names template.Names) {
+	for _, d := range names.Discovered {
+		if err := k.host.checkTokenURL(d.Issuer); err != nil {
+			k.Wrong(path(f.Name), "the issuer of discover %v", err)
+		}
+	}
+}
+
+// read appends the value of each secret and of each endpoint that the connector's templates name to values.
+func (c *Connector) read(ctx context.Context, subject *subject, values []string) ([]string, error) {
+	values, err := c.secrets(ctx, values)
+	if err != nil || len(c.plan.Names.Discovered) == 0 {
+		return values, err
+	}
+	return c.discover(ctx, subject, values)
+}
+
+// discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates. It
+// takes no longer than an exchange.
+func (c *Connector) discover(ctx context.Context, subject *subject, values []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	defer cancel()
+	asker, trust, failure := c.asker(ctx, c.inputs(values, *subject, nil))
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	for _, d := range c.plan.Names.Discovered {
+		endpoint, err := c.host.cache.documents.Find(ctx, discovery.Key{Issuer: d.Issuer, Trust: trust}, d.Member, asker)
+		var failed *discovery.Error
+		switch {
+		case err == nil:
+			values = append(values, endpoint)
+			continue
+		case errors.As(err, &failed):
+			err = &DiscoveryError{Issuer: failed.Issuer, RetryAfter: failed.RetryAfter, text: failed.Error(), passing: failed.Passing, err: failed.Err}
+		}
+		return nil, c.fail(StageToken, err)
+	}
+	return values, nil
+}
+
+// asker returns what reads metadata for a call with these inputs, and a digest of the TLS with which it does. That is the TLS of the
+// connector's exchanges.
+func (c *Connector) asker(ctx context.Context, in *hostfn.Inputs) (_ *discovery.Asker, trust [32]byte, _ *hostfn.Failure) {
+	client := c.host.tokens
+	if c.plan.ClientOf != nil {
+		texts, failure := c.tls.render(ctx, c, in)
+		if failure == nil {
+			client, failure = c.plan.ClientOf(ctx, in)
+		}
+		if failure != nil {
+			return nil, trust, failure
+		}
+		d := partitionHash{sha256.New()}
+		d.text(texts.certificate, texts.key, texts.ca)
+		d.Sum(trust[:0])
+	}
+	return &discovery.Asker{
+		Client: client, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.host.config.Egress.AllowHTTP,
+		Failure: func(err error) error {
+			if _, plain := client.Transport.(*http.Transport); plain {
+				return egress.Failure(err)
+			}
+			return err
+		},
+		Go:      c.host.start,
+		Changed: c.log.metadata,
+	}, trust, nil
+}
+
+// start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.
+func (h *Host) start(task func()) error {
+	if err := h.enter(); err != nil {
+		return err
+	}
+	go func() {
+		defer h.calls.Done()
+		task()
+	}()
+	return nil
+}
+
+// metadata logs that the metadata of an issuer has changed, or that it cannot be read.
+func (l *connectorLog) metadata(ctx context.Context, issuer, text string, err error) {
+	attributes := []slog.Attr{slog.String("issuer", Printable(issuer))}
+	level := abi.LevelInfo
+	if err != nil {
+		level = abi.LevelWarn
+		attributes = append(attributes, slog.String("error", Printable(err.Error())))
+	}
+	l.write(ctx, level, text, attributes...)
+}

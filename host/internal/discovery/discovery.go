@@ -1,0 +1,246 @@
+// Package discovery reads the metadata of authorization servers (RFC 8414, OpenID Connect Discovery 1.0), and remembers it.
+//
+// Who answers for an issuer decides where credentials go. So the document comes from the issuer's own origin, over a connection
+// that verifies its certificate, without redirects, and must name the very issuer that was asked for.
+package discovery
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+const (
+	// fresh is the time for which a document counts before it is read again.
+	fresh = time.Hour
+	// lacking is that time for a document whose endpoint is missing or cannot be used: somebody may be mending it.
+	lacking = 5 * time.Minute
+	// maxDocuments is the number of documents that are remembered.
+	maxDocuments = 1000
+)
+
+// Key names a document.
+type Key struct {
+	// Issuer is the issuer identifier.
+	Issuer string
+	// Trust is a digest of the certificates that verified the issuer, and of those that it was shown. Who trusts another authority
+	// gets another document.
+	Trust [32]byte
+}
+
+// Asker has what reads a document for one who needs it.
+type Asker struct {
+	// Client sends the requests. It must not follow redirects.
+	Client *http.Client
+	// Time limits the reading of a document, and Bytes the size of one.
+	Time  time.Duration
+	Bytes int
+	// AllowHTTP allows endpoints of plain http.
+	AllowHTTP bool
+	// Failure returns an error of Client with a text that may be shown.
+	Failure func(error) error
+	// Go runs a task on a goroutine of its own, or returns why it does not.
+	Go func(task func()) error
+	// Changed is called when an issuer begins to fail, with the error, and when its document names other endpoints or can be
+	// read again, with nil. text says which, and what that means.
+	Changed func(ctx context.Context, issuer, text string, err error)
+}
+
+// Error says why the metadata of an issuer names no endpoint.
+type Error struct {
+	// Issuer is the issuer identifier.
+	Issuer string
+	// Problem says what is wrong.
+	Problem string
+	// Passing is set if the same may succeed later without a change.
+	Passing bool
+	// RetryAfter is the time in which the issuer is not asked again.
+	RetryAfter time.Duration
+	// Err is the cause, or nil.
+	Err error
+}
+
+func (e *Error) Error() string {
+	text := "the metadata of " + e.Issuer + ": " + e.Problem
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf("; it is asked again in %v", (e.RetryAfter + time.Second - 1).Truncate(time.Second))
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Cache remembers documents. It is safe for concurrent use.
+type Cache struct {
+	clock  func() time.Time
+	random io.Reader
+
+	mu        sync.Mutex
+	documents *simplelru.LRU[Key, *document]
+}
+
+// document has the last metadata of an issuer, and the state of reading it. The mutex of the cache is for its fields.
+type document struct {
+	// last is the last good document, read at readAt, or nil.
+	last   *metadata
+	readAt time.Time
+	// failure is the error of the last reading, if that failed, and failures is the number of failures in a row. Until waits has
+	// passed since failedAt, nobody asks again.
+	failure  *Error
+	failures int
+	failedAt time.Time
+	waits    time.Duration
+	// reading is not nil while somebody reads the document.
+	reading *reading
+}
+
+// reading is the reading of a document. last and failure are its outcome, once done is closed.
+type reading struct {
+	done    chan struct{}
+	last    *metadata
+	failure *Error
+}
+
+// New returns an empty cache. random is for the jitter of waits.
+func New(clock func() time.Time, random io.Reader) *Cache {
+	documents, err := simplelru.NewLRU[Key, *document](maxDocuments, nil)
+	if err != nil {
+		panic(err) // the size is positive
+	}
+	return &Cache{clock: clock, random: random, documents: documents}
+}
+
+// Find returns an endpoint from the metadata of an issuer. One caller at a time reads a document, and not for longer than its
+// Asker allows, whether or not that caller goes away. The others wait for it. A document that is an hour old is read again, but
+// the endpoint is returned at once: if the issuer fails, its last document counts. After a failure, the issuer is asked again
+// after a time that grows with each.
+//
+// An error is an *Error, or that of Asker.Go. It wraps the error of ctx if that has ended.
+func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (string, error) {
+	c.mu.Lock()
+	d, ok := c.documents.Get(key)
+	if !ok {
+		d = &document{}
+		c.documents.Add(key, d)
+	}
+	endpoint, failure, due := d.endpoint(key, member, c.clock())
+	read := d.reading
+	if due && read == nil {
+		var err error
+		if read, err = c.begin(ctx, key, d, a); err != nil && endpoint == "" {
+			c.mu.Unlock()
+			return "", err
+		}
+	}
+	c.mu.Unlock()
+	switch {
+	case endpoint != "":
+		return endpoint, nil
+	case !due:
+		return "", failure
+	}
+	select {
+	case <-read.done:
+	case <-ctx.Done():
+		return "", &Error{Issuer: key.Issuer, Problem: "gave up waiting for it", Passing: true, Err: context.Cause(ctx)}
+	}
+	if read.failure != nil {
+		return "", read.failure
+	}
+	return read.last.endpoint(key.Issuer, member)
+}
+
+// endpoint returns what is known about an endpoint: its URL, or else why there is none. due reports whether it is time to read the
+// document.
+func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, failure error, due bool) {
+	waits := d.waits > 0 && within(d.failedAt, now, d.waits)
+	if d.last == nil {
+		if waits {
+			known := *d.failure
+			known.RetryAfter = d.waits - now.Sub(d.failedAt)
+			return "", &known, false
+		}
+		return "", nil, true
+	}
+	endpoint, failure = d.last.endpoint(key.Issuer, member)
+	age := fresh
+	if failure != nil {
+		age = lacking
+	}
+	return endpoint, failure, !waits && !within(d.readAt, now, age)
+}
+
+// within reports whether now is in the period that began at start. It is not before start, where a clock that was set back is.
+func within(start, now time.Time, period time.Duration) bool {
+	since := now.Sub(start)
+	return since >= 0 && since < period
+}
+
+// begin begins to read a document. The caller holds the mutex.
+func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*reading, error) {
+	read := &reading{done: make(chan struct{})}
+	ctx = context.WithoutCancel(ctx)
+	err := a.Go(func() {
+		bounded, cancel := context.WithTimeout(ctx, a.Time)
+		defer cancel()
+		found, failure := a.read(bounded, key.Issuer)
+		c.end(ctx, key, d, read, a, found, failure)
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.reading = read
+	return read, nil
+}
+
+// end keeps the outcome of a reading, and reports what has changed.
+func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a *Asker, found *metadata, failure *Error) {
+	jitter := c.jitter()
+	c.mu.Lock()
+	before, failed := d.last, d.failure != nil
+	now := c.clock()
+	if failure != nil {
+		d.failures++
+		d.failedAt, d.waits = now, tokencache.Wait(d.failures, 0, jitter)
+		failure.RetryAfter = d.waits
+		d.failure = failure
+	} else {
+		d.failure, d.failures, d.waits = nil, 0, 0
+		d.last, d.readAt = found, now
+	}
+	read.last, read.failure = found, failure
+	d.reading = nil
+	c.mu.Unlock()
+	switch {
+	case failure != nil && !failed && before != nil:
+		a.Changed(ctx, key.Issuer, "the metadata of an issuer cannot be read: the endpoints that it named before stay in use", failure)
+	case failure != nil && !failed:
+		a.Changed(ctx, key.Issuer, "the metadata of an issuer cannot be read", failure)
+	case failure == nil && failed:
+		a.Changed(ctx, key.Issuer, "the metadata of an issuer can be read again", nil)
+	}
+	if failure == nil && before != nil && !found.equal(before) {
+		a.Changed(ctx, key.Issuer, "the metadata of an issuer names other endpoints than before", nil)
+	}
+	close(read.done)
+}
+
+// jitter returns a random number in [0, 1), or 0 if there is no randomness.
+func (c *Cache) jitter() float64 {
+	var b [8]byte
+	if _, err := io.ReadFull(c.random, b[:]); err != nil {
+		return 0
+	}
+	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
+}

@@ -1,0 +1,346 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+const (
+	issuer   = "https://login.test"
+	document = `{"issuer":"https://login.test","token_endpoint":"https://login.test/token"}`
+)
+
+// world has a cache, a server, and those who ask.
+type world struct {
+	t      *testing.T
+	clock  *testworld.Clock
+	server *testworld.Server
+	cache  *discovery.Cache
+	asker  *discovery.Asker
+	// tasks are the readings that are under way.
+	tasks sync.WaitGroup
+	mu    sync.Mutex
+	log   []string
+}
+
+func newWorld(t *testing.T, answer testworld.Answer) *world {
+	t.Helper()
+	w := &world{t: t, clock: testworld.NewClock(time.Unix(1_700_000_000, 0)), server: testworld.NewServer(answer)}
+	w.cache = discovery.New(w.clock.Now, strings.NewReader("")) // without jitter
+	w.asker = &discovery.Asker{
+		Client: &http.Client{Transport: w.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		Time:   time.Minute, Bytes: 64 << 10,
+		Failure: func(err error) error { return err },
+		Go: func(task func()) error {
+			w.tasks.Go(task)
+			return nil
+		},
+		Changed: func(_ context.Context, issuer, text string, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.log = append(w.log, fmt.Sprintf("%s: %s (%v)", issuer, text, err))
+		},
+	}
+	return w
+}
+
+// find returns an endpoint of the issuer, or the text of the error.
+func (w *world) find(member string) (endpoint, failure string) {
+	w.t.Helper()
+	endpoint, err := w.cache.Find(w.t.Context(), discovery.Key{Issuer: issuer}, member, w.asker)
+	if err != nil {
+		return "", err.Error()
+	}
+	return endpoint, ""
+}
+
+// want fails the test unless the token endpoint of the issuer is endpoint, and the error begins with failure.
+func (w *world) want(endpoint, failure string) {
+	w.t.Helper()
+	gotEndpoint, gotFailure := w.find("token_endpoint")
+	if gotEndpoint != endpoint || !strings.HasPrefix(gotFailure, failure) || (failure == "") != (gotFailure == "") {
+		w.t.Errorf("the endpoint is %q, and the error %q\n     want %q, and the error %q", gotEndpoint, gotFailure, endpoint, failure)
+	}
+	w.tasks.Wait() // a document that is read again in the background has been read
+}
+
+// asked fails the test unless the server has been asked that many times so far.
+func (w *world) asked(times int) {
+	w.t.Helper()
+	if n := w.server.Count(); n != times {
+		w.t.Errorf("the issuer was asked %d times, want %d", n, times)
+	}
+}
+
+// serving answers each path with its document, and others with 404.
+func serving(documents map[string]string) testworld.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		if text, ok := documents[r.URL.String()]; ok {
+			return testworld.Response(200, text), nil
+		}
+		return testworld.Response(404, "not found"), nil
+	}
+}
+
+// The metadata of RFC 8414 comes first, and that of OpenID Connect next. Both take a slash off the end of the issuer, but only
+// there.
+func TestLocations(t *testing.T) {
+	for _, c := range []struct{ issuer, first, second string }{
+		{"https://login.test", "https://login.test/.well-known/oauth-authorization-server", "https://login.test/.well-known/openid-configuration"},
+		{"https://login.test/", "https://login.test/.well-known/oauth-authorization-server", "https://login.test/.well-known/openid-configuration"},
+		{"https://login.test:8443/a", "https://login.test:8443/.well-known/oauth-authorization-server/a", "https://login.test:8443/a/.well-known/openid-configuration"},
+		{"https://login.test/a/b%2Fc/", "https://login.test/.well-known/oauth-authorization-server/a/b%2Fc", "https://login.test/a/b%2Fc/.well-known/openid-configuration"},
+	} {
+		text := fmt.Sprintf(`{"issuer":%q,"token_endpoint":"https://login.test/token"}`, c.issuer)
+		for _, location := range []string{c.first, c.second} {
+			w := newWorld(t, serving(map[string]string{location: text}))
+			endpoint, err := w.cache.Find(t.Context(), discovery.Key{Issuer: c.issuer}, "token_endpoint", w.asker)
+			if err != nil || endpoint != "https://login.test/token" {
+				t.Errorf("%s at %s: %q, %v", c.issuer, location, endpoint, err)
+			}
+			for i, r := range w.server.Received() {
+				if want := []string{c.first, c.second}[i]; r.URL != want || r.Method != http.MethodGet || r.Body != "" || r.Header.Get("Authorization") != "" {
+					t.Errorf("the request is %s %s with %q, want a GET of %s", r.Method, r.URL, r.Body, want)
+				}
+			}
+		}
+	}
+}
+
+// Servers and what stands in front of them have many words for: there is no such document.
+func TestStatuses(t *testing.T) {
+	for status, next := range map[int]bool{
+		400: true, 401: true, 403: true, 404: true, 405: true, 406: true, 410: true, 451: true,
+		201: false, 204: false, 301: false, 302: false, 307: false, 408: false, 425: false, 429: false, 500: false, 502: false, 503: false,
+	} {
+		w := newWorld(t, func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "openid") {
+				return testworld.Response(200, document), nil
+			}
+			return testworld.Response(status, document, "Location", "https://evil.test/"), nil
+		})
+		endpoint, err := w.cache.Find(t.Context(), discovery.Key{Issuer: issuer}, "token_endpoint", w.asker)
+		if (endpoint != "") != next || next != (err == nil) {
+			t.Errorf("after %d: %q, %v", status, endpoint, err)
+		}
+		var failure *discovery.Error
+		if passing := status == 408 || status == 425 || status == 429 || status >= 500; errors.As(err, &failure) && failure.Passing != passing {
+			t.Errorf("%d is passing: %v", status, failure.Passing)
+		}
+	}
+}
+
+// A document counts for an hour. Then it is read again, and nobody waits for that.
+func TestDocumentsCountForAnHour(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	w.want("https://login.test/token", "")
+	w.clock.Advance(time.Hour - 1)
+	w.want("https://login.test/token", "")
+	w.asked(1)
+	w.server.Answer(testworld.Respond(200, strings.Replace(document, "/token", "/new", 1)))
+	w.clock.Advance(1)
+	w.want("https://login.test/token", "")
+	w.asked(2)
+	w.want("https://login.test/new", "")
+	w.asked(2)
+	w.clock.Advance(-time.Minute) // a clock that was set back does not keep a document for ever
+	w.want("https://login.test/new", "")
+	w.asked(3)
+	if want := []string{issuer + ": the metadata of an issuer names other endpoints than before (<nil>)"}; !slices.Equal(w.log, want) {
+		t.Errorf("the log is %q", w.log)
+	}
+}
+
+// threats.md 142: while an issuer is down, its last document counts. It is asked again after a time that grows, and the log says so
+// once.
+func TestTheLastDocumentCountsWhileAnIssuerIsDown(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	w.want("https://login.test/token", "")
+	w.server.Answer(testworld.Respond(503, ""))
+	w.clock.Advance(time.Hour)
+	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		w.want("https://login.test/token", "")
+		w.clock.Advance(wait - 1)
+		w.want("https://login.test/token", "")
+		w.asked(2 + i)
+		w.clock.Advance(1)
+	}
+	w.server.Answer(testworld.Respond(200, `{"issuer":"https://evil.test","token_endpoint":"https://evil.test/token"}`))
+	w.want("https://login.test/token", "")
+	w.clock.Advance(time.Minute)
+	w.want("https://login.test/token", "")
+	w.server.Answer(testworld.Respond(200, document))
+	w.clock.Advance(time.Minute)
+	w.want("https://login.test/token", "")
+	want := []string{
+		issuer + ": the metadata of an issuer cannot be read: the endpoints that it named before stay in use (the metadata of https://login.test: https://login.test/.well-known/oauth-authorization-server answered 503; it is asked again in 1s)",
+		issuer + ": the metadata of an issuer can be read again (<nil>)",
+	}
+	if !slices.Equal(w.log, want) {
+		t.Errorf("the log is %q", w.log)
+	}
+}
+
+// threats.md 142: an issuer that fails is not asked for each request.
+func TestAFailureIsRemembered(t *testing.T) {
+	w := newWorld(t, testworld.Respond(500, ""))
+	const failure = "the metadata of https://login.test: https://login.test/.well-known/oauth-authorization-server answered 500; it is asked again in "
+	asked := 0
+	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		wait *= time.Second
+		asked++
+		w.want("", failure+wait.String())
+		w.clock.Advance(wait / 2)
+		w.want("", failure+(wait/2+time.Second-1).Truncate(time.Second).String())
+		w.clock.Advance(wait/2 - 1)
+		w.want("", failure+"1s")
+		w.asked(asked)
+		w.clock.Advance(1)
+	}
+	w.server.Answer(testworld.Respond(200, document))
+	w.want("https://login.test/token", "")
+	if len(w.log) != 2 {
+		t.Errorf("the log is %q", w.log)
+	}
+}
+
+// An endpoint that is not there is looked for again after five minutes. Other endpoints of the document count meanwhile.
+func TestAMissingEndpoint(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, `{"issuer":"https://login.test","revocation_endpoint":"https://login.test/revoke"}`))
+	const failure = "the metadata of https://login.test: token_endpoint is missing"
+	w.want("", failure)
+	if endpoint, failed := w.find("revocation_endpoint"); endpoint != "https://login.test/revoke" {
+		t.Errorf("the other endpoint is %q, %s", endpoint, failed)
+	}
+	w.clock.Advance(5*time.Minute - 1)
+	w.want("", failure)
+	w.asked(1)
+	w.server.Answer(testworld.Respond(200, document))
+	w.clock.Advance(1)
+	w.want("https://login.test/token", "")
+	w.asked(2)
+}
+
+// Of many that ask at once, one asks the issuer. A caller that goes away has no effect on the others.
+func TestOneAsksForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		w := newWorld(t, func(*http.Request) (*http.Response, error) {
+			<-answer
+			return testworld.Response(200, document), nil
+		})
+		impatient, giveUp := context.WithCancelCause(t.Context())
+		find := func(ctx context.Context) error {
+			endpoint, err := w.cache.Find(ctx, discovery.Key{Issuer: issuer}, "token_endpoint", w.asker)
+			if err == nil && endpoint != "https://login.test/token" {
+				t.Errorf("the endpoint is %q", endpoint)
+			}
+			return err
+		}
+		var all sync.WaitGroup
+		first := make(chan error, 1)
+		all.Go(func() { first <- find(impatient) })
+		synctest.Wait()
+		for range 50 {
+			all.Go(func() {
+				if err := find(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		gone := errors.New("gone")
+		giveUp(gone)
+		if err := <-first; !errors.Is(err, gone) {
+			t.Errorf("who gives up gets %v", err)
+		}
+		close(answer)
+		all.Wait()
+		w.asked(1)
+	})
+}
+
+// threats.md 142: an issuer that hangs ends with the time of who asks.
+func TestAnIssuerThatHangs(t *testing.T) {
+	for name, answer := range map[string]testworld.Answer{
+		"before its header": func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
+		"in its document": func(r *http.Request) (*http.Response, error) {
+			slow := testworld.Response(200, "")
+			slow.Body = io.NopCloser(hanging{r.Context()})
+			return slow, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, answer)
+				began := time.Now()
+				_, err := w.cache.Find(t.Context(), discovery.Key{Issuer: issuer}, "token_endpoint", w.asker)
+				var failure *discovery.Error
+				if took := time.Since(began); !errors.As(err, &failure) || !failure.Passing || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
+					t.Errorf("after %v the error is %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// hanging is a body that never comes.
+type hanging struct{ ctx context.Context }
+
+func (h hanging) Read([]byte) (int, error) {
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
+}
+
+// Who trusts other certificates gets another document. threats.md 141
+func TestTrustIsNotShared(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	for _, trust := range [][32]byte{{}, {1}, {}, {1}} {
+		if _, err := w.cache.Find(t.Context(), discovery.Key{Issuer: issuer, Trust: trust}, "token_endpoint", w.asker); err != nil {
+			t.Error(err)
+		}
+	}
+	w.asked(2)
+}
+
+// The number of documents is bounded. threats.md 142
+func TestDocumentsAreBounded(t *testing.T) {
+	w := newWorld(t, testworld.Respond(500, ""))
+	for i := range 2000 {
+		_, _ = w.cache.Find(t.Context(), discovery.Key{Issuer: fmt.Sprint("https://", i, ".test")}, "token_endpoint", w.asker)
+	}
+	w.asked(2000)
+	_, _ = w.cache.Find(t.Context(), discovery.Key{Issuer: "https://1000.test"}, "token_endpoint", w.asker)
+	w.asked(2000)
+	_, _ = w.cache.Find(t.Context(), discovery.Key{Issuer: "https://999.test"}, "token_endpoint", w.asker)
+	w.asked(2001)
+}
+
+// After the host has been closed, what is known counts, and nothing is asked.
+func TestNothingIsAskedAfterTheEnd(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	w.want("https://login.test/token", "")
+	closed := errors.New("closed")
+	w.asker.Go = func(func()) error { return closed }
+	w.clock.Advance(time.Hour)
+	w.want("https://login.test/token", "")
+	if _, err := w.cache.Find(t.Context(), discovery.Key{Issuer: "https://other.test"}, "token_endpoint", w.asker); !errors.Is(err, closed) {
+		t.Errorf("the error is %v", err)
+	}
+	w.asked(1)
+}

@@ -1,0 +1,170 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// metadata has the endpoints of a document.
+type metadata struct {
+	// endpoints has the URLs, and problems what is wrong with the others that are there, by member.
+	endpoints, problems map[string]string
+}
+
+func (m *metadata) equal(other *metadata) bool {
+	return maps.Equal(m.endpoints, other.endpoints) && maps.Equal(m.problems, other.problems)
+}
+
+// endpoint returns the URL of a member, or an *Error.
+func (m *metadata) endpoint(issuer, member string) (string, error) {
+	if endpoint := m.endpoints[member]; endpoint != "" {
+		return endpoint, nil
+	}
+	problem := m.problems[member]
+	if problem == "" {
+		problem = "is missing: the server has no such endpoint, or does not say so: write the URL out"
+	}
+	return "", &Error{Issuer: issuer, Problem: member + " " + problem}
+}
+
+// read reads the metadata of an issuer: that of RFC 8414, and if there is none that of OpenID Connect.
+func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *Error) {
+	first, second := locations(issuer)
+	body, status, failure := a.get(ctx, issuer, first)
+	if failure == nil && absent(status) {
+		firstStatus := status
+		if body, status, failure = a.get(ctx, issuer, second); failure == nil && absent(status) {
+			return nil, &Error{Issuer: issuer, Problem: fmt.Sprintf("there is none: %s answered %d, and %s answered %d", first, firstStatus, second, status)}
+		}
+		first = second
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	return a.parse(issuer, first, body)
+}
+
+// locations returns the URLs at which an issuer has its metadata. That of RFC 8414 section 3.1 has the well-known part between
+// host and path, and that of OpenID Connect Discovery section 4 at the end. Both take a slash off the end of the issuer.
+func locations(issuer string) (oauth, openID string) {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return issuer, issuer // a template with it does not compile
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	origin := u.Scheme + "://" + u.Host
+	return origin + "/.well-known/oauth-authorization-server" + path, origin + path + "/.well-known/openid-configuration"
+}
+
+// absent reports whether a status says that there is no document. Servers, and the gateways in front of them, answer unknown paths
+// with 400, 401, 403, 405 and 410 too.
+func absent(status int) bool {
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !again(status)
+}
+
+// again reports whether a status asks for another try.
+func again(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= http.StatusInternalServerError
+}
+
+// get returns the body of an answer with the status 200, and the status of one for which absent is true.
+func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, status int, failure *Error) {
+	failed := func(problem string, passing bool, err error) ([]byte, int, *Error) {
+		return nil, 0, &Error{Issuer: issuer, Problem: location + " " + problem, Passing: passing, Err: err}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
+	if err != nil {
+		return failed("is not a URL", false, nil)
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "keywright")
+	response, err := a.Client.Do(r)
+	if err != nil {
+		return failed("cannot be reached", true, a.cause(err))
+	}
+	defer response.Body.Close()
+	status = response.StatusCode
+	switch {
+	case absent(status):
+		return nil, status, nil
+	case status >= 300 && status < 400:
+		return failed(fmt.Sprintf("answered %d, and redirects are not followed: compare the issuer with the one in its metadata", status), false, nil)
+	case status != http.StatusOK:
+		return failed(fmt.Sprintf("answered %d", status), again(status), nil)
+	}
+	body, err = io.ReadAll(io.LimitReader(response.Body, int64(a.Bytes)+1))
+	switch {
+	case err != nil:
+		return failed("broke off", true, a.cause(err))
+	case len(body) > a.Bytes:
+		return failed(fmt.Sprintf("has more than %d bytes", a.Bytes), false, nil)
+	}
+	return body, status, nil
+}
+
+// cause returns an error of the client without the URL.
+func (a *Asker) cause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return a.Failure(err)
+}
+
+// parse checks a document and returns its endpoints (RFC 8414 section 3.3). The errors quote nothing of it.
+func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) {
+	failed := func(problem string) (*metadata, *Error) {
+		return nil, &Error{Issuer: issuer, Problem: location + " " + problem}
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) { // often a page for people
+		return failed("is no JSON object")
+	}
+	var members strictjson.Tree
+	if err := strictjson.UnmarshalOpen(body, &members); err != nil {
+		return failed(err.Error())
+	}
+	named, isText := members["issuer"].(string)
+	switch {
+	case !isText:
+		return failed("has no issuer")
+	case named == issuer:
+	case named == issuer+"/":
+		return failed("has this issuer with a slash at its end: write the issuer with it")
+	case named+"/" == issuer:
+		return failed("has this issuer without the slash at its end: write the issuer without it")
+	case strings.ContainsAny(named, "{}"):
+		return failed("has a placeholder in its issuer, because it is for several tenants: write the issuer of one")
+	default:
+		return failed("is of another issuer: write the value of its member issuer")
+	}
+	found := &metadata{endpoints: map[string]string{}, problems: map[string]string{}}
+	rule := urlcheck.Rule{AllowHTTP: a.AllowHTTP, PlainHTTP: "which would send the credential in the open"}
+	for name, value := range members {
+		if !strings.HasSuffix(name, "_endpoint") {
+			continue
+		}
+		text, isText := value.(string)
+		if !isText {
+			found.problems[name] = "is not a text"
+		} else if _, err := rule.Parse(text); err != nil {
+			found.problems[name] = err.Error()
+		} else {
+			found.endpoints[name] = text
+		}
+	}
+	return found, nil
+}
