@@ -134,7 +134,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 		d = &document{}
 		c.documents.Add(key, d)
 	}
-	endpoint, failure, due := d.endpoint(key, member, c.clock())
+	endpoint, due, failure := d.endpoint(key, member, c.clock())
 	read := d.reading
 	if due && read == nil {
 		var err error
@@ -163,22 +163,22 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 
 // endpoint returns what is known about an endpoint: its URL, or else why there is none. due reports whether it is time to read the
 // document.
-func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, failure error, due bool) {
+func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, due bool, failure error) {
 	waits := d.waits > 0 && within(d.failedAt, now, d.waits)
 	if d.last == nil {
 		if waits {
 			known := *d.failure
 			known.RetryAfter = d.waits - now.Sub(d.failedAt)
-			return "", &known, false
+			return "", false, &known
 		}
-		return "", nil, true
+		return "", true, nil
 	}
 	endpoint, failure = d.last.endpoint(key.Issuer, member)
 	age := fresh
 	if failure != nil {
 		age = lacking
 	}
-	return endpoint, failure, !waits && !within(d.readAt, now, age)
+	return endpoint, !waits && !within(d.readAt, now, age), failure
 }
 
 // within reports whether now is in the period that began at start. It is not before start, where a clock that was set back is.

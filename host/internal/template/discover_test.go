@@ -17,7 +17,9 @@ func TestDiscover(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Discovery{
-		{"https://a.test/b", "userinfo_endpoint"}, {"https://login.test", "revocation_endpoint"}, {"https://login.test", "token_endpoint"},
+		{Issuer: "https://a.test/b", Member: "userinfo_endpoint"},
+		{Issuer: "https://login.test", Member: "revocation_endpoint"},
+		{Issuer: "https://login.test", Member: "token_endpoint"},
 	}
 	if got := object.Names().Discovered; !slices.Equal(got, want) {
 		t.Errorf("the object discovers %v, want %v", got, want)
