@@ -127,7 +127,9 @@ func (w *world) connect(authType string, config object, purposes ...string) *htt
 			w.t.Error(err)
 		}
 	})
-	config["token_url"] = w.issuer + "/token"
+	if config["token_url"] == nil {
+		config["token_url"] = w.issuer + "/token"
+	}
 	connector, err := h.Connect(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config}, TLS: secure,
 	})
