@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -121,5 +123,33 @@ func TestReadSecretsOfTenantsAndUsers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// With ReadSecrets, metadata that a person has to mend is a problem. An issuer that is down is none.
+func TestMetadataOfIssuers(t *testing.T) {
+	wrong := httptest.NewServer(http.NotFoundHandler())
+	defer wrong.Close()
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer down.Close()
+	text := `connectors:
+  - name: Wrong
+    url: https://one.example
+    auth:
+      type: oauth_client_credentials
+      config: {client_id: me, client_secret: "{{ get_secret('there') }}", token_url: "{{ discover('` + wrong.URL + `', 'token_endpoint') }}"}
+  - name: Down
+    url: https://two.example
+    auth:
+      type: oauth_client_credentials
+      config: {client_id: me, client_secret: "{{ get_secret('there') }}", token_url: "{{ discover('` + down.URL + `', 'token_endpoint') }}"}
+`
+	config := host.Config{Secrets: host.MapSecrets{"there": "c4n4ry0x9"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}
+	if _, problems := load(t, text, connectors.Options{Host: config}); problems != nil {
+		t.Error("without being asked for:", problems)
+	}
+	_, got := load(t, text, connectors.Options{Host: config, ReadSecrets: true})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "connectors.yaml:6:7: connectors.wrong.auth.config: the metadata of "+wrong.URL+": there is none: ") {
+		t.Errorf("the problems are %q", got)
 	}
 }

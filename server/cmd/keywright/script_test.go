@@ -109,6 +109,9 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	case "/moved":
 		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
 		return
+	case "/.well-known/oauth-authorization-server":
+		fmt.Fprintf(w, `{"issuer":"http://%s","token_endpoint":"https://login.example.com/token"}`, r.Host)
+		return
 	case "/broken":
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "partial")
