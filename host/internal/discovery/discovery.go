@@ -164,7 +164,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 // endpoint returns what is known about an endpoint: its URL, or else why there is none. due reports whether it is time to read the
 // document.
 func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, due bool, failure error) {
-	waits := d.waits > 0 && within(d.failedAt, now, d.waits)
+	waits := within(d.failedAt, now, d.waits)
 	if d.last == nil {
 		if waits {
 			known := *d.failure

@@ -216,11 +216,47 @@ func TestAFailureIsRemembered(t *testing.T) {
 	}
 }
 
+// Waits are shortened at random by up to a fifth, so that nodes do not ask at once.
+func TestWaitsHaveJitter(t *testing.T) {
+	w := newWorld(t, testworld.Respond(500, ""))
+	w.cache = discovery.New(w.clock.Now, strings.NewReader(strings.Repeat("\xff", 8)))
+	w.want("", "the metadata of")
+	w.clock.Advance(800*time.Millisecond - 1)
+	w.want("", "the metadata of")
+	w.asked(1)
+	w.clock.Advance(1 + time.Millisecond)
+	w.want("", "the metadata of")
+	w.asked(2)
+}
+
+// The size of a document is limited. If there is none, the error has both places.
+func TestNoDocument(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	w.asker.Bytes = len(document)
+	w.want("https://login.test/token", "")
+	w = newWorld(t, testworld.Respond(200, document))
+	w.asker.Bytes = len(document) - 1
+	w.want("", fmt.Sprintf("the metadata of https://login.test: https://login.test/.well-known/oauth-authorization-server has more than %d bytes", len(document)-1))
+	const first, second = "https://login.test/.well-known/oauth-authorization-server", "https://login.test/.well-known/openid-configuration"
+	for status, want := range map[int]string{403: "there is none: " + first + " answered 404, and " + second + " answered 403", 500: second + " answered 500"} {
+		w := newWorld(t, func(r *http.Request) (*http.Response, error) {
+			if r.URL.String() == second {
+				return testworld.Response(status, ""), nil
+			}
+			return testworld.Response(404, ""), nil
+		})
+		w.want("", "the metadata of https://login.test: "+want)
+	}
+}
+
 // An endpoint that is not there is looked for again after five minutes. Other endpoints of the document count meanwhile.
 func TestAMissingEndpoint(t *testing.T) {
 	w := newWorld(t, testworld.Respond(200, `{"issuer":"https://login.test","revocation_endpoint":"https://login.test/revoke"}`))
-	const failure = "the metadata of https://login.test: token_endpoint is missing"
+	const failure = "the metadata of https://login.test: token_endpoint is missing: the server has no such endpoint, or does not say so: write the URL out"
 	w.want("", failure)
+	if _, got := w.find("token_endpoint"); got != failure {
+		t.Errorf("the error is %s", got)
+	}
 	if endpoint, failed := w.find("revocation_endpoint"); endpoint != "https://login.test/revoke" {
 		t.Errorf("the other endpoint is %q, %s", endpoint, failed)
 	}

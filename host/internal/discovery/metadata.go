@@ -69,7 +69,7 @@ func locations(issuer string) (oauth, openID string) {
 // absent reports whether a status says that there is no document. Servers, and the gateways in front of them, answer unknown paths
 // with 400, 401, 403, 405 and 410 too.
 func absent(status int) bool {
-	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && !again(status)
+	return status >= http.StatusBadRequest && !again(status)
 }
 
 // again reports whether a status asks for another try.
