@@ -51,9 +51,11 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 // This host does not use tokens of the grant any more. Other nodes do not after half a minute.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	in, err := c.consenting(ctx)
-	if err != nil {
+	if err := c.canConsent(ctx); err != nil {
 		return err
+	}
+	if err := c.host.enter(); err != nil {
+		return c.fail(StagePlugin, err)
 	}
 	defer c.host.calls.Done()
 	key, _, _ := c.grantKey(ctx)
@@ -69,7 +71,12 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	case token == nil || !c.plugin.guest.Has(abi.ExportDisconnect):
 		return nil
 	}
-	if _, _, err := c.runConsent(ctx, in, abi.ExportDisconnect, &consentTurn{token: token}); err != nil {
+	in, err := c.consenting(ctx)
+	if err == nil {
+		defer c.host.calls.Done()
+		_, _, err = c.runConsent(ctx, in, abi.ExportDisconnect, &consentTurn{token: token})
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, err)
 	}
 	return nil
