@@ -58,44 +58,50 @@ func (c *Connector) read(ctx context.Context, subject *subject, values []string)
 // discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates. It
 // takes no longer than an exchange.
 func (c *Connector) discover(ctx context.Context, subject *subject, values []string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
-	defer cancel()
-	asker, trust, failure := c.asker(ctx, c.inputs(values, *subject, nil))
-	if failure != nil {
-		return nil, c.failure(failure)
-	}
-	for _, d := range c.plan.Names.Discovered {
-		endpoint, err := c.host.cache.documents.Find(ctx, discovery.Key{Issuer: d.Issuer, Trust: trust}, d.Member, asker)
-		var failed *discovery.Error
-		switch {
-		case err == nil:
-			values = append(values, endpoint)
-			continue
-		case errors.As(err, &failed):
-			err = &DiscoveryError{Issuer: failed.Issuer, RetryAfter: failed.RetryAfter, text: failed.Error(), passing: failed.Passing, err: failed.Err}
-		}
-		return nil, c.fail(StageToken, err)
-	}
-	return values, nil
-}
-
-// asker returns what reads metadata for a call with these inputs, and a digest of the TLS with which it does. That is the TLS of the
-// connector's exchanges.
-func (c *Connector) asker(ctx context.Context, in *hostfn.Inputs) (_ *discovery.Asker, trust [32]byte, _ *hostfn.Failure) {
-	client := c.host.tokens
+	var in *hostfn.Inputs
+	var trust [32]byte
 	if c.plan.ClientOf != nil {
+		in = c.inputs(values, *subject, nil)
 		texts, failure := c.tls.render(ctx, c, in)
-		if failure == nil {
-			client, failure = c.plan.ClientOf(ctx, in)
-		}
 		if failure != nil {
-			return nil, trust, failure
+			return nil, c.failure(failure)
 		}
 		d := partitionHash{sha256.New()}
 		d.text(texts.certificate, texts.key, texts.ca)
 		d.Sum(trust[:0])
 	}
-	return &discovery.Asker{
+	bounded := false
+	for _, d := range c.plan.Names.Discovered {
+		key := discovery.Key{Issuer: d.Issuer, Trust: trust}
+		endpoint, known := c.host.cache.documents.Known(key, d.Member)
+		if !known {
+			if !bounded { // most calls know all, and need no timer
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.exchangeTime())
+				defer cancel()
+				bounded = true
+			}
+			var err error
+			if endpoint, err = c.findEndpoint(ctx, key, d.Member, in); err != nil {
+				return nil, err
+			}
+		}
+		values = append(values, endpoint)
+	}
+	return values, nil
+}
+
+// findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
+// connector's exchanges.
+func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs) (string, error) {
+	client := c.host.tokens
+	if c.plan.ClientOf != nil {
+		var failure *hostfn.Failure
+		if client, failure = c.plan.ClientOf(ctx, in); failure != nil {
+			return "", c.failure(failure)
+		}
+	}
+	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
 		Client: client, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.host.config.Egress.AllowHTTP,
 		Failure: func(err error) error {
 			if _, plain := client.Transport.(*http.Transport); plain {
@@ -105,7 +111,15 @@ func (c *Connector) asker(ctx context.Context, in *hostfn.Inputs) (_ *discovery.
 		},
 		Go:      c.host.start,
 		Changed: c.log.metadata,
-	}, trust, nil
+	})
+	var failed *discovery.Error
+	switch {
+	case err == nil:
+		return endpoint, nil
+	case errors.As(err, &failed):
+		err = &DiscoveryError{Issuer: failed.Issuer, RetryAfter: failed.RetryAfter, text: failed.Error(), passing: failed.Passing, err: failed.Err}
+	}
+	return "", c.fail(StageToken, err)
 }
 
 // start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.

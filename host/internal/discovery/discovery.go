@@ -121,6 +121,18 @@ func New(clock func() time.Time, random io.Reader) *Cache {
 	return &Cache{clock: clock, random: random, documents: documents}
 }
 
+// Known returns an endpoint if nothing has to be read for it.
+func (c *Cache) Known(key Key, member string) (endpoint string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.documents.Get(key)
+	if !ok {
+		return "", false
+	}
+	endpoint, due, failure := d.endpoint(key, member, c.clock())
+	return endpoint, !due && failure == nil
+}
+
 // Find returns an endpoint from the metadata of an issuer. One caller at a time reads a document, and not for longer than its
 // Asker allows, whether or not that caller goes away. The others wait for it. A document that is an hour old is read again, but
 // the endpoint is returned at once: if the issuer fails, its last document counts. After a failure, the issuer is asked again

@@ -142,6 +142,24 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// What is known needs nobody who asks.
+func TestKnownEndpoints(t *testing.T) {
+	w := newWorld(t, testworld.Respond(200, document))
+	known := func(member, want string) {
+		t.Helper()
+		if endpoint, ok := w.cache.Known(discovery.Key{Issuer: issuer}, member); ok != (want != "") || ok && endpoint != want {
+			t.Errorf("%s is known as %q, %v, want %q", member, endpoint, ok, want)
+		}
+	}
+	known("token_endpoint", "")
+	w.want("https://login.test/token", "")
+	known("token_endpoint", "https://login.test/token")
+	known("revocation_endpoint", "")
+	w.clock.Advance(time.Hour)
+	known("token_endpoint", "")
+	w.asked(1)
+}
+
 // A document counts for an hour. Then it is read again, and nobody waits for that.
 func TestDocumentsCountForAnHour(t *testing.T) {
 	w := newWorld(t, testworld.Respond(200, document))
