@@ -14,8 +14,8 @@ import (
 type ID [32]byte
 
 // Slack is by how much the times of a row may be later than they can be, before the clock of the store counts as set back: a call may
-// have learned the time, and waited before it read the row.
-const Slack = time.Minute
+// have learned the time, and waited before it read the row, and nodes may have leases of different times.
+const Slack = 10 * time.Minute
 
 // Row has the value and the condition of an ID in a store. The zero Row is that of an ID for which the store holds nothing.
 type Row struct {

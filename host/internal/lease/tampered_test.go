@@ -46,6 +46,18 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 	}
 }
 
+// Nodes may have leases of different times. That of a node with the longest one is not over for one with the shortest.
+func TestLeasesOfDifferentTimes(t *testing.T) {
+	store, key := state.NewMemory(time.Now), stateKey()
+	long := configured(t, lease.Config{Store: store, Keys: [][]byte{key}, Lease: 10 * time.Minute})
+	short := configured(t, lease.Config{Store: store, Keys: [][]byte{key}, Lease: 3 * time.Second})
+	turn := intended(t, long, "grant")
+	defer turn.End(t.Context())
+	if c, err := short.Look(t.Context(), lease.Key{Name: "grant"}); err != nil || c.Standing != lease.Good {
+		t.Errorf("the condition is %+v, %v", c, err)
+	}
+}
+
 // Somebody who writes the database takes the value of a grant away, or raises its generation: a node that has seen the grant does
 // not begin it anew (threats.md 147).
 func TestGrantWithoutItsValue(t *testing.T) {
