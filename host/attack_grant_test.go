@@ -213,3 +213,26 @@ func TestSeedThatIsNotUTF8(t *testing.T) {
 		t.Errorf("the endpoint got %v", server.sent)
 	}
 }
+
+// A server that has refused to revoke one grant is asked to revoke the next one (threats.md 149).
+func TestRevocationsAfterARefusal(t *testing.T) {
+	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
+	c := newCluster(t, func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/revoke" {
+			return testworld.Response(http.StatusUnauthorized, `{"error":"invalid_client"}`), nil
+		}
+		return server.answer(r)
+	})
+	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
+	for i, code := range []string{"the-first-code", "the-second-code"} {
+		if err := finish(t, w, connector, alice, back(begin(t, connector, alice), code)); err != nil {
+			t.Fatal(err)
+		}
+		if err := connector.Disconnect(forUser(t, alice)); !errors.Is(err, host.ErrNotRevoked) {
+			t.Errorf("the error is %v", err)
+		}
+		if n := c.login.Count(); n != 2*(i+1) {
+			t.Errorf("after %d grants there were %d requests, want a code and a revocation for each", i+1, n)
+		}
+	}
+}

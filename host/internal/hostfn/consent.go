@@ -158,6 +158,7 @@ func (c *Call) HoldTurn(turn Turn) (err error) {
 	c.held.turn = turn
 	c.held.values = map[string]string{}
 	if token := turn.Token(); token != nil {
+		c.held.ends = token
 		c.held.values, err = decodeStates(token)
 	}
 	return err

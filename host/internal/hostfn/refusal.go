@@ -58,7 +58,8 @@ func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, ma
 
 // question returns a digest of everything that the answer to the next token request depends on: the URL, the partition,
 // the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
-// not included, because an assertion contains another time in each. In a run of connect, the code is.
+// not included, because an assertion contains another time in each. In a run of connect, the code is, and in one of disconnect the grant: each is asked
+// about once.
 func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
@@ -70,6 +71,7 @@ func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (
 	if code := c.inputs.Code; code != nil { // the next consent has another
 		known = append(known, code.Code...)
 	}
+	known = append(known, c.held.ends...)
 	return sha256.Sum256(append(known, target...))
 }
 

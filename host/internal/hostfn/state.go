@@ -50,7 +50,9 @@ type heldGrant struct {
 	turn Turn
 	// values has the texts of the states, by name.
 	values map[string]string
-	fate   fate
+	// ends is what the grant keeps if the call ends it, and nil otherwise.
+	ends []byte
+	fate fate
 	// connected is set if the last request that sent the states had a connection, or may have had one.
 	connected atomic.Bool
 }
