@@ -50,7 +50,7 @@ type heldGrant struct {
 	turn Turn
 	// values has the texts of the states, by name.
 	values map[string]string
-	// ends is what the grant keeps if the call ends it, and nil otherwise.
+	// ends holds the states of the grant if the call ends it, and is nil otherwise.
 	ends []byte
 	fate fate
 	// connected is set if the last request that sent the states had a connection, or may have had one.
