@@ -27,9 +27,12 @@ type memoryRow struct {
 	changed chan struct{}
 }
 
-// NewMemory returns an empty Memory with a clock. Nothing can wait for a clock, so Wait uses a timer for the time that the clock
-// leaves.
+// NewMemory returns an empty Memory with a clock. If now is nil, time.Now is used. Nothing can wait for a clock, so Wait uses a
+// timer for the time that the clock leaves.
 func NewMemory(now func() time.Time) *Memory {
+	if now == nil {
+		now = time.Now
+	}
 	return &Memory{now: now, rows: map[ID]*memoryRow{}}
 }
 

@@ -35,3 +35,11 @@ func TestMemory(t *testing.T) {
 		Sweep:   func(_ *testing.T, s state.Store) { s.(*state.Memory).Sweep() },
 	})
 }
+
+// A Memory without a clock has that of the machine, as all that has a clock in this module.
+func TestMemoryWithoutAClock(t *testing.T) {
+	_, taken, err := state.NewMemory(nil).Acquire(t.Context(), state.ID{1}, 0, time.Minute)
+	if err != nil || !taken {
+		t.Errorf("Acquire = %t, %v", taken, err)
+	}
+}
