@@ -72,7 +72,7 @@ func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 func TestAnIssuerThatFails(t *testing.T) {
 	var asked atomic.Int32
 	now := time.Now()
-	w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Clock = func() time.Time { return now } })
+	w := newWorld(t, func(o *options, _ *gateway.Definition) { o.HostClock = func() time.Time { return now } })
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		rw.WriteHeader(http.StatusInternalServerError)

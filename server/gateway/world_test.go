@@ -49,8 +49,8 @@ type options struct {
 	gateway.Config
 	gateway.Setup
 	Plugins []host.Plugin
-	// Clock is the host's clock. Nil means the time of day.
-	Clock func() time.Time
+	// HostClock is the clock of the host. Nil means the time of day.
+	HostClock func() time.Time
 }
 
 func newWorld(t *testing.T, changes ...change) *world {
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 		c(o, &d)
 	}
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.Clock,
+		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock,
 		Logger: slog.New(gateway.LogHandler(slog.NewJSONHandler(&w.hostLog, nil))),
 	})
 	if err != nil {
