@@ -116,7 +116,7 @@ func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code
 	case p.IssRequired && !response.Has("iss"):
 		return ConsentForged, "", "the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does: remove its issuer from the configuration if it does not"
 	case failure == "access_denied":
-		return ConsentDenied, failure, "the consent was refused"
+		return ConsentDenied, failure, "the consent was refused (access_denied)"
 	case response.Has("error"):
 		if !slices.Contains(authorizationErrors, failure) {
 			failure = ""

@@ -265,6 +265,23 @@ func TestTokensOfAnEarlierGrant(t *testing.T) {
 	two.refuse(second, get(forUser(t, alice)), host.StageToken, "is not there")
 }
 
+// The text of a consent that the authorization server refuses has its error code once, if that is a registered one.
+func TestTextsOfConsentsThatAreRefused(t *testing.T) {
+	c := consenting(t, "the-code")
+	w, connector := consents(c)
+	for code, want := range map[string]string{
+		"access_denied": "the consent was refused (access_denied)",
+		"invalid_scope": "the authorization server answered with the error invalid_scope",
+		"of-its-own":    "the authorization server answered with the error (one that is not registered)",
+	} {
+		answer := back(begin(t, connector, alice), "")
+		answer.Response.Set("error", code)
+		if err := finish(t, w, connector, alice, answer); err == nil || err.Error() != want {
+			t.Errorf("%s got %v, want %s", code, err, want)
+		}
+	}
+}
+
 // While the store is down, no consent begins or ends, and what was got with a grant is used to its end.
 func TestConsentWithoutTheStore(t *testing.T) {
 	c := consenting(t, "the-first-code")

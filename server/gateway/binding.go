@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -93,14 +92,11 @@ func consentProblem(err error) error {
 			p = refusedConsents[host.ConsentFailed]
 		}
 		p.cause = err
-		if refused.Code != "" {
-			p.cause = fmt.Errorf("%w (%s)", err, refused.Code)
-		}
 		return &p
 	}
 	p := &httpProblem{
 		status: http.StatusBadGateway, kind: "consent-failed", cause: err,
-		detail: "nothing was connected, because the authorization server could not be asked, or its answer cannot be used",
+		detail: "nothing was connected, because the authorization server could not be asked, its answer cannot be used, or the gateway could not keep the result",
 	}
 	var failed *host.Error
 	if errors.As(err, &failed) {

@@ -19,7 +19,7 @@ const (
 )
 
 // errSealed says that a value does not open: its key is not there, or it was changed or moved.
-var errSealed = errors.New("a value in the store of state does not open: its state key is missing, or somebody changed or moved it")
+var errSealed = errors.New("a value in the store of state does not open: its state key is missing, so add the key that other nodes have; or else somebody changed or moved the value")
 
 // keyring seals with its first key and opens with each. Its keys are made from state keys.
 type keyring struct {

@@ -91,14 +91,22 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (err 
 	}
 	if f.disconnect {
 		if err := connector.Upstream().Disconnect(ctx); err != nil {
-			return fmt.Errorf("connector %q: %w", d.Permalink, err)
+			return ofConnector(d.Permalink, err)
 		}
 		return writeLine(a.out, d.Permalink+" is disconnected")
 	}
 	if err := a.consent(ctx, f, consentOf{set.Host, connector}, d.Name); err != nil {
-		return fmt.Errorf("connector %q: %w", d.Permalink, err)
+		return ofConnector(d.Permalink, err)
 	}
 	return writeLine(a.out, d.Permalink+" is connected")
+}
+
+// ofConnector names the connector in an error that does not name it.
+func ofConnector(permalink string, err error) error {
+	if errors.As(err, new(*host.Error)) {
+		return err
+	}
+	return fmt.Errorf("connector %q: %w", permalink, err)
 }
 
 // consentOf is the consent of a connector's operator.
@@ -181,7 +189,7 @@ func (a *app) listConnections(ctx context.Context, set *connectors.Set, asJSON b
 		d := c.Definition()
 		found, err := c.Upstream().Connection(ctx)
 		if err != nil {
-			return fmt.Errorf("connector %q: %w", d.Permalink, err)
+			return ofConnector(d.Permalink, err)
 		}
 		all = append(all, connectionShown{d.Permalink, d.Name, found.Condition, int64(found.Age / time.Second)})
 		longest = max(longest, len(d.Permalink))

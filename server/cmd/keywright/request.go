@@ -49,7 +49,8 @@ func (a *app) request() *cobra.Command {
 		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
 		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
-			"came, of whatever status; redirects are shown, not followed.",
+			"came, of whatever status; redirects are shown, not followed.\n\n" +
+			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, false, args, func(connector *gateway.Connector, request *http.Request) error {
