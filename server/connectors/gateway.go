@@ -3,6 +3,7 @@ package connectors
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/internal/problem"
@@ -35,6 +36,11 @@ func (d *definer) settings(root *node) Settings {
 	if consent := n.get("consent"); consent != nil {
 		for _, p := range s.Consent.Check(d.allowHTTP) {
 			d.at(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
+		}
+		if u, err := url.Parse(s.Consent.URL); err == nil && u.Host != "" && len(s.Hosts) > 0 && !slices.ContainsFunc(s.Hosts, func(name string) bool {
+			return strings.EqualFold(name, u.Host) || strings.EqualFold(name, u.Hostname())
+		}) {
+			d.at(consent.value.get("url").value.Place, "gateway.consent.url", "is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add %s to hosts", u.Host)
 		}
 	}
 	if user := n.get("user"); user != nil && user.value.kind == object {

@@ -246,17 +246,22 @@ connectors:
 // The member consent is for https, because somebody who sees a callback on its way could take over what users connect.
 func TestConsentOfAFile(t *testing.T) {
 	for text, want := range map[string]string{
-		"{url: https://gw.example.com/}":        "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
-		"{url: https://gw.example.com/prefix}":  "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
-		"{url: gw.example.com}":                 "4:18: gateway.consent.url: is not an https URL such as https://gateway.example.com",
-		"{url: http://gw.example.com}":          "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
-		"{url: http://localhost:8080}":          "",
-		"{return_to: http://app.example.com}":   "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
-		"{return_to: javascript:alert}":         "4:24: gateway.consent.return_to: is not a URL such as https://app.example.com/settings",
-		"{return_to: /settings}":                "4:24: gateway.consent.return_to: is not an https URL such as https://app.example.com/settings",
-		"{return_to: https://app.example.com/}": "",
-		"{url: 1}":                              "4:18: gateway.consent.url: is a number, text is wanted: put it in quotes",
-		"https://gw.example.com":                "4:12: gateway.consent: is text: an object is wanted",
+		"{url: https://gw.example.com/}":                                    "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
+		"{url: https://gw.example.com/prefix}":                              "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
+		"{url: gw.example.com}":                                             "4:18: gateway.consent.url: is not an https URL such as https://gateway.example.com",
+		"{url: http://gw.example.com}":                                      "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{url: http://localhost:8080}":                                      "",
+		"{return_to: http://app.example.com}":                               "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{return_to: javascript:alert}":                                     "4:24: gateway.consent.return_to: is not a URL such as https://app.example.com/settings",
+		"{return_to: /settings}":                                            "4:24: gateway.consent.return_to: is not an https URL such as https://app.example.com/settings",
+		"{return_to: https://app.example.com/}":                             "",
+		"{url: 1}":                                                          "4:18: gateway.consent.url: is a number, text is wanted: put it in quotes",
+		"https://gw.example.com":                                            "4:12: gateway.consent: is text: an object is wanted",
+		"{url: https://gw.example.com}\n  hosts: [api.example.com]":         "4:18: gateway.consent.url: is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add gw.example.com to hosts",
+		"{url: https://gw.example.com:8443}\n  hosts: [gw.example.com:443]": "4:18: gateway.consent.url: is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add gw.example.com:8443 to hosts",
+		"{url: https://gw.example.com:8443}\n  hosts: [api.example.com, GW.example.com]": "",
+		"{url: https://gw.example.com:8443}\n  hosts: [gw.example.com:8443]":             "",
+		"{return_to: https://app.example.com/}\n  hosts: [api.example.com]":              "",
 	} {
 		_, got := load(t, "connectors:\n  - {name: A, url: https://api.example.com, auth: {type: none}}\ngateway:\n  consent: "+text+"\n", connectors.Options{})
 		var all []string

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
@@ -67,4 +69,52 @@ func TestAFailingStoreIsShown(t *testing.T) {
 	get(t.Context())
 	_ = observed.Wait(t.Context(), state.ID{}, 0)
 	check("", "keywright_state_available 1", `keywright_state_errors_total{operation="read"} 1`, "keywright_state_waits_total 1")
+}
+
+// downStore fails while down is set, and counts what it is asked.
+type downStore struct {
+	state.Store
+	down  atomic.Bool
+	asked atomic.Int32
+}
+
+func (d *downStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	d.asked.Add(1)
+	if d.down.Load() {
+		return state.Row{}, errors.New("the database cannot be reached")
+	}
+	return d.Store.Get(ctx, id)
+}
+
+// A process without requests learns that a store of state which failed answers again. It does not ask one that has not failed.
+// threats.md 138
+func TestAFailedStoreIsProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sharedState{clock: time.Now}
+		s.observe(newMetrics(&daemon{}))
+		store := &downStore{Store: state.NewMemory(time.Now)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.probe(ctx, store)
+		}()
+		store.down.Store(true)
+		probed := func(want int32, fails bool) {
+			t.Helper()
+			time.Sleep(probeInterval)
+			synctest.Wait()
+			if asked, failing := store.asked.Load(), !s.since().IsZero(); asked != want || failing != fails {
+				t.Errorf("the store was asked %d times, want %d; it is taken for failing: %t, want %t", asked, want, failing, fails)
+			}
+		}
+		probed(0, false)
+		s.called(ctx, "read", errors.New("the database cannot be reached"))
+		probed(1, true)
+		store.down.Store(false)
+		probed(2, false)
+		probed(2, false)
+		cancel()
+		<-ended
+	})
 }

@@ -24,6 +24,10 @@ var (
 // flushTime is the time in which the store may take what it did not take before, when the daemon ends.
 const flushTime = 10 * time.Second
 
+// probeInterval is the time between two probes of a store that fails. A process without requests learns by them that it answers
+// again.
+const probeInterval = 10 * time.Second
+
 // sharedState is the state of the file. It is opened for the first set, and all sets use it.
 type sharedState struct {
 	logger *slog.Logger
@@ -34,6 +38,9 @@ type sharedState struct {
 	store    *statestore.Store
 	tokens   *host.TokenCache
 	ended    bool
+	// stop ends the probes, and probing is done when they have ended.
+	stop    context.CancelFunc
+	probing sync.WaitGroup
 
 	metrics *stateMetrics
 	// failing is the time of the first failure of the store since it last answered. It is zero while the store answers.
@@ -88,7 +95,30 @@ func (s *sharedState) start(ctx context.Context, settings *connectors.State, c h
 		return errors.Join(context.Canceled, store.Close(ctx))
 	}
 	s.settings, s.store, s.tokens = settings, store, tokens
+	probes, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.probing.Go(func() { s.probe(probes, store.Database) })
 	return nil
+}
+
+// probe reads a row of the store now and then while it fails, until ctx ends.
+func (s *sharedState) probe(ctx context.Context, store state.Store) {
+	store = &observedStore{store, s}
+	every := time.NewTicker(probeInterval)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			if s.since().IsZero() {
+				continue
+			}
+			bounded, cancel := context.WithTimeout(ctx, probeInterval)
+			_, _ = store.Get(bounded, state.ID{}) // the store is observed
+			cancel()
+		}
+	}
 }
 
 // close writes what the store did not take before, and closes it.
@@ -100,6 +130,8 @@ func (s *sharedState) close() error {
 	if store == nil {
 		return nil
 	}
+	s.stop()
+	s.probing.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
 	return store.Close(ctx)
