@@ -24,17 +24,12 @@ type Exchange struct {
 func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []byte, generation int64) bool) (Token, *Exchange, error) {
 	id := n.id(useFetched, key)
 	for {
-		before := n.c.Now()
-		row, err := n.get(ctx, id)
+		row, token, err := n.fetched(ctx, id)
 		if err != nil {
 			return n.withoutStore(ctx, err)
 		}
-		if row.Value != nil {
-			value, err := n.open(id, row)
-			left := row.ExpiresIn - n.c.Now().Sub(before)
-			if err == nil && left > 0 && valid(value, row.Generation) { // each token has a time
-				return Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil, nil
-			}
+		if token.Value != nil && valid(token.Value, token.Generation) {
+			return token, nil, nil
 		}
 		asked := n.c.Now()
 		lease, taken, err := n.acquire(ctx, id, row.Generation)
@@ -48,6 +43,44 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []by
 			return n.withoutStore(ctx, err)
 		}
 	}
+}
+
+// TryExchange is like BeginExchange for a caller that has a token and wants the next one before its end. It does not wait, and
+// does not ask without the store. If valid refuses the token of the store and another node asks for the next one, TryExchange
+// returns neither a token nor the right to ask. Meanwhile the store keeps the token that it has.
+func (n *Node) TryExchange(ctx context.Context, key Key, valid func(Token) bool) (Token, *Exchange, error) {
+	id := n.id(useFetched, key)
+	row, token, err := n.fetched(ctx, id)
+	switch {
+	case err != nil:
+		return Token{}, nil, err
+	case token.Value != nil && valid(token):
+		return token, nil, nil
+	case row.LeasedFor > 0:
+		return Token{}, nil, nil
+	}
+	asked := n.c.Now()
+	lease, taken, err := n.acquire(ctx, id, row.Generation)
+	if !taken {
+		return Token{}, nil, err
+	}
+	return Token{}, &Exchange{n: n, lease: lease, asked: asked}, nil
+}
+
+// fetched reads a row and returns its token. The token has no value if the row is empty, if the node cannot open the value, or
+// if it has seen a later one.
+func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error) {
+	before := n.c.Now()
+	row, err := n.get(ctx, id)
+	if err != nil || row.Value == nil {
+		return row, Token{}, err
+	}
+	value, err := n.open(id, row)
+	left := row.ExpiresIn - n.c.Now().Sub(before)
+	if err != nil || left <= 0 { // each token has a time
+		return row, Token{}, nil
+	}
+	return row, Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil
 }
 
 // withoutStore returns the right to ask that needs no store.

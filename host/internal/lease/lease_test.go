@@ -104,6 +104,56 @@ func TestOneNodeFetches(t *testing.T) {
 	wg.Wait()
 }
 
+// While one node gets the next token ahead, another one neither waits nor asks, and those who need a token have the old one.
+// Afterwards they have the next one.
+func TestOneNodeFetchesAhead(t *testing.T) {
+	store, key := state.NewMemory(time.Now), stateKey()
+	one, two := newNode(t, store, key), newNode(t, store, key)
+	is := func(token lease.Token, err error, want string) {
+		t.Helper()
+		if err != nil || string(token.Value) != want {
+			t.Errorf("a node has %q, %v, want %q", token.Value, err, want)
+		}
+	}
+	none := func(context.Context) ([]byte, time.Duration, error) { return nil, 0, errors.New("asked once more") }
+	next := func(value string, during func()) func(context.Context) ([]byte, time.Duration, error) {
+		return func(context.Context) ([]byte, time.Duration, error) {
+			during()
+			return []byte(value), time.Hour, nil
+		}
+	}
+	ctx := t.Context()
+	first, err := one.Fetch(ctx, lease.Key{}, next("token 1", func() {}))
+	is(first, err, "token 1")
+	second, err := one.FetchAhead(ctx, lease.Key{}, first.Generation, next("token 2", func() {
+		token, err := two.FetchAhead(ctx, lease.Key{}, first.Generation, none)
+		is(token, err, "")
+		token, err = two.Fetch(ctx, lease.Key{}, none)
+		is(token, err, "token 1")
+	}))
+	is(second, err, "token 2")
+	token, err := two.FetchAhead(ctx, lease.Key{}, first.Generation, none)
+	is(token, err, "token 2")
+	token, err = two.Fetch(ctx, lease.Key{}, none)
+	is(token, err, "token 2")
+	if _, err := one.FetchAhead(ctx, lease.Key{}, second.Generation, none); err == nil {
+		t.Error("a failure has no error")
+	}
+	token, err = two.FetchAhead(ctx, lease.Key{}, second.Generation, next("token 3", func() {})) // the lease is free again
+	is(token, err, "token 3")
+}
+
+// A node whose store fails does not ask ahead.
+func TestNothingIsFetchedAheadWithoutTheStore(t *testing.T) {
+	var degraded int
+	node := configured(t, lease.Config{Store: state.NewMemory(time.Now), Keys: [][]byte{stateKey()}, Degraded: func(error) { degraded++ }})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := node.FetchAhead(ctx, lease.Key{}, 1, nil); err == nil || degraded != 0 {
+		t.Errorf("%v, and %d token requests", err, degraded)
+	}
+}
+
 // A dump of the store holds no name and no token. threats.md 107
 func TestDumpHoldsNothing(t *testing.T) {
 	store := newRecorder()

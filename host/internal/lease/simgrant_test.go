@@ -205,6 +205,18 @@ func (w *world) fetch(n *simNode, g *grant) (lease.Token, error) {
 	})
 }
 
+// ahead replaces an access token that is still valid. If that fails, the next caller who needs one learns why.
+func (w *world) ahead(n *simNode, g *grant, old lease.Token) {
+	h := &holder{n, w.now}
+	_, _ = n.node.FetchAhead(context.Background(), g.key, old.Generation, func(context.Context) ([]byte, time.Duration, error) {
+		w.early++
+		w.enter(&g.fetchers, h, "an exchange ahead")
+		defer leave(&g.fetchers, h)
+		access, err := w.redeem(n, g)
+		return []byte(access), accessFor, err
+	})
+}
+
 // call calls an API with the access token of a grant. If the API does not take it, call drops it and tries again.
 func (w *world) call(n *simNode, g *grant) error {
 	for range 3 {
@@ -223,6 +235,9 @@ func (w *world) call(n *simNode, g *grant) error {
 			w.wrongf("%q comes back, after it was dropped", value)
 		case until > w.now:
 			w.served++
+			if w.once(20) {
+				w.ahead(n, g, token)
+			}
 			if w.once(20) {
 				g.access[value] = 0 // the API takes it no more
 			}

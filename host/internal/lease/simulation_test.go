@@ -96,8 +96,8 @@ func (w *world) end(g *grant) {
 }
 
 func (w *world) summary() string {
-	return fmt.Sprintf("%d served, %d reported as lost, %d failed, %d dropped, %d exchanges, %d without the store, in %s, then %d",
-		w.served, w.lost, w.failed, w.dropped, w.exchanges, w.alone, w.now, w.random.Int63())
+	return fmt.Sprintf("%d served, %d reported as lost, %d failed, %d dropped, %d exchanges, %d without the store, %d ahead, in %s, then %d",
+		w.served, w.lost, w.failed, w.dropped, w.exchanges, w.alone, w.early, w.now, w.random.Int63())
 }
 
 // However nodes are stopped and crash, and calls of the store and of the server are lost, doubled or late: no token is sent

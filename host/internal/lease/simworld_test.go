@@ -75,7 +75,7 @@ type world struct {
 	wrong  []string
 	held   int
 
-	served, lost, failed, exchanges, alone, dropped int
+	served, lost, failed, exchanges, alone, dropped, early int
 }
 
 // simNode is a process. A crash replaces it by the next one.
