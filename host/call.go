@@ -49,6 +49,9 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	}
 	if out := c.lookup(values, &subject); out != nil && answer == nil && !c.host.closed.Load() {
 		stats.Cached, stats.Reused = len(out.used) > 0, true
+		if c.config.RefreshAhead > 0 {
+			c.refreshAhead(ctx, out, values, &subject)
+		}
 		return out
 	}
 	if err := c.host.enter(); err != nil {
@@ -69,6 +72,9 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		out := c.run(ctx, call, stats)
 		if out.restart == nil {
 			c.store(values, subject, call, out)
+			if c.config.RefreshAhead > 0 {
+				c.refreshAhead(ctx, out, values, &subject)
+			}
 			return out
 		}
 		if missed := *out.restart; !missed.Body && !missed.Afresh {
@@ -194,7 +200,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	statsSoFar := *stats
 	go func() {
 		defer c.host.calls.Done()
-		out := &outcome{err: c.fail(StagePlugin, errors.New("the call did not end well"))}
+		out := &outcome{err: c.fail(StagePlugin, errNotWell)}
 		defer func() { // runs after lease.End, so that a caller who retries does not wait for this lease
 			out.detached = out.restart == nil
 			select {
@@ -279,6 +285,7 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 		return nil, gaveUp(err)
 	case exchange == nil:
 		entry := local.SetShared(pieces, token.ExpiresIn, token.Generation)
+		entry.Handle.Fetched()
 		key := local.Key()
 		return nil, &outcome{restart: &hostfn.Restart{Key: &key}, filled: &entry}
 	}

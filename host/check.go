@@ -54,6 +54,9 @@ func (k *checker) run(ctx context.Context) {
 	if c.config.Timeout < 0 {
 		k.Wrong("timeout", "is negative")
 	}
+	if c.config.RefreshAhead < 0 {
+		k.Wrong("refresh_ahead", "is negative")
+	}
 	if c.config.BodyBytes < 0 {
 		k.Wrong("body_bytes", "is negative")
 	}
@@ -63,6 +66,9 @@ func (k *checker) run(ctx context.Context) {
 	if c.plugin == nil {
 		k.noType(c.config.Auth.Type)
 		return
+	}
+	if c.config.RefreshAhead > 0 && !(c.plugin.uses[abi.GroupCache] && c.plugin.uses[abi.GroupToken]) {
+		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", c.plugin.info.Type)
 	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
 		k.Wrong("auth.config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",

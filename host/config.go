@@ -68,11 +68,12 @@ type Config struct {
 	// If not nil, Observe is called once for each attempt to authenticate a request, before the request is sent or
 	// fails. The retry after a 401 is an attempt of its own. If the caller stops waiting while its attempt requests a
 	// token, Observe is called when that token request has ended. A request that is refused earlier, such as one for
-	// another origin, is not an attempt.
+	// another origin, is not an attempt. Observe is also called for each call that replaces a token ahead of its end, with
+	// the values of the context of the request that began it.
 	Observe func(context.Context, Attempt)
 }
 
-// Attempt describes one attempt to authenticate a request.
+// Attempt describes one attempt to authenticate a request, or to replace a token ahead of its end.
 type Attempt struct {
 	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
@@ -90,6 +91,9 @@ type Attempt struct {
 	KeyTime     time.Duration
 	// Cached reports whether the call read a value of the token cache.
 	Cached bool
+	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
+	// waited for it, and none gets Err.
+	Ahead bool
 	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
 	Reused bool
 	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.

@@ -27,6 +27,11 @@ type ConnectorConfig struct {
 	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
 	// 0 means CallTime of the host's [Limits].
 	Timeout time.Duration
+	// RefreshAhead is the time before the end of a cached token at which the host begins to replace it: with the first request
+	// that uses the token from then on, on one node, while requests go on with the token that they have. If the token lives for
+	// less than twice this time, that begins when half of its life has passed. 0 means that a token is replaced by the first
+	// request after its end, which waits for it.
+	RefreshAhead time.Duration
 	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of
 	// the host's Limits.
 	BodyBytes int64

@@ -46,6 +46,8 @@ type Host struct {
 	random func() string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
+	// aheadSlots limits the calls that replace tokens ahead of their end.
+	aheadSlots chan struct{}
 	// keySlots limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
 	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
 	keySlots chan struct{}
@@ -125,6 +127,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
 	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
+	h.aheadSlots = make(chan struct{}, max(1, c.Limits.ConcurrentExchanges/4))
 	h.keySlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	var err error
 	if h.userTokenHosts, err = parseUserTokenHosts(c.UserTokenHosts); err != nil {

@@ -56,7 +56,8 @@ type Limits struct {
 	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`
 	// ConcurrentExchanges limits the calls that request tokens at the same time, and separately the calls of connectors with a
-	// key of the store of keys that request tokens or use that key. Further calls wait.
+	// key of the store of keys that request tokens or use that key. Further calls wait. In addition, a quarter as many calls
+	// may replace tokens ahead of their end.
 	ConcurrentExchanges int `default:"64"`
 }
 

@@ -17,7 +17,7 @@ import (
 // Each field of a struct is the member of the file that users know: renaming a field must not rename the member.
 func TestMembersAreFieldsOfStructs(t *testing.T) {
 	for want, v := range map[string]any{
-		"name, permalink, url, method, paths, headers, query, auth, tls, request, response, timeout, limits": gateway.Definition{},
+		"name, permalink, url, method, paths, headers, query, auth, tls, request, response, timeout, refresh_ahead, limits": gateway.Definition{},
 		"name, value, overridable":                                   gateway.Parameter{},
 		"filter, records, body, content_type":                        gateway.Response{},
 		"per_user, total, request_bytes, response_bytes, concurrent": gateway.Limits{},

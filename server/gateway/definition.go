@@ -47,6 +47,9 @@ type Definition struct {
 	// Timeout limits the token exchange, each wait for the API, the wait until a body may be shaped, and shaping it. 0 means
 	// 15 seconds.
 	Timeout time.Duration
+	// RefreshAhead is the time before the end of a cached token at which it is replaced, while requests go on with it. 0 means
+	// that the first request after its end gets the next one. [host.ConnectorConfig] has the details.
+	RefreshAhead time.Duration
 	// Limits limits the use of the connector.
 	Limits Limits
 

@@ -79,6 +79,9 @@ type Event struct {
 // in the [host.Config] of the hosts whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request
 // show none of them.
 func Observe(ctx context.Context, attempt host.Attempt) {
+	if attempt.Ahead { // the request does not wait for it
+		return
+	}
 	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
 		e.count.Add(int64(attempt.Exchanges))
 		e.took.Add(int64(attempt.Token))

@@ -39,6 +39,7 @@ func TestServerTiming(t *testing.T) {
 			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				now = now.Add(c.api)
+				gateway.Observe(r.Context(), host.Attempt{Ahead: true, Token: time.Hour, Exchanges: 1}) // no request waits for it
 				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1, KeyTime: c.key, KeyRequests: uses})
 				if c.fails {
 					return nil, io.ErrUnexpectedEOF

@@ -37,7 +37,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 	if !ok || !c.plan.Cache.InTime(entry.Handle) { // it may have expired while the host waited for another entry
 		entry, ok = c.plan.Cache.Get(k)
 	}
-	if ok {
+	if ok && (c.Old == nil || entry.Handle != c.Old) {
 		return c.joined(entry), true
 	}
 	if c.mode == Inline {
@@ -100,14 +100,23 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 		return
 	}
 	ttl := c.ttl(time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second)
-	if c.Lease != nil && c.Lease.Key() == k {
-		began := c.plan.Clock()
-		shared := c.share(pieces, ttl)
-		if c.Lease.SetShared(pieces, ttl-c.plan.Clock().Sub(began), shared).Generation != 0 {
-			return
-		}
+	entry := c.setLeased(k, pieces, ttl)
+	if entry.Handle == nil {
+		entry = c.plan.Cache.Set(k, pieces, ttl)
 	}
-	c.plan.Cache.Set(k, pieces, ttl)
+	if c.exchanges > 0 {
+		entry.Handle.Fetched()
+	}
+}
+
+// setLeased stores a value and ends the lease, if the call has one for the key. Otherwise the entry has no handle.
+func (c *Call) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duration) tokencache.Entry[[]seal.Piece] {
+	if c.Lease == nil || c.Lease.Key() != k {
+		return tokencache.Entry[[]seal.Piece]{}
+	}
+	began := c.plan.Clock()
+	shared := c.share(pieces, ttl)
+	return c.Lease.SetShared(pieces, ttl-c.plan.Clock().Sub(began), shared)
 }
 
 // share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store

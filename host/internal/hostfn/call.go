@@ -39,6 +39,9 @@ type Call struct {
 	Lease *Lease
 	// If not nil, Shared stores the entry of Lease for all nodes.
 	Shared Shared
+	// If not nil, Old is the entry that the call replaces ahead of its end. Then the call has no request. CacheGet does not
+	// find Old, and the call ends with a Restart when the guest reads the request: there is nothing to do for one.
+	Old *tokencache.Handle
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]

@@ -24,6 +24,7 @@ import (
 // neither. After Input returned a request, the call can neither store nor send anything, so that nothing of one request reaches
 // another (threats.md 15c).
 func (c *Call) Input() []byte {
+	c.endAhead()
 	switch {
 	case c.mode == Describing || c.mode == Validating:
 		return nil
@@ -147,10 +148,19 @@ func (c *Call) Body() string {
 
 // needRequest ends the call unless there is a request, and records that the guest reads it.
 func (c *Call) needRequest(function string) {
+	c.endAhead()
 	if c.inputs.Request == nil {
 		c.endf(StagePlugin, "%s is for authenticate only", function)
 	}
 	c.readsRequest()
+}
+
+// endAhead ends a call that replaces an entry ahead of its end.
+func (c *Call) endAhead() {
+	if c.Old != nil {
+		c.restart = &Restart{}
+		panic(ended{})
+	}
 }
 
 // openBody returns the body of the request as a stream.

@@ -44,6 +44,8 @@ type Handle struct {
 	used atomic.Bool
 	// counted is the number of calls of Count.
 	counted atomic.Int64
+	// ahead is the time before the end of the entry at which a refresh ahead may begin next, or 0.
+	ahead atomic.Int64
 }
 
 // Count returns the number of its calls for this entry, from 1.

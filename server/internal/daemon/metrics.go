@@ -27,6 +27,7 @@ type gatewayMetrics struct {
 	sandbox   *prometheus.CounterVec
 	fuel      *prometheus.CounterVec
 	failures  *prometheus.CounterVec
+	ahead     *prometheus.CounterVec
 	reloads   *prometheus.CounterVec
 
 	mu         sync.RWMutex
@@ -85,6 +86,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		sandbox:    r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
 		fuel:       r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
 		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
+		ahead:      r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
 		reloads:    r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
 		connectors: map[string]*connectorMetrics{},
 	}
@@ -155,17 +157,21 @@ func (m *gatewayMetrics) forget(connector string) {
 	defer m.mu.Unlock()
 	delete(m.connectors, connector)
 	of := prometheus.Labels{"connector": connector}
-	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.keys, m.keyTime, m.sandbox, m.fuel, m.failures} {
+	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.keys, m.keyTime, m.sandbox, m.fuel, m.failures, m.ahead} {
 		c.DeletePartialMatch(of)
 	}
 	m.total.DeletePartialMatch(of)
 	m.upstream.DeletePartialMatch(of)
 }
 
-// attempted counts an attempt to authenticate a request.
+// attempted counts an attempt to authenticate a request, or to replace a token ahead of its end.
 func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	c := m.of(attempt.Connector)
 	switch {
+	case attempt.Ahead && attempt.Err != nil:
+		m.ahead.WithLabelValues(attempt.Connector, "failed").Inc()
+	case attempt.Ahead:
+		m.ahead.WithLabelValues(attempt.Connector, "done").Inc()
 	case attempt.Cached:
 		c.cache.Inc()
 	case attempt.Reused:

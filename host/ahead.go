@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// refreshAhead begins to replace an entry that the outcome's mutation contains, if RefreshAhead says so and no other call has
+// begun. It does not wait. The request goes on with the entry that it has.
+//
+// An entry is not replaced if the user's token ends no later: the next one would end with that, too.
+func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *subject) {
+	for _, old := range out.putIn {
+		left, ending := c.host.cache.entries.Ending(old, c.config.RefreshAhead)
+		switch {
+		case !ending:
+			continue
+		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= left:
+			return
+		}
+		select {
+		case c.host.aheadSlots <- struct{}{}:
+		default: // a later request begins
+			return
+		}
+		begun, first := old.BeginAhead(left)
+		if !begun || c.host.enter() != nil {
+			<-c.host.aheadSlots
+			return
+		}
+		in := c.inputs(values, *subject, nil)
+		go func() {
+			defer c.host.calls.Done()
+			defer func() { <-c.host.aheadSlots }()
+			c.refresh(context.WithoutCancel(ctx), old, in, first)
+		}()
+		return
+	}
+}
+
+// refresh replaces an entry, unless another node does so or has done so. It runs the plugin without a request, with the
+// secrets, the variables and the user of the request that began it: all that the entry may depend on.
+func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hostfn.Inputs, first bool) {
+	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	defer cancel()
+	var shared hostfn.Shared
+	if c.host.cache.state != nil {
+		right, err := c.shareAhead(ctx, old)
+		if err != nil && first {
+			c.log.seldom(ctx, notAhead(err))
+		}
+		if right == nil {
+			return
+		}
+		defer right.End(ctx)
+		within, cancel := right.Within(ctx)
+		defer cancel()
+		shared, ctx = right, within
+	}
+	local := c.host.cache.entries.AcquireAhead(old)
+	if local == nil {
+		return
+	}
+	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call.Lease, call.Shared, call.Old = local, shared, old
+	stats, out := Attempt{Ahead: true}, &outcome{err: c.fail(StagePlugin, errNotWell)}
+	defer func() { local.End(out.err) }()
+	out = c.run(ctx, call, &stats)
+	if out.err != nil && first {
+		c.log.seldom(ctx, notAhead(out.err))
+	}
+	c.observe(ctx, &stats, out.err)
+}
+
+// errNotWell is the error of a call whose goroutine has ended without an outcome.
+var errNotWell = errors.New("the call did not end well")
+
+func notAhead(err error) string {
+	return fmt.Sprintf("a token was not replaced ahead of its end, and is used until then: %v", err)
+}
+
+// shareAhead returns the right to ask the token endpoint for all nodes. If another node has asked for the next token before,
+// shareAhead stores that in the cache and returns nil. It also returns nil if another node is about to ask.
+func (c *Connector) shareAhead(ctx context.Context, old *tokencache.Handle) (*lease.Exchange, error) {
+	entries := c.host.cache.entries
+	var pieces []seal.Piece
+	token, right, err := c.host.cache.state.node.TryExchange(ctx, entryKey(old.Key), func(t lease.Token) bool {
+		var err error
+		pieces, err = seal.Unmarshal(t.Value)
+		left, _ := entries.Ending(old, c.config.RefreshAhead)
+		return err == nil && t.Generation != old.Shared && t.ExpiresIn > left
+	})
+	if err != nil || right != nil || token.Value == nil {
+		return right, err
+	}
+	if local := entries.AcquireAhead(old); local != nil {
+		local.SetShared(pieces, token.ExpiresIn, token.Generation).Handle.Fetched()
+	}
+	return nil, nil
+}
