@@ -67,7 +67,7 @@ func (k *checker) run(ctx context.Context) {
 		k.noType(c.config.Auth.Type)
 		return
 	}
-	if c.config.RefreshAhead > 0 && !(c.plugin.uses[abi.GroupCache] && c.plugin.uses[abi.GroupToken]) {
+	if c.config.RefreshAhead > 0 && (!c.plugin.uses[abi.GroupCache] || !c.plugin.uses[abi.GroupToken]) {
 		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", c.plugin.info.Type)
 	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
