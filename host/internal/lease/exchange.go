@@ -77,10 +77,10 @@ func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error)
 	}
 	value, err := n.open(id, row)
 	left := row.ExpiresIn - n.c.Now().Sub(before)
-	if err != nil || left <= 0 { // each token has a time
-		return row, Token{}, nil
+	if err == nil && left > 0 { // each token has a time
+		return row, Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil
 	}
-	return row, Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil
+	return row, Token{}, nil
 }
 
 // withoutStore returns the right to ask that needs no store.
