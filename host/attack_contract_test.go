@@ -225,3 +225,21 @@ func TestARequestDoesNotConfirmGuesses(t *testing.T) {
 		})
 	}
 }
+
+// In the first attempt, the form that a plugin adds to is the request's own body, which is closed then.
+func TestAFormThatCannotBeHadAgain(t *testing.T) {
+	w, connector := challengeWorld(t, func(abi.Env) (string, error) { return marshal(abi.Mutation{Form: pairs("b", "2")}), nil })
+	var got string
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		got = string(body)
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, err
+	})
+	body := once("a=1")
+	r := post(t.Context(), body, 3)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.GetBody = func() (io.ReadCloser, error) { return nil, io.ErrClosedPipe }
+	if code, err := w.try(connector, r); code != http.StatusOK || err != nil || got != "a=1&b=2" || body.closed != 1 {
+		t.Errorf("%d, %v, the API got %q, and the body was closed %d times", code, err, got, body.closed)
+	}
+}

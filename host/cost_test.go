@@ -83,6 +83,17 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
+	const limit = "is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
+	connect := func(config map[string]any) error {
+		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config}})
+		return err
+	}
+	for more, large := range []bool{false, true} { // names count too
+		err := connect(map[string]any{"private_key": strings.Repeat("x", 4<<20-len("private_key")+more)})
+		if err == nil || strings.Contains(err.Error(), limit) != large {
+			t.Errorf("with %d bytes too many: %.300v", more, err)
+		}
+	}
 	endless := map[string]any{}
 	endless["a"], endless["b"] = endless, endless
 	for name, claims := range map[string]any{
@@ -92,12 +103,8 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 		"expressions":     map[string]any{"a": strings.Repeat("{{1}}", 120_000)},
 		"a map in itself": endless,
 	} {
-		_, err := h.Connect(t.Context(), host.ConnectorConfig{
-			Name: "x", Origins: []string{"https://api.example.com"},
-			Auth: host.Auth{Type: "jwt", Config: map[string]any{"private_key": "k", "claims": claims}},
-		})
-		want := "connectors.x.auth.config: is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
-		if err == nil || err.Error() != want {
+		err := connect(map[string]any{"private_key": "k", "claims": claims})
+		if err == nil || err.Error() != "connectors.x.auth.config: "+limit {
 			t.Errorf("%s: %.300v", name, err)
 		}
 	}

@@ -42,6 +42,42 @@ func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 	}
 }
 
+// An answer has a name of at most 64 bytes, and its source is a field whose text the plugin sees as it was written.
+func TestAnswersThatNoDescriptionMayHave(t *testing.T) {
+	for name, test := range map[string]struct {
+		name, field string
+		want        string
+	}{
+		"a name of 64 bytes":         {strings.Repeat("n", 64), "pointer", ""},
+		"a name of 65 bytes":         {strings.Repeat("n", 65), "pointer", "is there twice or is a name that no answer may have"},
+		"a field that is not there":  {"token", "other", "from_field names no field"},
+		"an integer":                 {"token", "number", "from_field names no field"},
+		"a sealed field":             {"token", "secret", "from_field names no field"},
+		"one of a list":              {"token", "choice", "from_field names no field"},
+		"a field that has escape":    {"token", "escaped", "from_field names no field"},
+		"a field of the right kind":  {"token", "pointer", ""},
+		"no field and no other from": {"token", "", "it has either from or from_field"},
+	} {
+		g := &guest{}
+		g.about.Uses = []string{abi.GroupToken}
+		g.about.Fields = []abi.Field{
+			{Name: "number", Kind: abi.KindInteger},
+			{Name: "secret", Kind: abi.KindString, Sealed: true},
+			{Name: "pointer", Kind: abi.KindString},
+			{Name: "choice", Kind: abi.KindString, Enum: []string{"a"}},
+			{Name: "escaped", Kind: abi.KindString, Escape: `\{`},
+		}
+		g.about.Answers = []abi.Answer{{Name: test.name, FromField: test.field, Kind: abi.AnswerInteger}}
+		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			_ = h.Close(t.Context())
+		}
+	}
+}
+
 // The host loads the first types of plugins.Types by default.
 func TestTypesOfTheDefaultPlugins(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})

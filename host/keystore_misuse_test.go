@@ -142,6 +142,9 @@ func TestExplainAndCheckKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if err := w.connect("api_key", key("{{ get_secret('absent') }}")).CheckKeys(t.Context()); err != nil {
+		t.Errorf("a connector that asks for no key: %v", err)
+	}
 	if signed, described := keys.counts(); signed != 0 || described != 4 {
 		t.Errorf("CheckKeys signed %d times, and asked for %d keys", signed, described)
 	}

@@ -248,6 +248,14 @@ func TestADirectoryOfTenantsAndUsers(t *testing.T) {
 	}
 }
 
+// A secret of all that is missing beside one of a user is named as it is.
+func TestAMissingSecretBesideThatOfAUser(t *testing.T) {
+	w := newWorld(t)
+	w.ownSecrets()
+	connector := w.connectAs("u", "api_key", key("{{ get_secret('crm', 'user') + get_secret('absent') }}"))
+	w.refuse(connector, as(t.Context(), "acme", "ann"), host.StageTemplate, `secret "absent"`)
+}
+
 func TestATenantsSecretInATemplateOfAnEmbedder(t *testing.T) {
 	w := newWorld(t)
 	values := w.ownSecrets()

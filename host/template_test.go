@@ -93,6 +93,19 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 }
 
 // The result of an expression stays in the segment or the parameter where the expression stands (threats.md 27).
+// A template is personal if its text may differ from user to user.
+func TestPersonalTemplates(t *testing.T) {
+	w := newWorld(t)
+	for source, want := range map[string]bool{
+		"plain {{ get_secret('s') }}": false, "{{ user.email }}": true, "{{ tenant_id }}": true, "{{ tenant_id }}{{ user.id }}": true,
+	} {
+		compiled, err := w.host.Template(source)
+		if err != nil || compiled.Personal() != want {
+			t.Errorf("%s: personal is not %t: %v", source, want, err)
+		}
+	}
+}
+
 func TestTemplateOfAURL(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) {
 		c.Variables = map[string]string{"v": "a/b?c&d=e f+ü#@\\", "plain": "x-1"}
