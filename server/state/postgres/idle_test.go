@@ -29,11 +29,12 @@ type idleConn struct {
 	statements *atomic.Int64
 
 	mu sync.Mutex
-	// owed is set while the server owes an answer, and past after the deadline.
-	owed, past bool
-	turned     chan struct{}
-	// tail has the last bytes that were read.
-	tail string
+	// owed is the number of ReadyForQuery that the server is still to send. past is set after the deadline.
+	owed   int
+	past   bool
+	turned chan struct{}
+	// cut holds the beginning of a message whose rest was not read yet.
+	cut []byte
 }
 
 // dial returns a function that connects to the server at once, whatever the time of the bubble.
@@ -47,25 +48,36 @@ func dial(statements *atomic.Int64) func(context.Context, string, string) (net.C
 	}
 }
 
-// set sets owed or past, and wakes who reads.
-func (c *idleConn) set(field *bool, value bool) {
+// turn changes c by change, and wakes who reads.
+func (c *idleConn) turn(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*field = value
+	change()
 	close(c.turned)
 	c.turned = make(chan struct{})
 }
 
+// Write implements [net.Conn]. The server answers the first message of a connection, which has no type, and each Query and Sync with
+// a ReadyForQuery at the end.
 func (c *idleConn) Write(b []byte) (int, error) {
-	for m := b; len(m) >= 5 && m[0] != 0; m = m[1+binary.BigEndian.Uint32(m[1:]):] { // the first message of a connection has no type
+	answers := 0
+	for m := b; len(m) >= 5; m = m[1+binary.BigEndian.Uint32(m[1:]):] {
+		if m[0] == 0 {
+			answers++
+			break
+		}
 		if m[0] == 'Q' || m[0] == 'E' { // Query and Execute
 			c.statements.Add(1)
 		}
+		if m[0] == 'Q' || m[0] == 'S' {
+			answers++
+		}
 	}
-	c.set(&c.owed, true)
+	c.turn(func() { c.owed += answers })
 	return c.Conn.Write(b)
 }
 
+// Read implements [net.Conn]. A notification may follow a ReadyForQuery in the bytes that it returns.
 func (c *idleConn) Read(b []byte) (int, error) {
 	for {
 		c.mu.Lock()
@@ -74,22 +86,33 @@ func (c *idleConn) Read(b []byte) (int, error) {
 		switch {
 		case past:
 			return 0, os.ErrDeadlineExceeded
-		case owed:
+		case owed > 0:
 			n, err := c.Conn.Read(b)
-			c.tail += string(b[:n])
-			const ready = "Z\x00\x00\x00\x05I" // ReadyForQuery outside of a transaction
-			c.tail = c.tail[max(0, len(c.tail)-len(ready)):]
-			if c.tail == ready {
-				c.set(&c.owed, false)
-			}
+			c.turn(func() { c.owed -= c.answered(b[:n]) })
 			return n, err
 		}
 		<-turned
 	}
 }
 
+// answered returns the number of ReadyForQuery that end in b, which the server has sent.
+func (c *idleConn) answered(b []byte) (ready int) {
+	c.cut = append(c.cut, b...)
+	for len(c.cut) >= 5 {
+		size := 1 + int(binary.BigEndian.Uint32(c.cut[1:]))
+		if len(c.cut) < size {
+			break
+		}
+		if c.cut[0] == 'Z' {
+			ready++
+		}
+		c.cut = c.cut[size:]
+	}
+	return ready
+}
+
 func (c *idleConn) SetDeadline(t time.Time) error {
-	c.set(&c.past, !t.IsZero() && !t.After(time.Now()))
+	c.turn(func() { c.past = !t.IsZero() && !t.After(time.Now()) })
 	return nil
 }
 
