@@ -238,13 +238,22 @@ func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 
 // A connector that cannot replace tokens ahead is refused.
 func TestConnectorsThatCannotRefreshAhead(t *testing.T) {
-	w := newWorld(t)
+	some := func(typeName, group string) *guest {
+		g := &guest{}
+		g.about.Type, g.about.Uses = typeName, []string{group}
+		return g
+	}
+	w := newWorld(t, func(c *host.Config) {
+		c.Plugins = append(c.Plugins, some("caches", abi.GroupCache).plugin(), some("asks", abi.GroupToken).plugin())
+	})
 	for authType, c := range map[string]struct {
 		ahead time.Duration
 		want  string
 	}{
-		"none":  {time.Minute, "refresh_ahead: auth type none keeps no tokens of an endpoint: remove it"},
-		"basic": {-1, "refresh_ahead: is negative"},
+		"none":   {time.Minute, "refresh_ahead: auth type none keeps no tokens of an endpoint: remove it"},
+		"caches": {time.Minute, "refresh_ahead: auth type caches keeps no tokens of an endpoint: remove it"},
+		"asks":   {time.Minute, "refresh_ahead: auth type asks keeps no tokens of an endpoint: remove it"},
+		"basic":  {-1, "refresh_ahead: is negative"},
 	} {
 		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType}, RefreshAhead: c.ahead,

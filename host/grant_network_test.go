@@ -117,7 +117,11 @@ func TestAStateIsSentOnceOverTCP(t *testing.T) {
 // A description whose states could not be kept is refused, and the error says why.
 func TestStatesThatCouldNotBeKept(t *testing.T) {
 	for want, change := range map[string]func(d *abi.Description){
-		"there are 5, and 4 are allowed":                           func(d *abi.Description) { d.State = make([]abi.State, 5) },
+		"there are 5, and 4 are allowed": func(d *abi.Description) { d.State = make([]abi.State, 5) },
+		// Four are not too many, and what is wrong with them is said.
+		"state: s1: it has neither a seed nor an answer": func(d *abi.Description) {
+			d.State = append(d.State, abi.State{Name: "s1"}, abi.State{Name: "s2"}, abi.State{Name: "s3"})
+		},
 		`"refresh_token" is there twice`:                           func(d *abi.Description) { d.State = append(d.State, d.State[0]) },
 		"it has neither a seed nor an answer":                      func(d *abi.Description) { d.State = append(d.State, abi.State{Name: "other"}) },
 		"seed names no field of kind string that is sealed":        func(d *abi.Description) { d.State[0].Seed = "token_url" },

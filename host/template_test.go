@@ -38,6 +38,9 @@ func TestTemplateThatIsWrong(t *testing.T) {
 	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 || wrong.Problems[0].Column != 5 || wrong.Problems[1].Column != 16 {
 		t.Errorf("the error is %v", err)
 	}
+	if _, err := w.host.Template("{{ user.token }}"); err == nil || strings.Contains(err.Error(), "column") {
+		t.Errorf("a problem of the whole text: %v", err)
+	}
 }
 
 // An error names a secret that is missing once, and has the hints of all stores that have some.
