@@ -46,6 +46,10 @@ type ConsentRequest struct {
 	Issuer string `json:"issuer,omitempty"`
 	// IssRequired reports whether an answer without iss is refused.
 	IssRequired bool `json:"iss_required,omitempty"`
+	// CodeParameter is the name of the parameter that has the code when the browser comes back. If it is empty, it is code.
+	CodeParameter string `json:"code_parameter,omitempty"`
+	// NoPKCE reports whether the host leaves PKCE (RFC 7636) out.
+	NoPKCE bool `json:"no_pkce,omitempty"`
 }
 
 // ConsentParameters lists the parameters of an authorization request that the host alone sets.
@@ -56,7 +60,7 @@ var ConsentParameters = []string{
 // ConsentReply is the input of [ExportConnect]: the authorization response (RFC 6749 section 4.1.2), after the host has checked
 // it.
 type ConsentReply struct {
-	// Code and CodeVerifier are sealed values with the sink [SinkToken].
+	// Code and CodeVerifier are sealed values with the sink [SinkToken]. Without PKCE, CodeVerifier is empty.
 	Code         string `json:"code"`
 	CodeVerifier string `json:"code_verifier"`
 	// RedirectURI is the redirect_uri of the authorization request.

@@ -57,7 +57,7 @@ func (h *Host) Callback(ctx context.Context, back Callback, connector func(name 
 		}
 	}
 	err = c.connectGrant(ctx, &hostfn.Code{
-		Code: back.Response.Get("code"), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
+		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
 	})
 	if errors.Is(err, hostfn.ErrIDToken) {
 		return refused(ConsentForged, "", err.Error())
@@ -104,7 +104,7 @@ func (p *pendingConsent) foreign(ctx context.Context, back Callback) (reason Con
 // answer returns what is wrong with an authorization response, or "". It looks at iss first, because nothing of an answer of
 // another server counts (RFC 9207 section 2.4).
 func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code, text string) {
-	for _, name := range []string{"code", "error", "iss"} {
+	for _, name := range []string{p.CodeParameter, "error", "iss"} {
 		if len(response[name]) > 1 {
 			return ConsentForged, "", "the authorization server's answer has a parameter twice"
 		}
@@ -122,7 +122,7 @@ func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code
 			failure = ""
 		}
 		return ConsentFailed, failure, "the authorization server answered with the error " + cmp.Or(failure, "(one that is not registered)")
-	case response.Get("code") == "" || len(response.Get("code")) > maxCode:
+	case response.Get(p.CodeParameter) == "" || len(response.Get(p.CodeParameter)) > maxCode:
 		return ConsentForged, "", "the authorization server's answer has neither a code nor an error"
 	}
 	return "", "", ""

@@ -42,6 +42,8 @@ type pendingConsent struct {
 	Nonce       string
 	Issuer      string `json:",omitempty"`
 	IssRequired bool   `json:",omitempty"`
+	// CodeParameter is the name of the parameter that has the code.
+	CodeParameter string
 }
 
 // Consent begins the consent of the context's user, or of the operator if the context has no user. It returns the URL of the
@@ -80,9 +82,17 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 		}
 	}
 	handle, verifier, nonce := random[0], random[1], random[2]
+	parameters := url.Values{"response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {handle}, "nonce": {nonce}}
+	if authorization.NoPKCE {
+		verifier = ""
+	} else {
+		challenge := sha256.Sum256([]byte(verifier))
+		parameters["code_challenge"], parameters["code_challenge_method"] = []string{base64.RawURLEncoding.EncodeToString(challenge[:])}, []string{"S256"}
+	}
 	row, err := json.Marshal(pendingConsent{
 		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
 		Verifier: verifier, Nonce: nonce, Issuer: authorization.Issuer, IssRequired: authorization.IssRequired,
+		CodeParameter: authorization.CodeParameter,
 	})
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
@@ -90,11 +100,7 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	if err := c.host.config.State.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
 		return "", c.fail(StageToken, fmt.Errorf("the consent cannot be kept: %w", err))
 	}
-	challenge := sha256.Sum256([]byte(verifier))
-	authorization.URL.RawQuery += "&" + url.Values{
-		"response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {handle}, "nonce": {nonce},
-		"code_challenge": {base64.RawURLEncoding.EncodeToString(challenge[:])}, "code_challenge_method": {"S256"},
-	}.Encode()
+	authorization.URL.RawQuery += "&" + parameters.Encode()
 	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")
 	return authorization.URL.String(), nil
 }

@@ -44,7 +44,8 @@ func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
 	})
 }
 
-// A plugin cannot send a browser elsewhere, ask for another kind of answer, or have a browser see a secret (threats.md 127).
+// A plugin cannot send a browser elsewhere, ask for another kind of answer, or have a browser see a secret,
+// and cannot take another parameter for the code (threats.md 127, 150).
 func TestWhatAPluginMaySendABrowser(t *testing.T) {
 	request := func(change func(abi.Env, *abi.ConsentRequest)) func(abi.Env) (string, error) {
 		return func(env abi.Env) (string, error) {
@@ -63,11 +64,14 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 		"a sealed parameter": request(func(env abi.Env, r *abi.ConsentRequest) {
 			r.Query = []abi.Pair{{Name: "a", Value: "x" + value(env, "client_secret")}}
 		}),
-		"a sealed name":        request(func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: value(env, "client_secret")}} }),
-		"a sealed issuer":      request(func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = value(env, "client_secret") }),
-		"a nameless parameter": parameter("", "x"),
-		"no issuer":            request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
-		"another output":       func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
+		"a sealed name":           request(func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: value(env, "client_secret")}} }),
+		"a sealed issuer":         request(func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = value(env, "client_secret") }),
+		"a sealed code parameter": request(func(env abi.Env, r *abi.ConsentRequest) { r.CodeParameter = value(env, "client_secret") }),
+		"the code in the state":   request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "state" }),
+		"the code in an error":    request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "error_description" }),
+		"a nameless parameter":    parameter("", "x"),
+		"no issuer":               request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
+		"another output":          func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
 		"a state of the grant": func(env abi.Env) (string, error) {
 			env.StateGet("refresh_token")
 			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil

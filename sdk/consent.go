@@ -34,6 +34,10 @@ type Consent struct {
 	Issuer string
 	// IssRequired reports whether the host refuses an answer without iss.
 	IssRequired bool
+	// CodeParameter is the name of the parameter with which the browser brings the code. If it is empty, it is code.
+	CodeParameter string
+	// NoPKCE reports whether the host leaves PKCE out, for a server that refuses it. [Code].Verifier is empty then.
+	NoPKCE bool
 }
 
 // Code is an authorization response, RFC 6749 section 4.1.2. The host has checked it.
@@ -62,6 +66,10 @@ func consentCall(p Plugin, env abi.Env) (string, error) {
 		o.String("issuer", consent.Issuer)
 	}
 	o.flag("iss_required", consent.IssRequired)
+	if consent.CodeParameter != "" {
+		o.String("code_parameter", consent.CodeParameter)
+	}
+	o.flag("no_pkce", consent.NoPKCE)
 	return o.JSON(), nil
 }
 

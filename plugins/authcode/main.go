@@ -21,7 +21,6 @@ type plugin struct{}
 const accessToken = "access_token"
 
 func (plugin) Describe() sdk.Description {
-	token := []string{sdk.ToToken}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_authorization_code",
@@ -29,21 +28,7 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A bearer token that each user grants in a browser, with the OAuth 2.0 authorization code grant and PKCE.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
-		Fields: sdk.Fields(
-			[]sdk.Field{
-				{Name: "authorization_url", Kind: sdk.URL, Required: true, Doc: "Authorization endpoint, to which the user's browser goes."},
-				{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "Token endpoint."},
-				{Name: "revocation_url", Kind: sdk.URL, Doc: "Revocation endpoint (RFC 7009), which is asked when a user disconnects."},
-				{Name: "issuer", Kind: sdk.URL, Doc: "Identifier of an authorization server that sends iss (RFC 9207). An answer without it is refused then."},
-				{Name: "scope", Kind: sdk.String, Doc: "Scopes to request, separated by spaces."},
-				{Name: "audience", Kind: sdk.String, Doc: "Names of the APIs that the token is for, separated by spaces."},
-				{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
-				{Name: "authorization_parameters", Kind: sdk.Object, Doc: "Further parameters of the authorization request, such as access_type. A list repeats a parameter."},
-				oauth.Parameters("parameters"),
-			},
-			client(),
-			oauth.Key(oauth.Signs("")),
-		),
+		Fields:  sdk.Fields(fields(), client(), oauth.Dialect(), oauth.Key(oauth.Signs(""))),
 		State:   []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
 		Answers: answers(),
 	}
@@ -56,36 +41,35 @@ func answers() []sdk.Answer {
 	return answers
 }
 
-// client returns the fields of a client, whose identifier a browser sees.
-func client() []sdk.Field {
-	fields := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
-	fields[0].Required, fields[0].RequiredIf = true, nil
-	return fields
-}
-
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	problems := append(oauth.HeaderProblems(c), oauth.ParameterProblems(c, "parameters", "scope", "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
-	return append(problems, oauth.ParameterProblems(c, "authorization_parameters", "scope", "audience", "resource",
-		"response_type", "response_mode", "redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method")...)
-}
-
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached(accessToken); ok {
-		return sdk.Bearer(token), nil
+		return oauth.Send(c, token), nil
 	}
 	if refresh, ok := c.State(oauth.RefreshToken); ok {
-		token, err := request(c, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
-		if err != nil {
-			return sdk.Mutation{}, err
-		}
-		return oauth.Bearer(c, token)
+		return renew(c, refresh)
 	}
 	token, ok := c.State(accessToken)
 	if !ok {
 		return sdk.Mutation{}, errors.New("the grant has no token: connect again")
 	}
 	c.Cache(accessToken, token, lasting)
-	return sdk.Bearer(token), nil
+	return oauth.Send(c, token), nil
+}
+
+// renew requests a token with a refresh token, RFC 6749 section 6, and returns the mutation that sends it.
+func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
+	url, parameters := c.Config("refresh_url"), c.Config("refresh_parameters")
+	if url == "" {
+		url = c.Config("token_url")
+	}
+	if parameters == "" {
+		parameters = c.Config("parameters")
+	}
+	token, err := request(c, url, parameters, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
+	if err != nil {
+		return sdk.Mutation{}, err
+	}
+	return oauth.SendNew(c, token)
 }
 
 // lasting is the time for which an access token without a refresh token is cached. The grant keeps it longer.
@@ -94,31 +78,22 @@ const lasting = time.Hour
 func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
 	query := []sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}}
 	query = oauth.Optional(query, "scope", strings.Join(strings.Fields(c.Config("scope")), " "))
-	query = words(c, query, "audience", "resource")
+	query = oauth.Words(c, query, "audience", "resource")
 	further, err := sdk.Parameters(c.Config("authorization_parameters"))
 	issuer := c.Config("issuer")
 	return sdk.Consent{
 		URL: c.Config("authorization_url"), Query: append(query, further...), Issuer: issuer, IssRequired: issuer != "",
+		CodeParameter: c.Config("callback_code_parameter"), NoPKCE: c.Config("pkce") == noPKCE,
 	}, err
 }
 
-// words adds a parameter for each word of each field.
-func words(c *sdk.Call, form []sdk.Pair, fields ...string) []sdk.Pair {
-	for _, name := range fields {
-		for _, word := range strings.Fields(c.Config(name)) {
-			form = append(form, sdk.Pair{Name: name, Value: word})
-		}
-	}
-	return form
-}
-
 func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
-	token, err := request(c,
-		sdk.Pair{Name: "grant_type", Value: "authorization_code"},
-		sdk.Pair{Name: "code", Value: code.Code},
-		sdk.Pair{Name: "redirect_uri", Value: code.RedirectURI},
-		sdk.Pair{Name: "code_verifier", Value: code.Verifier},
-	)
+	grant := []sdk.Pair{
+		{Name: "grant_type", Value: "authorization_code"},
+		{Name: c.Config("token_code_parameter"), Value: code.Code},
+		{Name: "redirect_uri", Value: code.RedirectURI},
+	}
+	token, err := request(c, c.Config("token_url"), c.Config("parameters"), oauth.Optional(grant, "code_verifier", code.Verifier)...)
 	if err != nil {
 		return err
 	}
@@ -129,15 +104,14 @@ func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
 	return err
 }
 
-// request asks the token endpoint for a token. The scope is that of the consent, so it is not repeated.
-func request(c *sdk.Call, grant ...sdk.Pair) (sdk.Token, error) {
-	url := c.Config("token_url")
+// request asks a token endpoint for a token. The scope is that of the consent, so it is not repeated.
+func request(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token, error) {
 	form, headers := oauth.Authenticate(c, "", url, grant)
-	further, err := sdk.Parameters(c.Config("parameters"))
+	further, err := sdk.Parameters(parameters)
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	return oauth.Redeem(c, sdk.TokenRequest{URL: url, Form: append(words(c, form, "resource"), further...), Headers: headers})
+	return oauth.Redeem(c, sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), further...), Headers: headers})
 }
 
 func (plugin) Disconnect(c *sdk.Call) error {

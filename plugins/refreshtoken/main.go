@@ -26,6 +26,7 @@ func (plugin) Describe() sdk.Description {
 		Fields: sdk.Fields(
 			seed,
 			oauth.Request(),
+			oauth.Dialect(),
 			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
 			oauth.Key(oauth.Signs("")),
 		),
@@ -34,11 +35,13 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c, oauth.RefreshToken) }
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	return append(oauth.Problems(c, oauth.RefreshToken), oauth.DialectProblems(c)...)
+}
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
-		return sdk.Bearer(token), nil
+		return oauth.Send(c, token), nil
 	}
 	return oauth.Refresh(c)
 }

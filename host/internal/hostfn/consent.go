@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -27,11 +28,11 @@ var ErrIDToken = errors.New("the ID token does not have the nonce of this consen
 // codeInput returns the input of connect.
 func (c *Call) codeInput() []byte {
 	code := c.inputs.Code
-	document, err := strictjson.Marshal(abi.ConsentReply{
-		Code:         c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}),
-		CodeVerifier: c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"}),
-		RedirectURI:  code.RedirectURI,
-	})
+	reply := abi.ConsentReply{Code: c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}), RedirectURI: code.RedirectURI}
+	if code.Verifier != "" {
+		reply.CodeVerifier = c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"})
+	}
+	document, err := strictjson.Marshal(reply)
 	if err != nil {
 		c.end(StagePlugin, err)
 	}
@@ -44,6 +45,10 @@ type Authorization struct {
 	URL         *url.URL
 	Issuer      string
 	IssRequired bool
+	// CodeParameter is the name of the parameter that has the code when the browser comes back.
+	CodeParameter string
+	// NoPKCE reports whether there is no code_challenge.
+	NoPKCE bool
 }
 
 // Authorization checks the output of consent. The URL is one of the configuration, and there is no sealed value in what the
@@ -58,7 +63,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	if err := strictjson.Unmarshal(output, &r); err != nil {
 		c.endf(StagePlugin, "the output of consent %w", err)
 	}
-	for _, text := range append(texts(r.Query), r.URL, r.Issuer) {
+	for _, text := range append(texts(r.Query), r.URL, r.Issuer, r.CodeParameter) {
 		if c.sealed.Plain(text) != nil {
 			c.endf(StageConfig, "the authorization request, which a browser sends, has a sealed value in it: use a variable in place of the secret, for example for client_id")
 		}
@@ -80,12 +85,22 @@ func (c *Call) authorization(output []byte) Authorization {
 	if r.IssRequired && r.Issuer == "" {
 		c.endf(StagePlugin, "the output of consent has iss_required without an issuer")
 	}
+	code := cmp.Or(r.CodeParameter, "code")
+	if slices.Contains(answerParameters, code) || len(code) > maxCodeParameter {
+		c.endf(StageConfig, "the code may not come in the parameter %q: name that of the authorization server's answer", Printable(code, maxCodeParameter))
+	}
 	if u.RawQuery != "" && len(r.Query) > 0 {
 		u.RawQuery += "&"
 	}
 	u.RawQuery += encodePairs(r.Query)
-	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired}
+	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired, CodeParameter: code, NoPKCE: r.NoPKCE}
 }
+
+// answerParameters lists the parameters of an authorization response that are no code (RFC 6749 section 4.1.2, RFC 9207).
+var answerParameters = []string{"state", "iss", "error", "error_description", "error_uri"}
+
+// maxCodeParameter limits the name of the parameter that has the code, in bytes.
+const maxCodeParameter = 64
 
 // checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization
 // request. The token came from the token endpoint over TLS, so its signature need not be checked (OpenID Connect Core section

@@ -54,14 +54,20 @@ func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error
 	r.URL = c.Config("token_url")
 	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
 	r.Form = Optional(r.Form, "scope", strings.Join(strings.Fields(c.Config("scope")), " ")) // RFC 6749 section 3.3
-	for _, name := range []string{"audience", "resource"} {
-		for _, word := range strings.Fields(c.Config(name)) {
-			r.Form = append(r.Form, sdk.Pair{Name: name, Value: word})
-		}
-	}
+	r.Form = Words(c, r.Form, "audience", "resource")
 	further, err := sdk.Parameters(c.Config("parameters"))
 	r.Form = append(r.Form, further...)
 	return r, err
+}
+
+// Words returns the form with a parameter for each word of each field.
+func Words(c *sdk.Call, form []sdk.Pair, fields ...string) []sdk.Pair {
+	for _, name := range fields {
+		for _, word := range strings.Fields(c.Config(name)) {
+			form = append(form, sdk.Pair{Name: name, Value: word})
+		}
+	}
+	return form
 }
 
 // Optional returns the form with a parameter, unless its value is empty.

@@ -3,7 +3,6 @@ package oauth
 import (
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -11,18 +10,20 @@ import (
 // RefreshToken is the name of the state, and of the answer, that is a refresh token.
 const RefreshToken = "refresh_token"
 
-// Answers returns the answers of a token endpoint, RFC 6749 section 5.1. The refresh token becomes the state [RefreshToken].
+// Answers returns the answers of a token endpoint (RFC 6749 section 5.1), at the places that the fields of [Dialect] say. The
+// refresh token becomes the state [RefreshToken].
 func Answers() []sdk.Answer {
 	return []sdk.Answer{
-		{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
-		{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"bearer"}},
-		{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnyInteger},
-		{Name: RefreshToken, From: "json:/refresh_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, State: RefreshToken},
+		{Name: "access_token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
+		{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{bearerToken}},
+		{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnyInteger},
+		{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
+		{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, State: RefreshToken},
 	}
 }
 
 // Refresh requests a token with the refresh token of the state, RFC 6749 section 6, caches the token until a minute before it
-// expires, and returns the mutation that sends it. The description must have [Answers].
+// expires, and returns the mutation that sends it. The description must have [Answers] and [Dialect].
 func Refresh(c *sdk.Call) (sdk.Mutation, error) {
 	refresh, ok := c.State(RefreshToken)
 	if !ok {
@@ -36,18 +37,27 @@ func Refresh(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	return Bearer(c, token)
+	return SendNew(c, token)
+}
+
+// SendNew caches a token until a minute before it expires, and returns the mutation that [Send] returns.
+func SendNew(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
+	if _, err := Bearer(c, token); err != nil {
+		return sdk.Mutation{}, err
+	}
+	return Send(c, token.AccessToken), nil
 }
 
 // Redeem sends a token request with a state, or with a code, and returns the token. The refresh token of the answer becomes the
-// state [RefreshToken]. The description must have [Answers].
-func Redeem(c *sdk.Call, request sdk.TokenRequest) (sdk.Token, error) {
-	status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
+// state [RefreshToken]. The description must have [Answers] and [Dialect].
+func Redeem(c *sdk.Call, r sdk.TokenRequest) (sdk.Token, error) {
+	exchange, err := request(c, r)
+	if err != nil {
+		return sdk.Token{}, err
+	}
+	status, answers := c.Exchange(exchange)
 	if status >= 300 {
 		return sdk.Token{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
 	}
-	return sdk.Token{
-		AccessToken: answers["access_token"], TokenType: answers["token_type"],
-		ExpiresIn: time.Duration(answers.Time("expires_in")) * time.Second,
-	}, nil
+	return token(c, answers), nil
 }

@@ -33,7 +33,7 @@ func builtIn(t *testing.T) []host.PluginInfo {
 }
 
 // shared are the sections with fields that several types have. The section of a type links to those that it has.
-var shared = []string{"Token requests", "Clients"}
+var shared = []string{"Token requests", "Servers that differ", "Clients"}
 
 // fieldsOf returns the rows of the fields of a section, by name.
 func fieldsOf(t *testing.T, heading string) map[string][]string {
