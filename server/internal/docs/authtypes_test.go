@@ -211,7 +211,7 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 // The shapes of the census in docs/auth-types.md add up, and the text below them has the sums.
 func TestTheCensusAddsUp(t *testing.T) {
 	text := under(t, authTypes, "## What the field uses")
-	var all, served, notYet, not int
+	served, not := map[bool]int{}, map[bool]int{} // by whether it begins with a consent
 	for _, row := range rows(text) {
 		if len(row) != 4 {
 			continue // of the table of other schemes
@@ -223,23 +223,19 @@ func TestTheCensusAddsUp(t *testing.T) {
 		if want := fmt.Sprintf("%.1f %%", 100*float64(n)/981); row[2] != want {
 			t.Errorf("%s: the share is %s, want %s", row[0], row[2], want)
 		}
-		all += n
-		switch {
-		case strings.HasPrefix(row[3], "not yet"):
-			notYet += n
-		case strings.HasPrefix(row[3], "no: "):
-			not += n
-		default:
-			served += n
+		if consent := strings.HasPrefix(row[0], "consent: "); strings.HasPrefix(row[3], "no: ") {
+			not[consent] += n
+		} else {
+			served[consent] += n
 		}
 	}
-	if all != 981 {
-		t.Errorf("there are %d definitions, want 981", all)
+	all := served[true] + served[false]
+	if n := all + not[true] + not[false]; n != 981 {
+		t.Errorf("there are %d definitions, want 981", n)
 	}
-	percent := func(n, of int) int { return (200*n + of) / (2 * of) }
-	want := fmt.Sprintf("%d of the 981 are served: %d %%. The first five types, as they were, served 490. %d begin "+
-		"with a user's consent in a browser, and are not counted yet. Of the %d that need no consent, %d %% are served, and %d are not.",
-		served, percent(served, all), notYet, served+not, percent(served, served+not), not)
+	want := fmt.Sprintf("%d of the 981 are served: %.1f %%. The first five types, as they were, served 490. Of the %d that begin "+
+		"with a consent in a browser, %d are served, and %d are not. Of the %d that need none, %d are served, and %d are not.",
+		all, 100*float64(all)/981, served[true]+not[true], served[true], not[true], served[false]+not[false], served[false], not[false])
 	if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 		t.Errorf("%s does not have %q", authTypes, want)
 	}
