@@ -1,0 +1,95 @@
+package lock
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// VendorDir is the name of the directory with what was fetched, in the directory of the file of connectors.
+const VendorDir = "keywright-plugins"
+
+// MaxManifest limits a manifest, in bytes.
+const MaxManifest = 64 << 10
+
+// Places are the directories in which the bytes of plugins are looked for, in their order. Each file in them is named after its
+// digest, and is believed only if it has that digest.
+type Places []string
+
+// PlacesOf returns the vendor directory beside a file of connectors in dir and the user's cache, which may be "".
+func PlacesOf(dir, cache string) Places {
+	places := Places{filepath.Join(dir, VendorDir)}
+	if cache != "" {
+		places = append(places, cache)
+	}
+	return places
+}
+
+// Digest returns the digest of bytes.
+func Digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Hex returns the digits of a digest.
+func Hex(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
+
+// fileOf returns the name of the file with a digest, which is valid. It is no path: it has the digits and no separator.
+func fileOf(digest string) string { return "sha256-" + Hex(digest) }
+
+// ErrMissing is the error for bytes that are in none of the places.
+var ErrMissing = errors.New("is not on this machine")
+
+// Read returns the bytes with a digest, of at most limit bytes, and the file that has them. A file with other bytes is an error,
+// and is not passed over: somebody has changed it.
+func (places Places) Read(digest string, limit int) (content []byte, name string, err error) {
+	if !digestSyntax.MatchString(digest) {
+		return nil, "", errors.New("is no digest")
+	}
+	for _, dir := range places {
+		name = filepath.Join(dir, fileOf(digest))
+		content, err = readFile(name, limit)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, name, err
+		case len(content) > limit:
+			return nil, name, fmt.Errorf("the file %s is larger than %d bytes", name, limit)
+		case Digest(content) != digest:
+			return nil, name, fmt.Errorf("the file %s was changed: it has not the digest that it is named after; delete it and run `keywright plugin vendor`", name)
+		}
+		return content, name, nil
+	}
+	return nil, filepath.Join(places[0], fileOf(digest)), ErrMissing
+}
+
+func readFile(name string, limit int) ([]byte, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
+}
+
+// Store writes bytes into a directory, under their digest. A file that is there already is replaced.
+func Store(dir string, content []byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, fileOf(Digest(content))), content)
+}
