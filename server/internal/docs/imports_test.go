@@ -87,7 +87,12 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
-	{packages: "server/internal/lock", ours: []string{"abi", "host"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
+	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
+	{packages: "server/internal/registry", ours: []string{"server/internal/artifact", "server/internal/signature"}, others: []string{
+		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
+	}},
+	{packages: "server/internal/lock", ours: []string{"abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},

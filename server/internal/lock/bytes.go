@@ -1,8 +1,7 @@
 package lock
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/signature"
 )
 
 // VendorDir is the name of the directory with what was fetched, in the directory of the file of connectors.
 const VendorDir = "keywright-plugins"
-
-// MaxManifest limits a manifest, in bytes.
-const MaxManifest = 64 << 10
 
 // Places are the directories in which the bytes of plugins are looked for, in their order. Each file in them is named after its
 // digest, and is believed only if it has that digest.
@@ -31,12 +30,6 @@ func PlacesOf(dir, cache string) Places {
 	return places
 }
 
-// Digest returns the digest of bytes.
-func Digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
 // Hex returns the digits of a digest.
 func Hex(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
 
@@ -49,7 +42,7 @@ var ErrMissing = errors.New("is not on this machine")
 // Read returns the bytes with a digest, of at most limit bytes, and the file that has them. A file with other bytes is an error,
 // and is not passed over: somebody has changed it.
 func (places Places) Read(digest string, limit int) (content []byte, name string, err error) {
-	if !digestSyntax.MatchString(digest) {
+	if !artifact.IsDigest(digest) {
 		return nil, "", errors.New("is no digest")
 	}
 	for _, dir := range places {
@@ -62,7 +55,7 @@ func (places Places) Read(digest string, limit int) (content []byte, name string
 			return nil, name, err
 		case len(content) > limit:
 			return nil, name, fmt.Errorf("the file %s is larger than %d bytes", name, limit)
-		case Digest(content) != digest:
+		case artifact.Digest(content) != digest:
 			return nil, name, fmt.Errorf("the file %s was changed: it has not the digest that it is named after; delete it and run `keywright plugin vendor`", name)
 		}
 		return content, name, nil
@@ -91,5 +84,53 @@ func Store(dir string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, fileOf(Digest(content))), content)
+	return replace(filepath.Join(dir, fileOf(artifact.Digest(content))), content)
+}
+
+// Open returns the module of a plugin, and the files that were read. It believes nothing but digests and the signature: the manifest
+// has to have the digest in the lock and the module, the signature has to be one of the manifest with the key in the lock, and the
+// module has to have its digest.
+func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []string, err error) {
+	text, name, err := places.Read(p.Manifest, artifact.MaxManifest)
+	files = append(files, name)
+	if err != nil {
+		return nil, files, fmt.Errorf("its manifest %s: %w", p.Manifest, err)
+	}
+	manifest, err := artifact.Parse(text, maxModule)
+	switch {
+	case err != nil:
+		return nil, files, err
+	case manifest.Module.Digest != p.Module:
+		return nil, files, fmt.Errorf("%s has another module than the manifest of %s: it was edited", Name, p.Ref)
+	}
+	if p.Signer != nil {
+		if err := p.Signer.verify(text); err != nil {
+			return nil, files, fmt.Errorf("%s: %w", Name, err)
+		}
+	}
+	module, name, err = places.Read(p.Module, maxModule)
+	files = append(files, name)
+	if err != nil {
+		return nil, files, fmt.Errorf("its module %s: %w", p.Module, err)
+	}
+	return module, files, nil
+}
+
+func (s *Signer) verify(manifest []byte) error {
+	text, err := base64.StdEncoding.DecodeString(s.Signature)
+	if err != nil {
+		return errors.New("its signature is not in Base64")
+	}
+	payload, err := base64.StdEncoding.DecodeString(s.Payload)
+	if err != nil {
+		return errors.New("what its signature signs is not in Base64")
+	}
+	return signature.Signature{Kind: s.Kind, Signature: text, Payload: payload}.Verify(signature.Key{Kind: s.Kind, Text: s.Key}, manifest)
+}
+
+// SignerOf returns what a lock has of a signature that was verified with a key.
+func SignerOf(s signature.Signature, key signature.Key) *Signer {
+	return &Signer{
+		Kind: key.Kind, Key: key.Text, Signature: base64.StdEncoding.EncodeToString(s.Signature), Payload: base64.StdEncoding.EncodeToString(s.Payload),
+	}
 }

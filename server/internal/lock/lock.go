@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/artifact"
 )
 
 // Name is the name of the lock, in the directory of the file of connectors.
@@ -90,10 +91,7 @@ func (s *Signer) String() string {
 	return s.Kind + " " + s.Key
 }
 
-var (
-	nameSyntax   = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	digestSyntax = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-)
+var nameSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // CheckName returns an error for a text that is no name of a plugin.
 func CheckName(name string) error {
@@ -175,7 +173,7 @@ func (p *Plugin) check() error {
 		return err
 	}
 	for name, digest := range map[string]string{"manifest": p.Manifest, "module": p.Module} {
-		if !digestSyntax.MatchString(digest) {
+		if !artifact.IsDigest(digest) {
 			return fmt.Errorf("its %s is no digest: sha256: and 64 digits in lower case are wanted", name)
 		}
 	}

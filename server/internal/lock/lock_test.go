@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/artifact"
 )
 
 func inspect(t *testing.T, name string) host.PluginInfo {
@@ -124,7 +125,7 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 
 func example() Plugin {
 	return Plugin{
-		Name: "acme", Ref: "registry.example/acme/hmac:1.2.0", Manifest: Digest([]byte("manifest")), Module: Digest([]byte("module")),
+		Name: "acme", Ref: "registry.example/acme/hmac:1.2.0", Manifest: artifact.Digest([]byte("manifest")), Module: artifact.Digest([]byte("module")),
 		Version: "1.2.0", Contract: 1, Signer: &Signer{Kind: "minisign", Key: "RWQ", Signature: "c2ln"}, Source: "https://git.example/acme",
 		Revision: "abc", Fuel: 1000, Capabilities: Capabilities{"uses": {"sign"}, "field secret": {"to header"}},
 	}
@@ -232,7 +233,7 @@ func TestBytesOnThisMachine(t *testing.T) {
 	places := PlacesOf(dir, cache)
 	vendor, content := filepath.Join(dir, VendorDir), []byte("module")
 	read := func() (string, error) {
-		got, _, err := places.Read(Digest(content), 100)
+		got, _, err := places.Read(artifact.Digest(content), 100)
 		return string(got), err
 	}
 	if _, err := read(); !errors.Is(err, ErrMissing) {
@@ -247,7 +248,7 @@ func TestBytesOnThisMachine(t *testing.T) {
 	if err := Store(vendor, content); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(vendor, fileOf(Digest(content)))
+	file := filepath.Join(vendor, fileOf(artifact.Digest(content)))
 	if err := os.WriteFile(file, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
