@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/semver"
+
+	"github.com/keywright/keywright/host"
 )
 
 // A Change is a row of the comparison of two versions of a plugin.
@@ -63,6 +65,14 @@ func Compare(before, now Plugin) []Change {
 	add("fuel of describe", strconv.FormatInt(before.Fuel, 10), strconv.FormatInt(now.Fuel, 10), "")
 	slices.SortStableFunc(changes, func(a, b Change) int { return rank(a) - rank(b) })
 	return changes
+}
+
+// Differs returns what is different between a plugin in a lock and its module, as the sandbox describes it.
+func (p *Plugin) Differs(info host.PluginInfo) []Change {
+	now := *p
+	described := Describe(info)
+	now.Module, now.Version, now.Contract, now.Capabilities = described.Module, described.Version, described.Contract, described.Capabilities
+	return Compare(*p, now)
 }
 
 func rank(c Change) int {
