@@ -84,7 +84,7 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 // asLocked reports the loaded plugins that are not as keywright.lock says.
 func (l *loader) asLocked(candidates []candidate) {
 	infos := l.set.Host.Plugins()
-	infos = infos[len(infos)-len(candidates):] // the host has them in this order, after all others
+	infos = infos[len(infos)-len(candidates):] // in this order, after all others
 	for i, c := range candidates {
 		l.isLocked(c, infos[i])
 	}

@@ -93,6 +93,7 @@ var rules = []rule{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
 	{packages: "server/internal/lock", ours: []string{"abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
+	{packages: "server/internal/install", ours: []string{"abi", "host", "plugins", "server/internal/artifact", "server/internal/lock", "server/internal/registry", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},

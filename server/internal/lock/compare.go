@@ -67,12 +67,15 @@ func Compare(before, now Plugin) []Change {
 	return changes
 }
 
+// Compare returns the changes of version, contract and capabilities. It leaves out what is not part of a description.
+func (p Plugin) Compare(now Plugin) []Change {
+	p.Ref, p.Signer, p.Source, p.Revision, p.Fuel = now.Ref, now.Signer, now.Source, now.Revision, now.Fuel
+	return Compare(p, now)
+}
+
 // Differs returns what is different between a plugin in a lock and its module, as the sandbox describes it.
 func (p *Plugin) Differs(info host.PluginInfo) []Change {
-	now := *p
-	described := Describe(info)
-	now.Module, now.Version, now.Contract, now.Capabilities = described.Module, described.Version, described.Contract, described.Capabilities
-	return Compare(*p, now)
+	return p.Compare(Describe(info))
 }
 
 func rank(c Change) int {
@@ -103,6 +106,9 @@ func (c Capabilities) Compare(now Capabilities) (changes []Change) {
 func Refused(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Why == "" })
 }
+
+// IsVersion reports whether a text is a version of semantic versioning.
+func IsVersion(text string) bool { return semver.IsValid("v" + text) }
 
 // higher reports whether a version is above another one, by the rules of semantic versioning. It is false for a text that is no
 // such version.

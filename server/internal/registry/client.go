@@ -118,7 +118,7 @@ func (c *Client) repository(ref Reference) (*remote.Repository, error) {
 		return nil, err
 	}
 	r.Client, r.PlainHTTP = c.http, ref.local()
-	r.MaxMetadataBytes, r.ReferrerListMaxPages = artifact.MaxManifest, 4
+	r.MaxMetadataBytes, r.ReferrerListMaxPages = artifact.MaxManifest+1, 4 // oras cuts a longer manifest without an error
 	return r, nil
 }
 
