@@ -100,8 +100,12 @@ func tagged(ctx context.Context, r *remote.Repository, tag, kind string) (all []
 func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signature.Signature, err error) {
 	subject := ocispec.Descriptor{MediaType: artifact.TypeManifest, Digest: digest.Digest(p.Digest), Size: int64(len(p.Text))}
 	var found []ocispec.Descriptor
-	err = r.Referrers(ctx, subject, typeBundle, func(some []ocispec.Descriptor) error {
-		found = append(found, some...)
+	err = r.Referrers(ctx, subject, "", func(some []ocispec.Descriptor) error {
+		for _, d := range some {
+			if d.ArtifactType == typeBundle || d.ArtifactType == typeEmpty { // some registries list the type of its configuration
+				found = append(found, d)
+			}
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
