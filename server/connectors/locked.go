@@ -3,6 +3,7 @@ package connectors
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/lock"
@@ -99,7 +100,7 @@ func (l *loader) isLocked(c candidate, info host.PluginInfo) bool {
 	changes := c.locked.Differs(info)
 	for _, change := range changes {
 		l.at(c.member.get("ref").value.Place, c.at+".ref", "its %s is %q in %s, and %q in the module: the lock was edited, or the module describes itself differently now; run `keywright plugin verify`",
-			change.What, change.Before, lock.Name, change.Now)
+			change.What, strings.Join(change.Before, ", "), lock.Name, strings.Join(change.Now, ", "))
 	}
 	l.lacking = l.lacking || len(changes) > 0
 	return len(changes) == 0

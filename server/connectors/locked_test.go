@@ -3,12 +3,15 @@ package connectors
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"aead.dev/minisign"
 	"github.com/go-json-experiment/json"
@@ -32,11 +35,16 @@ plugins:
 // installed returns a directory as keywright plugin add and vendor leave it, with a plugin that is signed.
 func installed(t *testing.T) (dir string, l *lock.Lock) {
 	t.Helper()
-	dir = t.TempDir()
 	wasm, err := os.ReadFile("../../examples/acme_hmac/acme_hmac.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return installedModule(t, wasm)
+}
+
+func installedModule(t *testing.T, wasm []byte) (dir string, l *lock.Lock) {
+	t.Helper()
+	dir = t.TempDir()
 	info, err := host.Inspect(t.Context(), host.Plugin{Name: "acme", Wasm: wasm}, host.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -214,6 +222,47 @@ func TestWhereAPluginComesFrom(t *testing.T) {
 		said, _ := told(t, dir, oneConnector+"plugins: ["+text+"]")
 		if !strings.Contains(said, want) || strings.Count(said, "\n") > 0 {
 			t.Errorf("%s\n%s\nand not %s", text, said, want)
+		}
+	}
+}
+
+// A module that describes itself in another way once some time has passed is refused then (threats.md 162).
+func TestADescriptionThatChangesWithTime(t *testing.T) {
+	const now, later = `{"abi":1,"type":"acme_hmac","version":"1.0.0","summary":"x","fields":[{"name":"secret","kind":"string","sealed":true,"sinks":["header"]}]}`,
+		`{"abi":1,"type":"acme_hmac","version":"1.0.0","summary":"x","fields":[{"name":"secret","kind":"string","sealed":true,"sinks":["header","token"]}]}`
+	source := filepath.Join(t.TempDir(), "module.wat")
+	text := fmt.Sprintf(`(module
+  (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
+  (import "extism:host/user" "block_new" (func $block (param i32 i32) (result i64)))
+  (import "extism:host/env" "output_set" (func $output (param i64 i64)))
+  (memory (export "memory") 1 1)
+  (data (i32.const 1000) %q) (data (i32.const 2000) %q)
+  (func (export "describe") (result i32)
+    (drop (call $clock (i32.const 0) (i64.const 1) (i32.const 0)))
+    (if (i64.lt_u (i64.load (i32.const 0)) (i64.const %d))
+      (then (call $output (call $block (i32.const 1000) (i32.const %d)) (i64.const %d)))
+      (else (call $output (call $block (i32.const 2000) (i32.const %d)) (i64.const %d))))
+    (i32.const 0))
+  (func (export "authenticate") (result i32) unreachable))`, now, later, time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), len(now), len(now), len(later), len(later))
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := exec.CommandContext(t.Context(), "wat2wasm", "--output=-", source).Output()
+	if err != nil {
+		t.Fatalf("wat2wasm (install wabt): %v", err)
+	}
+	dir, _ := installedModule(t, wasm)
+	file := []byte(strings.Replace(acmeFile, "key_id: a, ", "", 1))
+	for when, want := range map[time.Time]string{
+		time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC): "",
+		time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC): `its field secret is "to header" in keywright.lock, and "to header, to token" in the module`,
+	} {
+		set, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), file, Options{Host: host.Config{Clock: func() time.Time { return when }}})
+		if err == nil {
+			_ = set.Close(t.Context())
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("in %d: %v", when.Year(), err)
 		}
 	}
 }

@@ -76,6 +76,21 @@ func (i *installation) store(r *install.Result) error {
 	return i.lock.Write(i.dir)
 }
 
+// prune removes the plugins from the lock that the file does not have any more.
+func (i *installation) prune() error {
+	removed := false
+	for _, p := range slices.Clone(i.lock.Plugins) {
+		if !slices.ContainsFunc(i.refs, func(ref connectors.PluginRef) bool { return ref.Name == p.Name }) {
+			i.lock.Remove(p.Name)
+			removed = true
+		}
+	}
+	if !removed {
+		return nil
+	}
+	return i.lock.Write(i.dir)
+}
+
 // addFlags holds the flags of plugin add and plugin update.
 type addFlags struct {
 	file, name, key string
@@ -199,7 +214,10 @@ func (a *app) pluginUpdate() *cobra.Command {
 					return c.Context().Err()
 				}
 			}
-			return failed
+			if len(args) > 0 || flags.preview || failed != nil {
+				return failed
+			}
+			return i.prune()
 		},
 	}
 	flags.common(c)
@@ -252,7 +270,7 @@ func (a *app) writeResult(r *install.Result, before *lock.Plugin) error {
 	}
 	rows := [][]string{{"WHAT", "MAY"}}
 	for _, what := range slices.Sorted(maps.Keys(r.Plugin.Capabilities)) {
-		rows = append(rows, []string{host.Printable(what), host.Printable(strings.Join(r.Plugin.Capabilities[what], ", "))})
+		rows = append(rows, []string{host.Printable(what), shown(r.Plugin.Capabilities[what])})
 	}
 	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 }

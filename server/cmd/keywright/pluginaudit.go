@@ -97,7 +97,7 @@ func (a *app) writeAudit(all []reach) error {
 		if field == "" {
 			field, plugin = "-", "-"
 		}
-		rows = append(rows, []string{r.Connector, r.Secret, field, r.Type, plugin, strings.Join(may, ", ")})
+		rows = append(rows, []string{r.Connector, r.Secret, field, r.Type, plugin, shown(may)})
 	}
 	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 }

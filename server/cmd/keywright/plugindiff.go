@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -82,10 +81,18 @@ func changeTable(b *strings.Builder, a *app, changes []lock.Change) error {
 	return terminal.Table(b, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 }
 
-// shown returns a value of a change for a table: a digest is cut, and a hyphen stands for nothing.
-func shown(value string) string {
-	if rest, ok := strings.CutPrefix(value, "sha256:"); ok && len(rest) == 64 {
-		return "sha256:" + rest[:12] + "…"
+// shown returns values for a table. A digest is cut, and a hyphen stands for nothing. Each value is made printable for itself, so that a
+// long one does not hide the others.
+func shown(values []string) string {
+	if len(values) == 0 {
+		return "-"
 	}
-	return cmp.Or(host.Printable(value), "-")
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = host.Printable(value)
+		if rest, ok := strings.CutPrefix(value, "sha256:"); ok && len(rest) == 64 {
+			all[i] = "sha256:" + rest[:12] + "…"
+		}
+	}
+	return strings.Join(all, ", ")
 }

@@ -114,7 +114,7 @@ func (i *installation) open(ctx context.Context, p *lock.Plugin) error {
 	}
 	var texts []string
 	for _, c := range p.Differs(info) {
-		texts = append(texts, fmt.Sprintf("its %s is %q in %s, and %q in the module", c.What, c.Before, lock.Name, c.Now))
+		texts = append(texts, fmt.Sprintf("its %s is %s in %s, and %s in the module", c.What, shown(c.Before), lock.Name, shown(c.Now)))
 	}
 	if texts != nil {
 		return errors.New(strings.Join(texts, "; "))
@@ -144,7 +144,7 @@ func (a *app) writeVerified(all []verified) error {
 	}
 	rows := [][]string{{"PLUGIN", "VERSION", "SIGNED BY", "RESULT"}}
 	for _, v := range all {
-		rows = append(rows, []string{v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(v.Signer, "nobody"), cmp.Or(v.Problem, "as accepted")})
+		rows = append(rows, []string{v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(host.Printable(v.Signer), "nobody"), cmp.Or(host.Printable(v.Problem), "as accepted")})
 	}
 	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 }

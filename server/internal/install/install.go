@@ -141,7 +141,7 @@ func honest(info host.PluginInfo, said []byte, annotations map[string]string) er
 		return nil
 	}
 	c := changes[0]
-	return fmt.Errorf("its publisher says that its %s is %q, and its module says %q", host.Printable(c.What), host.Printable(c.Before), host.Printable(c.Now))
+	return fmt.Errorf("its publisher says that its %s is %q, and its module says %q", host.Printable(c.What), host.Printable(strings.Join(c.Before, ", ")), host.Printable(strings.Join(c.Now, ", ")))
 }
 
 // EncodeDescription returns the layer of a description.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/mod/semver"
 
@@ -15,9 +14,9 @@ import (
 type Change struct {
 	// What names the thing that has changed, such as "field secret".
 	What string `json:"what"`
-	// Before and Now are its values. The empty text stands for nothing.
-	Before string `json:"before"`
-	Now    string `json:"now"`
+	// Before and Now are its values, or the rights in it.
+	Before []string `json:"before"`
+	Now    []string `json:"now"`
 	// Why is the reason why the change is refused until the operator accepts it. It is empty for a harmless change.
 	Why string `json:"why,omitempty"`
 }
@@ -36,7 +35,7 @@ func Compare(before, now Plugin) []Change {
 	var changes []Change
 	add := func(what, before, now, why string) {
 		if before != now || why != "" {
-			changes = append(changes, Change{what, before, now, why})
+			changes = append(changes, Change{what, values(before), values(now), why})
 		}
 	}
 	why := ""
@@ -97,9 +96,14 @@ func (c Capabilities) Compare(now Capabilities) (changes []Change) {
 		if wider(what, c[what], now[what]) {
 			why = WhyWider
 		}
-		changes = append(changes, Change{what, strings.Join(c[what], ", "), strings.Join(now[what], ", "), why})
+		changes = append(changes, Change{what, values(c[what]...), values(now[what]...), why})
 	}
 	return changes
+}
+
+// values returns the texts that are not empty.
+func values(texts ...string) []string {
+	return slices.DeleteFunc(append([]string{}, texts...), func(text string) bool { return text == "" })
 }
 
 // Refused returns the changes that the operator has to accept.

@@ -141,16 +141,16 @@ func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 		"a new version": {func(p *Plugin) { p.Version, p.Module = "1.10.0", "sha256:x" }, nil},
 		"a new signer where there was one": {
 			func(p *Plugin) { p.Signer = &Signer{Kind: "minisign", Key: "RWX"} },
-			[]Change{{"signer", "minisign RWQ", "minisign RWX", WhySigner}},
+			[]Change{{"signer", []string{"minisign RWQ"}, []string{"minisign RWX"}, WhySigner}},
 		},
-		"the same key of another kind":     {func(p *Plugin) { p.Signer = &Signer{Kind: "cosign", Key: "RWQ"} }, []Change{{"signer", "minisign RWQ", "cosign RWQ", WhySigner}}},
-		"no signature":                     {func(p *Plugin) { p.Signer = nil }, []Change{{"signer", "minisign RWQ", "", WhyUnsigned}}},
-		"a lower version":                  {func(p *Plugin) { p.Version, p.Module = "1.1.9", "sha256:x" }, []Change{{"version", "1.2.0", "1.1.9", WhyLower}}},
-		"a preliminary version":            {func(p *Plugin) { p.Version, p.Module = "1.2.0-rc.1", "sha256:x" }, []Change{{"version", "1.2.0", "1.2.0-rc.1", WhyLower}}},
-		"other bytes of the same version":  {func(p *Plugin) { p.Module = "sha256:x" }, []Change{{"version", "1.2.0", "1.2.0", WhyLower}}},
-		"a version that cannot be ordered": {func(p *Plugin) { p.Version, p.Module = "new", "sha256:x" }, []Change{{"version", "1.2.0", "new", WhyLower}}},
-		"another contract":                 {func(p *Plugin) { p.Contract = 2 }, []Change{{"contract", "1", "2", WhyContract}}},
-		"a sink more":                      {func(p *Plugin) { p.Capabilities["field secret"] = []string{"to header", "to token"} }, []Change{{"field secret", "to header", "to header, to token", WhyWider}}},
+		"the same key of another kind":     {func(p *Plugin) { p.Signer = &Signer{Kind: "cosign", Key: "RWQ"} }, []Change{{"signer", []string{"minisign RWQ"}, []string{"cosign RWQ"}, WhySigner}}},
+		"no signature":                     {func(p *Plugin) { p.Signer = nil }, []Change{{"signer", []string{"minisign RWQ"}, []string{}, WhyUnsigned}}},
+		"a lower version":                  {func(p *Plugin) { p.Version, p.Module = "1.1.9", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.1.9"}, WhyLower}}},
+		"a preliminary version":            {func(p *Plugin) { p.Version, p.Module = "1.2.0-rc.1", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.2.0-rc.1"}, WhyLower}}},
+		"other bytes of the same version":  {func(p *Plugin) { p.Module = "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.2.0"}, WhyLower}}},
+		"a version that cannot be ordered": {func(p *Plugin) { p.Version, p.Module = "new", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"new"}, WhyLower}}},
+		"another contract":                 {func(p *Plugin) { p.Contract = 2 }, []Change{{"contract", []string{"1"}, []string{"2"}, WhyContract}}},
+		"a sink more":                      {func(p *Plugin) { p.Capabilities["field secret"] = []string{"to header", "to token"} }, []Change{{"field secret", []string{"to header"}, []string{"to header", "to token"}, WhyWider}}},
 	} {
 		before, now := example(), example()
 		c.change(&now)
