@@ -20,6 +20,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/signature"
 )
 
 // Name is the name of the lock, in the directory of the file of connectors.
@@ -83,12 +84,12 @@ func (s *Signer) Same(other *Signer) bool {
 	return s.Kind == other.Kind && s.Key == other.Key
 }
 
-// String returns the kind and the key of the signer. For nil it returns "".
+// String returns the kind and the key of the signer, as people compare it. For nil it returns "".
 func (s *Signer) String() string {
 	if s == nil {
 		return ""
 	}
-	return s.Kind + " " + s.Key
+	return signature.Key{Kind: s.Kind, Text: s.Key}.String()
 }
 
 var nameSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)

@@ -47,7 +47,14 @@ type Key struct {
 	Text string
 }
 
-func (k Key) String() string { return strings.TrimSpace(k.Kind + " " + k.Text) }
+// String returns the key as people compare it: the line of minisign, or half of the SHA-256 of an ECDSA key in DER, in hex.
+func (k Key) String() string {
+	if der, err := base64.StdEncoding.DecodeString(k.Text); err == nil && k.Kind == Cosign {
+		sum := sha256.Sum256(der)
+		return fmt.Sprintf("%s %x", k.Kind, sum[:16])
+	}
+	return strings.TrimSpace(k.Kind + " " + k.Text)
+}
 
 // ParseKey reads a public key: a file or a line of minisign, or PEM with an ECDSA key on P-256.
 func ParseKey(text []byte) (Key, error) {

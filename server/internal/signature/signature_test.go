@@ -117,6 +117,18 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// People compare a key of minisign by its line, and one of cosign by half of its digest.
+func TestHowAKeyIsShown(t *testing.T) {
+	const der = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEnOADRnVkxvDDLpaPGSElKNgvlBNG+S44GyM0Pdomi8CVLD4d0xB/pcKJlVLuw1nQHFJR80Ho/6H11EWsi8FU7A=="
+	for key, want := range map[Key]string{
+		{Minisign, "RWQ"}: "minisign RWQ", {Cosign, der}: "cosign feabf0d6003aa668f908828515ca533a", {}: "",
+	} {
+		if got := key.String(); got != want {
+			t.Errorf("%q, and not %q", got, want)
+		}
+	}
+}
+
 // A comment of minisign's is signed as well.
 func TestTheCommentOfASignature(t *testing.T) {
 	s := signers(t)[Minisign]
