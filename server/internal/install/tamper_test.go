@@ -27,7 +27,8 @@ func same(*abi.Description) {}
 
 // Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163 and
 // 168). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
-// those on the operator's own machine.
+// those on the operator's own machine. They show decisions.md "a version that may do more", "the same version, other bytes", "signed at
+// first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
 	for name, c := range map[string]struct {
 		tamper func(w *world)
@@ -178,7 +179,7 @@ func TestAnUpdateThatIsFine(t *testing.T) {
 	}
 }
 
-// A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator.
+// A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator (decisions.md "which key").
 func TestTheFirstKey(t *testing.T) {
 	w := newWorld(t)
 	w.accepted = nil
@@ -208,6 +209,24 @@ func TestTheFirstKey(t *testing.T) {
 	w.sign(made.Manifest, []byte("{}"), w.publisher)
 	if _, err := w.get("4.0.0"); err == nil || !strings.Contains(err.Error(), "its signature is not one of this manifest") {
 		t.Errorf("with a wrong signature: %v", err)
+	}
+}
+
+// A version that nobody signed can be the first one, and a signature later is not refused (decisions.md "signed at first, then not").
+func TestNobodySignedIt(t *testing.T) {
+	w := newWorld(t)
+	w.accepted = nil
+	d := acme()
+	d.Summary = "By nobody."
+	w.publish("1.2.0", d, nil, nil)
+	r, err := w.get("1.2.0")
+	if err != nil || r.Plugin.Signer != nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.accepted = &r.Plugin
+	w.publish("1.3.0", with(same), w.publisher, nil)
+	if r, err = w.get("1.3.0"); err != nil || r.Plugin.Signer == nil || len(lock.Refused(r.Changes)) > 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

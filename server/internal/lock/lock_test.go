@@ -46,7 +46,7 @@ func TestCapabilitiesOfAuthTypes(t *testing.T) {
 }
 
 // Each member of a description that lets a plugin do something is part of its capabilities, so that a version with more of it is
-// refused (threats.md 160).
+// refused (threats.md 160, decisions.md "a new field in plain").
 func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 	plain := func() host.PluginInfo {
 		minimum := int64(1)
