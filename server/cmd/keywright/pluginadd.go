@@ -148,7 +148,10 @@ func (a *app) pluginAdd() *cobra.Command {
 			if err != nil || !written || string(text) == string(i.text) {
 				return err
 			}
-			return writeInPlace(flags.file, text)
+			if err := writeInPlace(flags.file, text); err != nil {
+				return err
+			}
+			return writeLine(a.out, fmt.Sprintf("%s has name: %s and ref: %s", flags.file, flags.name, args[0]))
 		},
 	}
 	flags.common(c)
@@ -257,7 +260,10 @@ func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o instal
 		a.printErr("keywright: plugin %s is refused (%s), and nothing was written: if you want that, run it again with --accept", name, strings.Join(why, ", "))
 		return false, errReported
 	}
-	return true, i.store(r)
+	if err := i.store(r); err != nil {
+		return false, err
+	}
+	return true, writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
 }
 
 // writeResult writes what a new plugin may do, or what is different of one that was there.
