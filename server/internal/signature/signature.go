@@ -125,6 +125,7 @@ func (s Signature) minisign(key Key, manifest []byte) error {
 const (
 	simpleSigning = "cosign container image signature"
 	statementType = "https://in-toto.io/Statement/v1"
+	predicateType = "https://sigstore.dev/cosign/sign/v1"
 	payloadType   = "application/vnd.in-toto+json"
 )
 
@@ -140,8 +141,9 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 			} `json:"image"`
 			Type string `json:"type"`
 		} `json:"critical"`
-		Type    string `json:"_type"`
-		Subject []struct {
+		Type      string `json:"_type"`
+		Predicate string `json:"predicateType"`
+		Subject   []struct {
 			Digest struct {
 				SHA256 string `json:"sha256"`
 			} `json:"digest"`
@@ -155,7 +157,7 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 	switch {
 	case payload.Critical.Type == simpleSigning && payload.Type == "":
 		digest = payload.Critical.Image.Digest
-	case payload.Critical.Type == "" && payload.Type == statementType && len(payload.Subject) == 1:
+	case payload.Critical.Type == "" && payload.Type == statementType && payload.Predicate == predicateType && len(payload.Subject) == 1:
 		digest = "sha256:" + payload.Subject[0].Digest.SHA256
 		signed = preAuthentication(s.Payload)
 	default:

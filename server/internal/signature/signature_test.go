@@ -159,6 +159,7 @@ func TestSignaturesOfSomethingElse(t *testing.T) {
 	}{
 		"of an image":              {image, image, true},
 		"of a statement":           {statement, dsse(statement), true},
+		"of an attestation":        {strings.Replace(statement, "cosign/sign", "cosign/scan", 1), dsse(strings.Replace(statement, "cosign/sign", "cosign/scan", 1)), false},
 		"of a statement as it is":  {statement, statement, false},
 		"of an image as DSSE":      {image, dsse(image), false},
 		"of another type":          {strings.Replace(image, "cosign container", "other", 1), strings.Replace(image, "cosign container", "other", 1), false},
