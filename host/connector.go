@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
 )
 
 // ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
