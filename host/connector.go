@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
 )
 
 // ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
@@ -105,6 +106,32 @@ func (c *Connector) Secrets() []string {
 		return nil
 	}
 	return slices.Clone(c.plan.Names.Secrets)
+}
+
+// FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
+// name user.token stands for the token of the user's session. Fields without secrets are left out.
+func (c *Connector) FieldSecrets() map[string][]string {
+	if c.plan == nil {
+		return nil
+	}
+	all := map[string][]string{}
+	for name, f := range c.plan.Fields {
+		var names template.Names
+		switch {
+		case f.Text != nil:
+			names = f.Text.Names()
+		case f.Object != nil:
+			names = f.Object.Names()
+		}
+		secrets := slices.Clone(names.Secrets)
+		if names.UserToken() {
+			secrets = append(secrets, "user.token")
+		}
+		if slices.Sort(secrets); len(secrets) > 0 {
+			all[name] = slices.Compact(secrets)
+		}
+	}
+	return all
 }
 
 // exchangeTime returns the time limit of a token exchange.

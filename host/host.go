@@ -236,21 +236,20 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		p.grants[grant] = true
 	}
 	p.deterministic = true
-	notPooled := ""
+	p.info = PluginInfo{Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants}
 	if p.guest == nil {
 		module, err := h.runtime.Load(ctx, source.Wasm)
 		if err != nil {
 			return nil, err
 		}
-		p.guest, p.deterministic, notPooled = module, module.Deterministic(), module.NotPooled()
+		p.guest, p.deterministic = module, module.Deterministic()
+		p.info.NotPooled, p.info.Imports = module.NotPooled(), module.Imports()
 	}
-	description, err := h.describe(ctx, p.guest)
+	description, fuel, err := h.describe(ctx, p.guest)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
-	p.info = PluginInfo{
-		Description: *description, Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants, NotPooled: notPooled,
-	}
+	p.info.Description, p.info.DescribeFuel = *description, fuel
 	if err := p.checkDescription(); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
@@ -261,8 +260,8 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	return p, nil
 }
 
-// describe runs the describe export of a guest and decodes its output.
-func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, error) {
+// describe runs the describe export of a guest, and returns its decoded output and the fuel that it used.
+func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
 	defer cancel()
 	log := &connectorLog{logger: h.config.Logger}
@@ -274,13 +273,13 @@ func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Descript
 	result, failure := run(ctx, guest, abi.ExportDescribe, call)
 	call.Flush()
 	if failure != nil {
-		return nil, failure
+		return nil, 0, failure
 	}
 	var d abi.Description
 	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
-		return nil, fmt.Errorf("its output %w", err)
+		return nil, 0, fmt.Errorf("its output %w", err)
 	}
-	return &d, nil
+	return &d, result.Fuel, nil
 }
 
 // register adds a plugin under its type and its aliases. It returns an error if another plugin has one of these names.

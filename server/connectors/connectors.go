@@ -33,6 +33,7 @@ import (
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/lock"
 )
 
 // Options configures [Load] and [Read].
@@ -55,6 +56,9 @@ type Options struct {
 	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
 	// c.Tokens if the cache outlives the host. The caller closes what it opens after the Set. Package statestore opens stores.
 	OpenState func(ctx context.Context, s *State, c *host.Config) error
+	// PluginCache is a directory with plugins that came from registries, or "". It is asked after the directory keywright-plugins
+	// beside the file. Nothing is ever fetched.
+	PluginCache string
 	// WithoutStore is set by commands that send nothing. The store of the file is not opened: what the connectors keep is in
 	// memory, until the Set is closed.
 	WithoutStore bool
@@ -80,7 +84,7 @@ type Set struct {
 	State *State
 	// StateSecrets holds the names of the secrets in State, sorted.
 	StateSecrets []string
-	// PluginFiles holds the paths of the plugins, absolute or relative to the working directory.
+	// PluginFiles holds the paths of the plugins and of keywright.lock, absolute or relative to the working directory.
 	PluginFiles []string
 
 	// memory is the State of a Set without a store.
@@ -224,6 +228,9 @@ type loader struct {
 	set     *Set
 	// types lists the auth types that connectors can have, with aliases.
 	types []string
+	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
+	locked    *lock.Lock
+	lockError error
 	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
 	lacking bool
 

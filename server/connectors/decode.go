@@ -54,7 +54,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 var wanted = map[string]string{
 	"":           "an object with the member connectors",
 	"connectors": "a list of connectors, each beginning with a hyphen,", "connectors[]": "an object with name, url and auth",
-	"plugins": "a list of plugins, each beginning with a hyphen,", "plugins[]": "an object with path, sha256 and grants",
+	"plugins": "a list of plugins, each beginning with a hyphen,", "plugins[]": "an object with path, or with name and ref",
 	"secrets": "a list of stores, each with a type,", "secrets[]": "an object with type",
 	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
 	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",

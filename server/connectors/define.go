@@ -39,10 +39,11 @@ func (c *definition) path() string {
 
 // A pluginFile is an item of the member plugins.
 type pluginFile struct {
-	// Path is the path as written in the file.
-	Path   string `file:",required"`
-	SHA256 string `file:"sha256"`
-	Grants []*node
+	// Path is the path as written in the file. If it is empty, Ref is the reference of the plugin in a registry, and Name its name in
+	// keywright.lock.
+	Path, Name, Ref string
+	SHA256          string `file:"sha256"`
+	Grants          []*node
 
 	member *node
 	// at is the path of the item in problems.
@@ -102,6 +103,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		}
 		plugins = append(plugins, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
 	}
+	d.pluginNames(plugins)
 	return connectors, plugins
 }
 
@@ -188,9 +190,10 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		return p
 	}
 	d.decode(n, path, &p)
+	d.pluginSource(n, &p)
 	if p.SHA256 != "" && (len(p.SHA256) != 64 || !digestSyntax.MatchString(p.SHA256)) {
 		d.at(n.get("sha256").value.Place, path+".sha256", "is not 64 hexadecimal digits")
-		p.Path = "" // the intended digest is unknown, so the file is not loaded
+		p.Path, p.Ref = "", "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
 		grant, ok := item.value.(string)

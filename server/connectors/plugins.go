@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/lock"
 )
 
 // maxModules limits all plugins of a file together, in bytes.
@@ -21,6 +22,8 @@ const maxModules = 32 << 20
 type candidate struct {
 	pluginFile
 	host.Plugin
+	// locked is the plugin in keywright.lock, or nil for a plugin with a path.
+	locked *lock.Plugin
 }
 
 // host creates the host with the plugins of the file. If that fails, it reports the plugins that cannot be used, and creates
@@ -28,6 +31,9 @@ type candidate struct {
 func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	candidates := l.candidates(files)
 	err := l.hostWith(ctx, candidates)
+	if err == nil {
+		l.asLocked(candidates)
+	}
 	if err == nil || ctx.Err() != nil || len(candidates) == 0 {
 		return err
 	}
@@ -106,11 +112,12 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 		case err != nil:
 			l.at(c.member.Place, c.at, "%v", err)
 		case i >= 0:
-			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Name, names[i], taken[names[i]])
+			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Plugin.Name, names[i], taken[names[i]])
+		case !l.isLocked(c, info): // reported there
 		default:
 			good = append(good, c)
 			for _, name := range names {
-				taken[name] = c.Name
+				taken[name] = c.Plugin.Name
 			}
 			continue
 		}
@@ -124,6 +131,13 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 	var seen []os.FileInfo
 	room := maxModules
 	for _, f := range files {
+		if f.Ref != "" {
+			if c, ok := l.fromRegistry(f, room); ok {
+				room -= len(c.Wasm)
+				all = append(all, c)
+			}
+			continue
+		}
 		if f.Path == "" {
 			l.lacking = true // already reported
 			continue
@@ -153,7 +167,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			continue
 		}
 		room -= len(wasm)
-		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants}})
+		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants}, nil})
 	}
 	return all
 }

@@ -116,6 +116,15 @@ func (m *Module) Deterministic() bool {
 // Such an instance is reset after a call to its state after initialisation.
 func (m *Module) NotPooled() string { return m.notPooled }
 
+// Imports returns the functions that the module imports, as module.name, in the order of the module.
+func (m *Module) Imports() []string {
+	names := make([]string, len(m.admitted.Imports))
+	for i, imported := range m.admitted.Imports {
+		names[i] = imported.Module + "." + imported.Name
+	}
+	return names
+}
+
 // compile compiles a module. It turns a panic of the compiler into an error, because modules are untrusted.
 func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.CompiledModule, err error) {
 	defer func() {

@@ -63,7 +63,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	if err != nil {
 		return connectors.Options{}, err
 	}
-	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, User: f.user, WithoutStore: true, Host: host.Config{
+	return connectors.Options{First: first, Environment: true, ReadSecrets: f.readSecrets, User: f.user, WithoutStore: true, PluginCache: pluginCache(), Host: host.Config{
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},

@@ -29,7 +29,7 @@ func (a *app) plugin() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  noCommand,
 	}
-	c.AddCommand(a.pluginList(), a.pluginInspect())
+	c.AddCommand(a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
 	return c
 }
 
@@ -306,9 +306,9 @@ func yes(b bool) string {
 
 func kilobytes(bytes int) string { return fmt.Sprintf("%.1f kB", float64(bytes)/1000) }
 
-func orEmpty(list []string) []string {
+func orEmpty[T any](list []T) []T {
 	if list == nil {
-		return []string{}
+		return []T{}
 	}
 	return list
 }

@@ -42,9 +42,12 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			if err := startRegistry(env); err != nil {
+				return err
+			}
 			return startServers(env, keys)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits, "module": module, "unplug": unplug},
 	})
 }
 

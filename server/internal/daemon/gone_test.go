@@ -1,6 +1,8 @@
 package daemon_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -56,4 +58,19 @@ func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 	<-done
 	w.eventually("the request is counted", func() bool { return strings.Contains(w.log.String(), `"msg":"request"`) })
 	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("echo") })
+}
+
+// A file whose plugin is not in keywright.lock is read again when the lock is written.
+func TestALockThatComesLater(t *testing.T) {
+	w := start(t, version, echo)
+	w.write("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n" + echo)
+	if got := w.said(); !strings.Contains(got, "is not in keywright.lock") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); !strings.Contains(got, "keywright.lock cannot be read") {
+		t.Errorf("the log says %s", got)
+	}
 }

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/install"
+	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+// pluginCache returns the directory for plugins of registries, or "" for a user without a cache.
+func pluginCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "keywright", "plugins")
+}
+
+func moduleBytes() int { return host.Limits{}.WithDefaults().ModuleBytes }
+
+func newRegistry() (*registry.Client, error) {
+	return registry.New(registry.Options{ModuleBytes: moduleBytes()})
+}
+
+// An installation is a file of connectors with its lock.
+type installation struct {
+	file, dir string
+	lock      *lock.Lock
+	refs      []connectors.PluginRef
+	text      []byte
+}
+
+func openInstallation(ctx context.Context, file string) (*installation, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+	}
+	i := &installation{file: file, dir: filepath.Dir(file), text: text}
+	if i.refs, err = connectors.PluginRefs(ctx, text); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	i.lock, err = lock.Read(i.dir)
+	return i, err
+}
+
+// store stores a plugin: its bytes first, the lock then, so that a process that reads the lock finds them.
+func (i *installation) store(r *install.Result) error {
+	dirs := []string{}
+	if cache := pluginCache(); cache != "" {
+		dirs = append(dirs, cache)
+	}
+	if _, err := os.Stat(filepath.Join(i.dir, lock.VendorDir)); err == nil || len(dirs) == 0 {
+		dirs = append(dirs, filepath.Join(i.dir, lock.VendorDir))
+	}
+	for _, dir := range dirs {
+		if err := errors.Join(lock.Store(dir, r.Manifest), lock.Store(dir, r.Module)); err != nil {
+			return err
+		}
+	}
+	i.lock.Put(r.Plugin)
+	return i.lock.Write(i.dir)
+}
+
+// prune removes the plugins from the lock that the file does not have any more.
+func (i *installation) prune() error {
+	removed := false
+	for _, p := range slices.Clone(i.lock.Plugins) {
+		if !slices.ContainsFunc(i.refs, func(ref connectors.PluginRef) bool { return ref.Name == p.Name }) {
+			i.lock.Remove(p.Name)
+			removed = true
+		}
+	}
+	if !removed {
+		return nil
+	}
+	return i.lock.Write(i.dir)
+}
+
+// addFlags holds the flags of plugin add and plugin update.
+type addFlags struct {
+	file, name, key string
+	accept, preview bool
+}
+
+func (f *addFlags) options() (install.Options, error) {
+	client, err := newRegistry()
+	if err != nil || f.key == "" {
+		return install.Options{Client: client}, err
+	}
+	text, err := os.ReadFile(f.key)
+	if err != nil {
+		return install.Options{}, fmt.Errorf("--key %s: %w", f.key, errors.Unwrap(err))
+	}
+	key, err := signature.ParseKey(text)
+	if err != nil {
+		return install.Options{}, fmt.Errorf("--key %s %w", f.key, err)
+	}
+	return install.Options{Client: client, Key: &key}, nil
+}
+
+func (a *app) pluginAdd() *cobra.Command {
+	var flags addFlags
+	c := &cobra.Command{
+		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept]",
+		Short: "Add a plugin of a registry to a configuration, or another version of it",
+		Long: "Adds a plugin of a registry to a configuration: verifies it, runs it in the sandbox to find out what it may do, and writes " +
+			"keywright.lock and the plugin's lines of the file. REF is registry/repository:tag, or registry/repository@sha256:…. " +
+			"The credentials are those of docker.\n\n" +
+			"The key of the first version is remembered, or is that of --key: a public key of minisign, or PEM of one of cosign. " +
+			"If the plugin is there already, and the new version may do more, has another signer, another contract or no higher " +
+			"version, then nothing is written without --accept.",
+		Args: arguments("REF"),
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := flags.options()
+			if err != nil {
+				return err
+			}
+			if flags.name == "" {
+				if flags.name, err = install.NameOf(args[0]); err != nil {
+					return err
+				}
+			}
+			i, err := openInstallation(c.Context(), flags.file)
+			if err != nil {
+				return err
+			}
+			// Whether the file can be changed is found out before the registry is asked.
+			text, err := connectors.SetPluginRef(c.Context(), i.text, flags.name, args[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", flags.file, err)
+			}
+			written, err := a.accept(c.Context(), i, &flags, o, flags.name, args[0])
+			if err != nil || !written || string(text) == string(i.text) {
+				return err
+			}
+			if err := writeInPlace(flags.file, text); err != nil {
+				return err
+			}
+			return writeLine(a.out, fmt.Sprintf("%s has name: %s and ref: %s", flags.file, flags.name, args[0]))
+		},
+	}
+	flags.common(c)
+	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the plugin in the file; the last part of the repository if it is left out")
+	return c
+}
+
+func (f *addFlags) common(c *cobra.Command) {
+	c.Flags().StringVarP(&f.file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
+	c.Flags().StringVar(&f.key, "key", "", "a `FILE` with the public key that has to have signed the plugin")
+	c.Flags().BoolVar(&f.accept, "accept", false, "accept what would be refused")
+	c.DisableFlagsInUseLine = true
+}
+
+// writeInPlace writes a file that is there, with the permissions that it has.
+func writeInPlace(name string, text []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, text, info.Mode().Perm())
+}
+
+func (a *app) pluginUpdate() *cobra.Command {
+	var flags addFlags
+	c := &cobra.Command{
+		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept]",
+		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
+		Long: "Asks the registries for the plugins of a configuration, and shows what is different from keywright.lock. What may do " +
+			"more, has another signer, another contract or no higher version is not written without --accept. With --preview " +
+			"nothing is written.",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return misuse(c, "%q is an argument too many", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := flags.options()
+			if err != nil {
+				return err
+			}
+			i, err := openInstallation(c.Context(), flags.file)
+			if err != nil {
+				return err
+			}
+			refs := i.refs
+			if len(args) > 0 {
+				refs = slices.DeleteFunc(slices.Clone(refs), func(p connectors.PluginRef) bool { return p.Name != args[0] })
+				if len(refs) == 0 {
+					return fmt.Errorf("%s has no plugin %q with a reference", flags.file, args[0])
+				}
+			}
+			var failed error
+			for _, p := range refs {
+				if _, err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref); err != nil {
+					if !errors.Is(err, errReported) {
+						a.printErr("keywright: plugin %s: %v", p.Name, err)
+					}
+					failed = errReported
+				}
+				if c.Context().Err() != nil {
+					return c.Context().Err()
+				}
+			}
+			if len(args) > 0 || flags.preview || failed != nil {
+				return failed
+			}
+			return i.prune()
+		},
+	}
+	flags.common(c)
+	c.Flags().BoolVar(&flags.preview, "preview", false, "show what is different, and write nothing")
+	return c
+}
+
+// accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.
+func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o install.Options, name, ref string) (written bool, err error) {
+	before := i.lock.Find(name)
+	if before != nil {
+		before = &[]lock.Plugin{*before}[0] // the lock changes
+	}
+	r, err := install.Get(ctx, o, name, ref, before)
+	if err != nil {
+		return false, err
+	}
+	if other := install.TakenBy(i.lock, &r.Plugin); other != "" {
+		return false, fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, other)
+	}
+	if err := a.writeResult(r, before); err != nil {
+		return false, err
+	}
+	refused := lock.Refused(r.Changes)
+	switch {
+	case f.preview && len(refused) > 0:
+		return false, errReported
+	case f.preview:
+		return false, nil
+	case len(refused) > 0 && !f.accept:
+		why := []string{}
+		for _, c := range refused {
+			if !slices.Contains(why, c.Why) {
+				why = append(why, c.Why)
+			}
+		}
+		a.printErr("keywright: plugin %s is refused (%s), and nothing was written: if you want that, run it again with --accept", name, strings.Join(why, ", "))
+		return false, errReported
+	}
+	if err := i.store(r); err != nil {
+		return false, err
+	}
+	return true, writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
+}
+
+// writeResult writes what a new plugin may do, or what is different of one that was there.
+func (a *app) writeResult(r *install.Result, before *lock.Plugin) error {
+	if err := writeLine(a.out, fmt.Sprintf("%s: %s, version %s, signed by %s", r.Plugin.Name, r.Plugin.Ref, host.Printable(r.Plugin.Version), cmp.Or(r.Plugin.Signer.String(), "nobody"))); err != nil {
+		return err
+	}
+	if before != nil {
+		return a.writeChanges(r.Changes)
+	}
+	rows := [][]string{{"WHAT", "MAY"}}
+	for _, what := range slices.Sorted(maps.Keys(r.Plugin.Capabilities)) {
+		rows = append(rows, []string{host.Printable(what), shown(r.Plugin.Capabilities[what])})
+	}
+	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
+}

@@ -1,0 +1,84 @@
+package artifact
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	maxModule = 100
+	digest    = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+)
+
+// The same plugin is the same manifest each time, and what was made is read again.
+func TestMakeAndParse(t *testing.T) {
+	annotations := map[string]string{AnnotationVersion: "1.2.0", AnnotationTitle: "acme", AnnotationSource: "https://git.example"}
+	one, err := Make([]byte("module"), []byte("description"), annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if two, err := Make([]byte("module"), []byte("description"), annotations); err != nil || string(two.Manifest) != string(one.Manifest) || string(two.Config) != string(one.Config) {
+			t.Fatalf("%s\nand\n%s, %v", one.Manifest, two.Manifest, err)
+		}
+	}
+	p, err := Parse(one.Manifest, maxModule)
+	if err != nil || p.Module.Digest != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest != Digest([]byte("description")) || p.Annotations[AnnotationVersion] != "1.2.0" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if want := `{"architecture":"wasm","os":"wasip1","layerDigests":["` + Digest([]byte("module")) + `","` + Digest([]byte("description")) + `"]}`; string(one.Config) != want || p.Config.Digest != Digest(one.Config) {
+		t.Errorf("%s", one.Config)
+	}
+}
+
+// layer returns a layer of a manifest.
+func layer(mediaType string, size int) string {
+	return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d}`, mediaType, digest, size)
+}
+
+// manifest returns a manifest with layers.
+func manifest(layers ...string) string {
+	return `{"schemaVersion":2,"mediaType":"` + TypeManifest + `","config":` + layer(TypeConfig, 2) + `,"layers":[` + strings.Join(layers, ",") + `]}`
+}
+
+// A manifest has the layers of a plugin, within their bounds, and nothing else (threats.md 163).
+func TestParse(t *testing.T) {
+	module, description := layer(TypeModule, maxModule), layer(TypeDescription, MaxDescription)
+	many := func(n int) string {
+		return manifest(append([]string{module}, strings.Split(strings.Repeat("x,", n-1)+"x", ",")...)...)
+	}
+	padded := manifest(module) + strings.Repeat(" ", MaxManifest-len(manifest(module)))
+	for name, c := range map[string]struct{ text, want string }{
+		"a module":                          {manifest(module), ""},
+		"with a description":                {manifest(description, module), ""},
+		"of the largest size":               {padded, ""},
+		"too large":                         {padded + " ", "its manifest is larger than 64 KiB"},
+		"with a large module":               {manifest(layer(TypeModule, maxModule+1)), "its module has 101 bytes, and at most 100 are allowed"},
+		"with an empty module":              {manifest(layer(TypeModule, 0)), "its module has 0 bytes"},
+		"with a large description":          {manifest(module, layer(TypeDescription, MaxDescription+1)), "its description has 524289 bytes"},
+		"with two modules":                  {manifest(module, module), "a layer that a plugin does not have"},
+		"with two descriptions":             {manifest(module, description, description), "a layer that a plugin does not have"},
+		"with something else":               {manifest(module, layer("text/plain", 1)), "a layer that a plugin does not have"},
+		"without a module":                  {manifest(description), "has no layer of the type application/wasm"},
+		"with a size below 0":               {manifest(layer(TypeModule, -1)), "a size below 0"},
+		"of another schema":                 {strings.Replace(manifest(module), `:2,"media`, `:1,"media`, 1), "no OCI image manifest"},
+		"of docker":                         {strings.Replace(manifest(module), TypeManifest, "application/vnd.docker.distribution.manifest.v2+json", 1), "no OCI image manifest"},
+		"that is an index":                  {strings.Replace(manifest(module), TypeManifest, TypeIndex, 1), "an index of several manifests"},
+		"of an image":                       {strings.Replace(manifest(module), TypeConfig, "application/vnd.oci.image.config.v1+json", 1), "it is no WebAssembly"},
+		"with a layer elsewhere":            {strings.Replace(manifest(module), `"size":100`, `"size":100,"urls":["https://x.example"]`, 1), "is elsewhere"},
+		"with a digest in capitals":         {strings.Replace(manifest(module), digest, strings.Replace(digest, "00", "AA", 1), 2), "no SHA-256"},
+		"with a configuration by no digest": {strings.Replace(manifest(module), digest, "sha256:0", 1), "no SHA-256"},
+		"with a member twice":               {strings.Replace(manifest(module), `"layers"`, `"layers":[],"layers"`, 1), "has a member twice"},
+		"with something behind it":          {manifest(module) + "{}", "no JSON of a manifest"},
+		"with another case":                 {strings.Replace(manifest(module), `"layers"`, `"Layers"`, 1), "has no layer of the type"},
+		"that is none":                      {many(2), "no JSON of a manifest"},
+		"with 16 layers":                    {manifest(strings.Split(strings.Repeat(module+"|", 15)+module, "|")...), "a layer that a plugin does not have"},
+		"with 17 layers":                    {manifest(strings.Split(strings.Repeat(module+"|", 16)+module, "|")...), "more than 16 layers"},
+	} {
+		_, err := Parse([]byte(c.text), maxModule)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("a manifest %s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package lock
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A Change is a row of the comparison of two versions of a plugin.
+type Change struct {
+	// What names the thing that has changed, such as "field secret".
+	What string `json:"what"`
+	// Before and Now are its values, or the rights in it.
+	Before []string `json:"before"`
+	Now    []string `json:"now"`
+	// Why is the reason why the change is refused until the operator accepts it. It is empty for a harmless change.
+	Why string `json:"why,omitempty"`
+}
+
+// The reasons why a change is refused.
+const (
+	WhyWider    = "wider"
+	WhySigner   = "another signer"
+	WhyUnsigned = "signature lost"
+	WhyLower    = "not a higher version"
+	WhyContract = "another contract"
+)
+
+// Compare returns what is different between two versions of a plugin, with the refused changes first.
+func Compare(before, now Plugin) []Change {
+	var changes []Change
+	add := func(what, before, now, why string) {
+		if before != now || why != "" {
+			changes = append(changes, Change{what, values(before), values(now), why})
+		}
+	}
+	why := ""
+	if before.Contract != now.Contract {
+		why = WhyContract
+	}
+	add("contract", strconv.Itoa(before.Contract), strconv.Itoa(now.Contract), why)
+	why = ""
+	if before.Module != now.Module && !higher(before.Version, now.Version) {
+		why = WhyLower
+	}
+	add("version", before.Version, now.Version, why)
+	why = ""
+	switch {
+	case before.Signer != nil && now.Signer == nil:
+		why = WhyUnsigned
+	case before.Signer != nil && !before.Signer.Same(now.Signer):
+		why = WhySigner
+	}
+	add("signer", before.Signer.String(), now.Signer.String(), why)
+	changes = append(changes, before.Capabilities.Compare(now.Capabilities)...)
+	add("reference", before.Ref, now.Ref, "")
+	add("module", before.Module, now.Module, "")
+	add("source", before.Source, now.Source, "")
+	add("commit", before.Revision, now.Revision, "")
+	add("fuel of describe", strconv.FormatInt(before.Fuel, 10), strconv.FormatInt(now.Fuel, 10), "")
+	slices.SortStableFunc(changes, func(a, b Change) int { return rank(a) - rank(b) })
+	return changes
+}
+
+// Compare returns the changes of version, contract and capabilities. It leaves out what is not part of a description.
+func (p Plugin) Compare(now Plugin) []Change {
+	p.Ref, p.Signer, p.Source, p.Revision, p.Fuel = now.Ref, now.Signer, now.Source, now.Revision, now.Fuel
+	return Compare(p, now)
+}
+
+// Differs returns what is different between a plugin in a lock and its module, as the sandbox describes it.
+func (p *Plugin) Differs(info host.PluginInfo) []Change {
+	return p.Compare(Describe(info))
+}
+
+func rank(c Change) int {
+	if c.Why != "" {
+		return 0
+	}
+	return 1
+}
+
+// Compare returns what is different, in the order of names. A change with rights that c does not have is [WhyWider].
+func (c Capabilities) Compare(now Capabilities) (changes []Change) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(c)), maps.Keys(now))
+	slices.Sort(names)
+	for _, what := range slices.Compact(names) {
+		if slices.Equal(c[what], now[what]) {
+			continue
+		}
+		why := ""
+		if wider(what, c[what], now[what]) {
+			why = WhyWider
+		}
+		changes = append(changes, Change{what, values(c[what]...), values(now[what]...), why})
+	}
+	return changes
+}
+
+// values returns the texts that are not empty.
+func values(texts ...string) []string {
+	return slices.DeleteFunc(append([]string{}, texts...), func(text string) bool { return text == "" })
+}
+
+// Refused returns the changes that the operator has to accept.
+func Refused(changes []Change) []Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Why == "" })
+}
+
+// IsVersion reports whether a text is a version of semantic versioning.
+func IsVersion(text string) bool { return semver.IsValid("v" + text) }
+
+// higher reports whether a version is above another one, by the rules of semantic versioning. It is false for a text that is no
+// such version.
+func higher(before, now string) bool {
+	return semver.IsValid("v"+before) && semver.Compare("v"+before, "v"+now) < 0
+}

@@ -1,0 +1,208 @@
+// Package lock reads and writes keywright.lock, which stands beside a file of connectors. For each plugin that came from a
+// registry, it has the digests of what was fetched, who signed it, and what it may do. The operator has accepted that. A
+// process that serves reads the lock and the bytes beside it or in the user's cache, and asks no registry.
+package lock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/signature"
+)
+
+// Name is the name of the lock, in the directory of the file of connectors.
+const Name = "keywright.lock"
+
+const (
+	// format is the version of the lock's form, and of the words of capabilities.
+	format = 1
+	// maxBytes limits a lock.
+	maxBytes = 1 << 20
+	// maxPlugins limits the plugins of a lock.
+	maxPlugins = 64
+)
+
+// A Lock has the plugins of a file of connectors that came from registries.
+type Lock struct {
+	Format int `json:"keywright_lock"`
+	// Plugins are in the order of their names.
+	Plugins []Plugin `json:"plugins"`
+}
+
+// A Plugin holds the facts of one plugin that the operator has accepted.
+type Plugin struct {
+	// Name is its name in the file.
+	Name string `json:"name"`
+	// Ref is its reference, as in the file: registry/repository:tag, or registry/repository@digest.
+	Ref string `json:"ref"`
+	// Manifest and Module are digests, as sha256:hex. The signature is of the manifest, which has the digest of the module.
+	Manifest string `json:"manifest"`
+	Module   string `json:"module"`
+	// Version and Contract are those of the module's description.
+	Version  string `json:"version"`
+	Contract int    `json:"contract"`
+	// Signer is nil for a plugin that nobody signed.
+	Signer *Signer `json:"signer,omitempty"`
+	// Source and Revision are the repository and the commit of the sources, as the publisher says.
+	Source   string `json:"source,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Fuel is the fuel of describe.
+	Fuel int64 `json:"describe_fuel"`
+	// Capabilities are those of [Of].
+	Capabilities Capabilities `json:"capabilities"`
+}
+
+// A Signer names the signer of a plugin, with the signature, so that it can be verified without the registry.
+type Signer struct {
+	// Kind is minisign or cosign.
+	Kind string `json:"kind"`
+	// Key is the public key: the line of a minisign key, or the Base64 of a PKIX key in DER.
+	Key string `json:"key"`
+	// Signature is the signature in Base64. Payload is the signed text in Base64, if that is not the manifest itself.
+	Signature string `json:"signature"`
+	Payload   string `json:"payload,omitempty"`
+}
+
+// Same reports whether two signers have the same key. Both may be nil.
+func (s *Signer) Same(other *Signer) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return s.Kind == other.Kind && s.Key == other.Key
+}
+
+// String returns the kind and the key of the signer, as people compare it. For nil it returns "".
+func (s *Signer) String() string {
+	if s == nil {
+		return ""
+	}
+	return signature.Key{Kind: s.Kind, Text: s.Key}.String()
+}
+
+var nameSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// CheckName returns an error for a text that is no name of a plugin.
+func CheckName(name string) error {
+	if !nameSyntax.MatchString(name) {
+		return errors.New("is no name of a plugin: it may have a to z, 0 to 9, _ and -, at most 64")
+	}
+	return nil
+}
+
+// Find returns the plugin with a name, or nil.
+func (l *Lock) Find(name string) *Plugin {
+	for i := range l.Plugins {
+		if l.Plugins[i].Name == name {
+			return &l.Plugins[i]
+		}
+	}
+	return nil
+}
+
+// Put adds a plugin, in place of that with the same name.
+func (l *Lock) Put(p Plugin) {
+	l.Remove(p.Name)
+	l.Plugins = append(l.Plugins, p)
+	slices.SortFunc(l.Plugins, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Remove removes the plugin with a name.
+func (l *Lock) Remove(name string) {
+	l.Plugins = slices.DeleteFunc(l.Plugins, func(p Plugin) bool { return p.Name == name })
+}
+
+// Read reads the lock of a directory. If there is none, it returns an empty one.
+func Read(dir string) (*Lock, error) {
+	file, err := os.Open(filepath.Join(dir, Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Lock{Format: format}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	return parse(text)
+}
+
+func parse(text []byte) (*Lock, error) {
+	l := &Lock{}
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("%s is larger than %d KiB: it is no lock", Name, maxBytes>>10)
+	}
+	if err := json.Unmarshal(text, l, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control, or delete it and run `keywright plugin update`", Name, host.Printable(err.Error()))
+	}
+	switch {
+	case l.Format != format:
+		return nil, fmt.Errorf("%s has form %d, and this version reads %d: run `keywright plugin update` with the version that is to serve", Name, l.Format, format)
+	case len(l.Plugins) > maxPlugins:
+		return nil, fmt.Errorf("%s has more than %d plugins", Name, maxPlugins)
+	}
+	seen := map[string]bool{}
+	for _, p := range l.Plugins {
+		err := p.check()
+		if err == nil && seen[p.Name] {
+			err = errors.New("is there twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: plugin %q: %w", Name, host.Printable(p.Name), err)
+		}
+		seen[p.Name] = true
+	}
+	return l, nil
+}
+
+func (p *Plugin) check() error {
+	if err := CheckName(p.Name); err != nil {
+		return err
+	}
+	for name, digest := range map[string]string{"manifest": p.Manifest, "module": p.Module} {
+		if !artifact.IsDigest(digest) {
+			return fmt.Errorf("its %s is no digest: sha256: and 64 digits in lower case are wanted", name)
+		}
+	}
+	return nil
+}
+
+// Write writes the lock of a directory. The same plugins result in the same bytes. It replaces the file as a whole.
+func (l *Lock) Write(dir string) error {
+	l.Format = format
+	var b bytes.Buffer
+	if err := json.MarshalWrite(&b, l, json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	b.WriteByte('\n')
+	return replace(filepath.Join(dir, Name), b.Bytes())
+}
+
+// replace replaces a file by a new one, so that no reader sees a part of it.
+func replace(name string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // not there any more if all went well
+	_, err = file.Write(text)
+	err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

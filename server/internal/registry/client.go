@@ -1,0 +1,273 @@
+// Package registry gets plugins from OCI registries, and puts them there. Everything that a registry sends is bounded in size and
+// in time, and is believed by its digest only.
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/keywright/keywright/server/internal/artifact"
+)
+
+// Options configures a [Client].
+type Options struct {
+	// Transport sends the requests. If it is nil, the client makes one.
+	Transport http.RoundTripper
+	// Anonymous leaves out the credential files of docker.
+	Anonymous bool
+	// ModuleBytes limits a module.
+	ModuleBytes int
+	// Timeout limits each method of the client. If it is 0, it is two minutes.
+	Timeout time.Duration
+}
+
+// A Client asks registries. It is safe for concurrent use.
+type Client struct {
+	options Options
+	http    *auth.Client
+}
+
+// maxRedirects limits how often a registry may send the client elsewhere.
+const maxRedirects = 5
+
+// New returns a client. Its credentials are those of docker's files and helpers, of the registry that is asked and no other.
+func New(o Options) (*Client, error) {
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.Transport == nil {
+		o.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		}
+	}
+	c := &Client{options: o, http: &auth.Client{
+		Client: &http.Client{Transport: bounded{o.Transport, int64(o.ModuleBytes) + 1<<20}, CheckRedirect: checkRedirect},
+		Cache:  auth.NewCache(),
+	}}
+	c.http.SetUserAgent("keywright")
+	if !o.Anonymous {
+		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+		if err != nil {
+			return nil, errors.New("the credentials of docker cannot be read: mend config.json in the directory of DOCKER_CONFIG, or in .docker of the home directory")
+		}
+		c.http.Credential = credentials.Credential(store)
+	}
+	return c, nil
+}
+
+// checkRedirect refuses what leads from https to anything else. The client of oras drops the credential where the origin changes.
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return errors.New("the registry redirects without end")
+	case r.URL.Scheme != "https" && r.URL.Scheme != via[0].URL.Scheme:
+		return fmt.Errorf("the registry redirects to %s, and %s was asked for", r.URL.Scheme, via[0].URL.Scheme)
+	case r.URL.User != nil:
+		return errors.New("the registry redirects to a URL with a password")
+	}
+	return nil
+}
+
+// bounded is a transport whose answers end with an error after a number of bytes.
+type bounded struct {
+	http.RoundTripper
+	limit int64
+}
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = &boundedBody{answer.Body, b.limit}
+	}
+	return answer, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("the registry sends more than is allowed")
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// repository returns a repository of oras.
+func (c *Client) repository(ref Reference) (*remote.Repository, error) {
+	r, err := remote.NewRepository(ref.Name())
+	if err != nil {
+		return nil, err
+	}
+	r.Client, r.PlainHTTP = c.http, ref.local()
+	r.MaxMetadataBytes, r.ReferrerListMaxPages = artifact.MaxManifest+1, 4 // oras cuts a longer manifest without an error
+	return r, nil
+}
+
+// A Plugin is a plugin in a registry, of which only the manifest was read.
+type Plugin struct {
+	artifact.Plugin
+	// Text is the manifest as the registry sent it, and Digest the digest of that.
+	Text   []byte
+	Digest string
+}
+
+// Resolve gets the manifest of a plugin.
+func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	r, err := c.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	text, err := manifest(ctx, r, ref.Tag+ref.Digest)
+	if err != nil {
+		return nil, c.failed(ctx, ref, err)
+	}
+	p := &Plugin{Text: text, Digest: artifact.Digest(text)}
+	if ref.Digest != "" && p.Digest != ref.Digest {
+		return nil, fmt.Errorf("%s: the registry sent a manifest with the digest %s", ref, p.Digest)
+	}
+	parsed, err := artifact.Parse(text, c.options.ModuleBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ref, err)
+	}
+	p.Plugin = *parsed
+	return p, nil
+}
+
+// manifest gets a manifest by its tag or digest.
+func manifest(ctx context.Context, r *remote.Repository, name string) ([]byte, error) {
+	_, body, err := r.Manifests().FetchReference(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, artifact.MaxManifest+1))
+	if err == nil && len(text) > artifact.MaxManifest {
+		err = fmt.Errorf("its manifest is larger than %d KiB", artifact.MaxManifest>>10)
+	}
+	return text, err
+}
+
+// Module gets the module of a plugin.
+func (c *Client) Module(ctx context.Context, ref Reference, p *Plugin) ([]byte, error) {
+	return c.blob(ctx, ref, "module", p.Module)
+}
+
+// Description gets the description of a plugin, as its publisher wrote it. It returns nil if there is none.
+func (c *Client) Description(ctx context.Context, ref Reference, p *Plugin) ([]byte, error) {
+	if p.Description == nil {
+		return nil, nil
+	}
+	return c.blob(ctx, ref, "description", *p.Description)
+}
+
+func (c *Client) blob(ctx context.Context, ref Reference, what string, d artifact.Descriptor) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	r, err := c.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	content, err := fetch(ctx, r, d)
+	if err != nil {
+		return nil, c.failed(ctx, ref, fmt.Errorf("its %s: %w", what, err))
+	}
+	return content, nil
+}
+
+// fetch gets a blob, of the size and with the digest of its descriptor.
+func fetch(ctx context.Context, r *remote.Repository, d artifact.Descriptor) ([]byte, error) {
+	body, err := r.Blobs().Fetch(ctx, descriptor(d))
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	content, err := io.ReadAll(io.LimitReader(body, d.Size+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(content)) != d.Size:
+		return nil, fmt.Errorf("the registry did not send the %d bytes that the manifest names", d.Size)
+	case artifact.Digest(content) != d.Digest:
+		return nil, errors.New("the registry sent bytes with another digest than the manifest names")
+	}
+	return content, nil
+}
+
+func descriptor(d artifact.Descriptor) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: d.MediaType, Digest: digest.Digest(d.Digest), Size: d.Size, Annotations: d.Annotations}
+}
+
+// Push puts a plugin into a registry, under the tag of ref, and returns the digest of its manifest.
+func (c *Client) Push(ctx context.Context, ref Reference, made artifact.Made) (string, error) {
+	if ref.Tag == "" {
+		return "", errors.New("a plugin is pushed under a tag, and this reference has a digest")
+	}
+	blobs := map[string][]byte{artifact.TypeConfig: made.Config, artifact.TypeModule: made.Module, artifact.TypeDescription: made.Description}
+	if err := c.push(ctx, ref, ref.Tag, blobs, made.Manifest); err != nil {
+		return "", c.failed(ctx, ref, err)
+	}
+	return artifact.Digest(made.Manifest), nil
+}
+
+// push puts blobs, by their media type, and then a manifest under a tag.
+func (c *Client) push(ctx context.Context, ref Reference, tag string, blobs map[string][]byte, manifest []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	r, err := c.repository(ref)
+	if err != nil {
+		return err
+	}
+	for mediaType, content := range blobs {
+		d := descriptor(artifact.Describe(mediaType, content))
+		there, err := r.Blobs().Exists(ctx, d)
+		if err == nil && !there {
+			err = r.Blobs().Push(ctx, d, bytes.NewReader(content))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.PushReference(ctx, descriptor(artifact.Describe(artifact.TypeManifest, manifest)), bytes.NewReader(manifest), tag)
+}
+
+// failed returns the error for a registry that did not do what it was asked. It has the status and the code of the registry's answer,
+// and none of its words.
+func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
+	var answer *errcode.ErrorResponse
+	switch {
+	case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	case errors.Is(err, errdef.ErrNotFound):
+		return fmt.Errorf("%s: the registry does not have it", ref)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: the registry took longer than %s", ref, c.options.Timeout)
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return fmt.Errorf("%s: the registry wants a credential: run `docker login %s`, or what writes docker's config.json", ref, ref.Registry)
+	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
+		return fmt.Errorf("%s: the registry refuses the credential of docker's config.json (status %d)", ref, answer.StatusCode)
+	case errors.As(err, &answer):
+		return fmt.Errorf("%s: the registry answers with status %d", ref, answer.StatusCode)
+	}
+	return fmt.Errorf("%s: %w", ref, err)
+}

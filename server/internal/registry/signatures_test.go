@@ -1,0 +1,103 @@
+package registry
+
+import (
+	"crypto/rand"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"aead.dev/minisign"
+
+	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/signature"
+)
+
+// Signatures of both kinds are found with the manifest, and what is no signature is left out.
+func TestSignaturesInARegistry(t *testing.T) {
+	w := newWorld(t)
+	m := w.push()
+	p, err := w.client.Resolve(t.Context(), w.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := w.client.Signatures(t.Context(), w.ref, p); err != nil || len(all) != 0 {
+		t.Errorf("before: %v, %v", all, err)
+	}
+	_, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := private.MarshalText()
+	signer, err := signature.ParsePrivate(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(rand.Reader, m.Manifest, w.ref.Name(), "acme 1.2.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosign := signature.Signature{Kind: signature.Cosign, Payload: []byte("{}"), Signature: []byte("signature")}
+	for _, s := range []signature.Signature{signed, cosign} {
+		if err := w.client.PushSignature(t.Context(), w.ref, p.Digest, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := w.client.Signatures(t.Context(), w.ref, p)
+	if err != nil || len(all) != 2 || all[0].Verify(signed.Key, p.Text) != nil || all[0].Key != signed.Key || string(all[1].Payload) != "{}" || string(all[1].Signature) != "signature" {
+		t.Fatalf("%v, %v", all, err)
+	}
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, ".minisig") {
+			return false
+		}
+		out.Header().Set("Content-Type", artifact.TypeManifest)
+		_, _ = io.WriteString(out, "[]")
+		return true
+	}
+	if all, err := w.client.Signatures(t.Context(), w.ref, p); err != nil || len(all) != 1 {
+		t.Errorf("with one that is none: %v, %v", all, err)
+	}
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, ".minisig") {
+			out.WriteHeader(http.StatusBadGateway)
+			return true
+		}
+		return false
+	}
+	if _, err := w.client.Signatures(t.Context(), w.ref, p); err == nil || !strings.Contains(err.Error(), "status 502") {
+		t.Errorf("a registry that fails is one without signatures: %v", err)
+	}
+}
+
+// References name their registry and one of tag and digest. Names that are paths are refused (threats.md 168).
+func TestReferences(t *testing.T) {
+	digest := artifact.Digest(nil)
+	for _, good := range []string{
+		"registry.example/acme/hmac:1.2.0", "registry.example:5000/hmac:v1", "localhost/hmac:1", "127.0.0.1:5000/a/b/c:x",
+		"registry.example/acme/hmac@" + digest,
+	} {
+		if r, err := ParseReference(good); err != nil || r.String() != good {
+			t.Errorf("%s: %v, %v", good, r, err)
+		}
+	}
+	for _, bad := range []string{
+		"", "hmac", "hmac:1.2.0", "acme/hmac:1.2.0", "registry.example/acme/hmac", "registry.example/acme/../hmac:1", "registry.example/../hmac:1",
+		"registry.example//hmac:1", "registry.example/acme/hmac:../1", "registry.example/acme/hmac:1.2.0@" + digest, "registry.example/acme/hmac@sha256:0",
+		"https://registry.example/acme/hmac:1", "oci://registry.example/acme/hmac:1", "registry.example/acme/hmac@sha512:" + strings.Repeat("0", 128),
+		"user:password@registry.example/acme/hmac:1", "registry.example/acme/hmac:1 2", "registry.example/Acme:1", "registry.example/a\n:1",
+		"registry.example/" + strings.Repeat("a", 600) + ":1", "registry.example?x/acme:1", "/etc/passwd:1", "./a.wasm:1",
+	} {
+		if r, err := ParseReference(bad); err == nil {
+			t.Errorf("%q is a reference: %+v", bad, r)
+		}
+	}
+	for text, local := range map[string]bool{
+		"localhost:5000/a:1": true, "127.0.0.1:5000/a:1": true, "localhost/a:1": true, "127.1.2.3/a:1": true, "registry.example/a:1": false, "10.0.0.1:5000/a:1": false,
+		"localhost.example/a:1": false, "127.0.0.1.example/a:1": false,
+	} {
+		if r, err := ParseReference(text); err != nil || r.local() != local {
+			t.Errorf("%s: %v, %v", text, r.local(), err)
+		}
+	}
+}
