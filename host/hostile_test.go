@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,8 @@ type hostile struct {
 	// stalls is set if the server then leaves the connection open.
 	stalls bool
 	// exchange and token are the outcomes of the request for which the endpoint was asked: "sent" or "error". api is the status
-	// that the caller of the API gets, or "error", also if the error is that of the body.
+	// that the caller of the API gets, or "error", also if the error is that of the body. It is "200 or 401" if net/http may take
+	// what follows the first answer for the answer to the repeated request.
 	exchange, token, api string
 }
 
@@ -168,7 +170,7 @@ func TestHostileEndpoints(t *testing.T) {
 					t.Errorf("%s: %s, want %s", name, got, c.want)
 				}
 			}
-			if got := askAPI(t, h); got != h.api {
+			if got := askAPI(t, h); !slices.Contains(strings.Split(h.api, " or "), got) {
 				t.Errorf("the API: %s, want %s", got, h.api)
 			}
 		})
