@@ -185,9 +185,7 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 // has a Restart, the caller must do what that says and run the call again; stats is not complete then, and Observe has not
 // been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
 func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *Attempt) *outcome {
-	if in.Request != nil {
-		in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
-	}
+	in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	stage, awaited := StageToken, "a token"
 	if keys {
 		stage, awaited = StageSign, "a signature"
