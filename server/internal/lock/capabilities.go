@@ -96,6 +96,9 @@ func (c Capabilities) field(f abi.Field) {
 		c.add(what, plainText)
 	}
 	c.sinks(what, f.Sinks, f.Derived)
+	if f.Sealed && c[what] == nil {
+		c.add(what, "sealed") // so that its text is not that of a new field if a later version reads it
+	}
 }
 
 // sinks adds where a value may go, and what is derived from it. Where the value itself may go, that adds nothing.
