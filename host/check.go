@@ -60,6 +60,7 @@ func (k *checker) run(ctx context.Context) {
 	if c.config.BodyBytes < 0 {
 		k.Wrong("body_bytes", "is negative")
 	}
+	k.egress()
 	k.origins()
 	k.tls()
 	c.plugin = k.host.types[c.config.Auth.Type]
@@ -132,7 +133,7 @@ func (k *checker) origins() {
 		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
 	for i, text := range c.config.Origins {
-		o, err := k.host.parseOrigin(text)
+		o, err := c.dialer.parseOrigin(text)
 		if err != nil {
 			k.Wrong(fmt.Sprintf("origins[%d]", i), "%v", err)
 			continue
@@ -256,7 +257,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	case (f.Required || f.Sealed || f.Kind == abi.KindKey) && strings.TrimSpace(literal) == "":
 		err = errors.New("is empty")
 	case err == nil && f.Kind == abi.KindURL:
-		err = k.host.checkTokenURL(literal)
+		err = k.connector.dialer.checkTokenURL(literal)
 	}
 	if err != nil {
 		k.Wrong(path(f.Name), "%v", err)

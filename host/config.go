@@ -107,7 +107,8 @@ type Egress struct {
 	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
 	// refused.
 	AllowPrivate bool
-	// Allow lists further addresses that the host may dial, of any kind.
+	// Allow lists further addresses that the host may dial, of any kind. A cloud metadata address is allowed only by a prefix that is
+	// this address alone.
 	Allow []netip.Prefix
 	// Proxy is the proxy of all connections: http, https, socks5 or socks5h. Nil means none; the proxies of the
 	// environment are ignored. The proxy resolves host names, so it must itself refuse those of internal addresses.

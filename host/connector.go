@@ -25,6 +25,9 @@ type ConnectorConfig struct {
 	// TLS has the client certificate and the authorities of the connector. If it is nil, those of [Egress].TLS apply. It needs
 	// the host's own transport: with [Config].Base it is an error.
 	TLS *TLS
+	// Egress limits where this connector connects to, in place of [Config].Egress. It needs the host's own transport: with
+	// [Config].Base it is an error. A transport that is given to [Connector.Transport] is not limited.
+	Egress *Egress
 	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
 	// 0 means CallTime of the host's [Limits].
 	Timeout time.Duration
@@ -76,6 +79,8 @@ type Connector struct {
 	plan    *hostfn.Plan
 	log     *connectorLog
 	origins map[origin]bool
+	// dialer is that of the host, unless the connector has an Egress of its own.
+	dialer *dialer
 	// partitionSeed is the part of a cache partition that is the same for all calls of the connector.
 	partitionSeed [32]byte
 	// tls is nil if the connector has no TLS of its own.

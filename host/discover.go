@@ -40,7 +40,7 @@ func (e *DiscoveryError) Unwrap() error { return e.err }
 // issuers checks the issuers in a field's templates.
 func (k *checker) issuers(f *hostfn.Field, names template.Names) {
 	for _, d := range names.Discovered {
-		if err := k.host.checkTokenURL(d.Issuer); err != nil {
+		if err := k.connector.dialer.checkTokenURL(d.Issuer); err != nil {
 			k.Wrong(path(f.Name), "the issuer of discover %v", err)
 		}
 	}
@@ -62,13 +62,12 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 	var trust [32]byte
 	if c.plan.ClientOf != nil {
 		in = c.inputs(values, *subject, nil)
-		texts, failure := c.tls.render(ctx, c, in)
-		if failure != nil {
+	}
+	if in != nil || c.config.Egress != nil {
+		var failure *hostfn.Failure
+		if trust, failure = c.trust(ctx, in); failure != nil {
 			return nil, c.failure(failure)
 		}
-		d := partitionHash{sha256.New()}
-		d.text(texts.certificate, texts.key, texts.ca)
-		d.Sum(trust[:0])
 	}
 	bounded := false
 	for _, d := range c.plan.Names.Discovered {
@@ -91,10 +90,28 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 	return values, nil
 }
 
+// trust returns a digest of what the connector trusts and presents when it reads metadata. in is nil unless the connector has TLS
+// for its exchanges.
+func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte, failure *hostfn.Failure) {
+	d := partitionHash{sha256.New()}
+	if in != nil {
+		texts, failure := c.tls.render(ctx, c, in)
+		if failure != nil {
+			return sum, failure
+		}
+		d.text(texts.certificate, texts.key, texts.ca)
+	}
+	if own := c.config.Egress; own != nil {
+		d.text(c.config.Name, keyOfEgress(*own).String())
+	}
+	d.Sum(sum[:0])
+	return sum, nil
+}
+
 // findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
 // connector's exchanges.
 func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs) (string, error) {
-	client := c.host.tokens
+	client := c.dialer.tokens
 	if c.plan.ClientOf != nil {
 		var failure *hostfn.Failure
 		if client, failure = c.plan.ClientOf(ctx, in); failure != nil {
@@ -102,7 +119,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		}
 	}
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
-		Client: client, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.host.config.Egress.AllowHTTP,
+		Client: client, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.dialer.egress.AllowHTTP,
 		Failure: func(err error) error {
 			if _, plain := client.Transport.(*http.Transport); plain {
 				return egress.Failure(err)

@@ -36,8 +36,7 @@ type Host struct {
 	runtime *sandbox.Runtime
 	cache   *TokenCache
 	signer  *signing.Signer
-	base    http.RoundTripper
-	tokens  *http.Client
+	dialer  *dialer
 	// revealed is called with each text that a guest reveals, in tests of plugins.
 	revealed func(text string)
 	// explained is called with an explanation of each call that counts, in tests of plugins.
@@ -55,6 +54,9 @@ type Host struct {
 	userTokenHosts map[string]bool
 	types          map[string]*plugin
 	order          []*plugin
+
+	// dialers holds the dialers of connectors with an Egress of their own. mu guards it.
+	dialers map[dialerKey]*dialer
 
 	// identities holds the transports of connectors with TLS of their own.
 	identities *lru.Cache[identityKey, *identity]
@@ -125,7 +127,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	c.Variables = maps.Clone(c.Variables)
-	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}}
+	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
 	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	h.aheadSlots = make(chan struct{}, max(1, c.Limits.ConcurrentExchanges/4))
 	h.keySlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
@@ -151,8 +153,8 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	h.revealed, h.random, h.explained = testhook.RevealObserver(ctx), testhook.Random(ctx), testhook.Explanations(ctx)
-	if err := h.dialers(); err != nil {
-		return nil, err
+	if h.dialer, err = newDialer(c.Egress, c.Base); err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
 	}
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
 		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache,
@@ -164,25 +166,6 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
 	return h, nil
-}
-
-// dialers sets the transports for APIs and for token endpoints.
-func (h *Host) dialers() error {
-	if h.base = h.config.Base; h.base == nil {
-		transport, err := h.config.Egress.Transport()
-		if err != nil {
-			return fmt.Errorf("egress: %w", err)
-		}
-		h.base = transport
-	}
-	var err error
-	if h.tokens, err = h.config.Egress.policy().TokenClient(); err != nil {
-		return fmt.Errorf("egress: %w", err)
-	}
-	if h.config.Base != nil {
-		h.tokens.Transport = h.config.Base
-	}
-	return nil
 }
 
 // loadAll compiles the plugins, at most as many at once as there are processors. It begins with the largest, so that no
@@ -308,7 +291,7 @@ func (h *Host) Plugins() []PluginInfo {
 
 // Base returns [Config].Base, or the host's own transport if that is nil. [Connector.Transport] uses it when its base
 // is nil. It adds no credential.
-func (h *Host) Base() http.RoundTripper { return h.base }
+func (h *Host) Base() http.RoundTripper { return h.dialer.api }
 
 // Variable returns the value of a variable, as get_variable does in templates, and whether the host has it.
 func (h *Host) Variable(name string) (value string, ok bool) {
@@ -343,10 +326,11 @@ func (h *Host) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for _, transport := range []http.RoundTripper{h.base, h.tokens.Transport} {
-		if t, ok := transport.(*http.Transport); ok && h.config.Base == nil {
-			t.CloseIdleConnections()
-		}
+	if h.config.Base == nil {
+		h.dialer.closeIdle()
+	}
+	for _, own := range h.dialers {
+		own.closeIdle()
 	}
 	h.identities.Purge()
 	return h.runtime.Close(ctx)

@@ -18,8 +18,8 @@ func (o origin) String() string { return o.scheme + "://" + o.host + ":" + o.por
 
 // parseOrigin parses an origin of a connector. A path or query is an error, because it looks like a limit on the
 // requests and would not be one.
-func (h *Host) parseOrigin(text string) (origin, error) {
-	rule := urlcheck.Rule{AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which sends everything in the open: use https, or Config.Egress.AllowHTTP while developing"}
+func (d *dialer) parseOrigin(text string) (origin, error) {
+	rule := urlcheck.Rule{AllowHTTP: d.egress.AllowHTTP, PlainHTTP: "which sends everything in the open: use https, or Config.Egress.AllowHTTP while developing"}
 	u, err := rule.Parse(text)
 	switch {
 	case err != nil:
@@ -71,11 +71,3 @@ func ascii(s string) bool {
 
 // schemeHost is the scheme and host of a URL as they are written in a request.
 type schemeHost struct{ scheme, host string }
-
-// checkTokenURL returns an error if text is not a valid value for a field of kind url.
-func (h *Host) checkTokenURL(text string) error {
-	_, err := urlcheck.Rule{
-		AllowHTTP: h.config.Egress.AllowHTTP, PlainHTTP: "which would send the credential in the open: use https", Credentials: "use the fields for credentials",
-	}.Parse(text)
-	return err
-}

@@ -30,7 +30,7 @@ type TLS struct {
 	Certificate string
 	// Key is the private key of Certificate in PEM: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It must name a secret.
 	Key string
-	// CA has the certificates of authorities in PEM. They replace the system's, and those of [Egress].TLS. If it is empty, they
+	// CA has the certificates of authorities in PEM. They replace the system's, and those of the Egress. If it is empty, they
 	// do not.
 	CA string
 	// For lists what the configuration is for: [TLSForAPI], [TLSForToken]. Empty means both.
@@ -182,7 +182,7 @@ func (c *Connector) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 	if failure != nil {
 		return nil, failure
 	}
-	transport, err := c.host.config.Egress.policy().TransportAs(parsed)
+	transport, err := c.dialer.egress.policy().TransportAs(parsed)
 	if err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
@@ -250,7 +250,7 @@ func (c *Connector) Base() http.RoundTripper {
 	if c.host == nil || c.tls != nil && c.tls.api {
 		return identityBase{c}
 	}
-	return c.host.Base()
+	return c.dialer.api
 }
 
 // ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or

@@ -101,7 +101,7 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 		return nil
 	}
 	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{
-		Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth, TLS: c.gateway.TLS,
+		Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth, TLS: c.gateway.TLS, Egress: c.gateway.Egress,
 	})
 	return upstream // nil after an error
 }

@@ -19,6 +19,7 @@ package connectors
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -84,8 +85,9 @@ type Set struct {
 	State *State
 	// StateSecrets holds the names of the secrets in State, sorted.
 	StateSecrets []string
-	// PluginFiles holds the paths of the plugins and of keywright.lock, absolute or relative to the working directory.
-	PluginFiles []string
+	// Files holds the paths of the files that the file names and that were read with it, absolute or relative to the working
+	// directory: plugins, keywright.lock, and the authorities of egress.
+	Files []string
 
 	// memory is the State of a Set without a store.
 	memory *host.State
@@ -170,7 +172,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	case err != nil:
 		return nil, err
 	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(), PluginFiles: l.set.PluginFiles}
+		return nil, &Error{File: name, Problems: l.sorted(), Files: l.set.Files}
 	}
 	return l.set, nil
 }
@@ -246,8 +248,12 @@ func (l *loader) load(ctx context.Context, text string) error {
 	if root == nil {
 		return nil
 	}
-	d := &definer{problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, suggestions: map[*node][]string{}}
+	d := &definer{
+		problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, suggestions: map[*node][]string{},
+		given: l.options.Host.Egress, trusted: map[string]*tls.Config{},
+	}
 	definitions, files := d.document(root)
+	l.options.Host.Egress, l.set.Files = d.egress, d.files
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)

@@ -58,8 +58,8 @@ var wanted = map[string]string{
 	"secrets": "a list of stores, each with a type,", "secrets[]": "an object with type",
 	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
 	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",
-	"state": "an object with type and keys",
-	"auth":  "an object with type and config", "grants": "a list", "tls": "an object with certificates",
+	"state": "an object with type and keys", "egress": "an object with allow, ca_file or proxy",
+	"auth": "an object with type and config", "grants": "a list", "tls": "an object with certificates",
 }
 
 // decode reads an object into the struct that into points to. It reports unknown and missing members, and values of the wrong

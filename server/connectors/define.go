@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -60,6 +61,11 @@ type definer struct {
 	allowHTTP bool
 	// dir is the directory of the file.
 	dir string
+	// given is the Egress of the options, and egress that of the file.
+	given, egress host.Egress
+	// trusted has the TLS of each file of authorities, and files the names of these files.
+	trusted map[string]*tls.Config
+	files   []string
 	// suggestions holds the likely names of the misspelt members of each object.
 	suggestions map[*node][]string
 
@@ -68,6 +74,7 @@ type definer struct {
 		Gateway             Settings
 		Secrets             []*node
 		State               *node
+		Egress              *egressFile
 	}
 	// environment is true if one of the file's stores is the environment.
 	environment bool
@@ -80,6 +87,10 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		return nil, nil
 	}
 	d.decode(root, "", &d.file)
+	d.egress = d.given
+	if d.file.Egress != nil {
+		d.changeEgress(root.get("egress").value, d.file.Egress, "egress", &d.egress)
+	}
 	switch m := root.get("connectors"); {
 	case m == nil && !d.reportedAsTypo(root, "connectors"):
 		d.at(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
@@ -129,7 +140,16 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	path := c.path()
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
-	d.decode(n, path, &c.gateway)
+	file := struct {
+		*gateway.Definition
+		Egress *egressFile
+	}{Definition: &c.gateway}
+	d.decode(n, path, &file)
+	if file.Egress != nil {
+		own := d.egress
+		d.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
+		c.gateway.Egress = &own
+	}
 	name, given := c.gateway.Name, c.gateway.Permalink
 	if name != "" && host.Printable(name) != name {
 		d.at(n.get("name").value.Place, path+".name", "is too long, or holds control characters")

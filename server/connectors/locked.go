@@ -52,7 +52,7 @@ func (d *definer) pluginNames(all []pluginFile) {
 func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 	if l.locked == nil && l.lockError == nil {
 		l.locked, l.lockError = lock.Read(l.dir)
-		l.set.PluginFiles = append(l.set.PluginFiles, filepath.Join(l.dir, lock.Name))
+		l.set.Files = append(l.set.Files, filepath.Join(l.dir, lock.Name))
 	}
 	where, at := f.member.get("ref").value.Place, f.at+".ref"
 	if l.lockError != nil {
@@ -68,7 +68,7 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 		l.at(where, at, "is not that of %s, which has %s: run `keywright plugin update`, which shows what is different", lock.Name, p.Ref)
 	default:
 		wasm, files, err := p.Open(lock.PlacesOf(l.dir, l.options.PluginCache), min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
-		l.set.PluginFiles = append(l.set.PluginFiles, files...)
+		l.set.Files = append(l.set.Files, files...)
 		if err == nil {
 			return candidate{f, host.Plugin{Name: f.Name, Wasm: wasm, SHA256: lock.Hex(p.Module), Grants: f.grants}, p}, true
 		}

@@ -102,8 +102,8 @@ func TestAPluginFromARegistry(t *testing.T) {
 	}
 	p := l.Find("acme")
 	want := []string{filepath.Join(dir, lock.Name), vendored(dir, p.Manifest), vendored(dir, p.Module)}
-	if strings.Join(set.PluginFiles, "\n") != strings.Join(want, "\n") {
-		t.Errorf("a change of these is noticed: %q, and not of %q", set.PluginFiles, want)
+	if strings.Join(set.Files, "\n") != strings.Join(want, "\n") {
+		t.Errorf("a change of these is noticed: %q, and not of %q", set.Files, want)
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
 	if err := os.Rename(filepath.Join(dir, lock.VendorDir), cache); err != nil {

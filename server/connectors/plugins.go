@@ -146,7 +146,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(l.dir, name)
 		}
-		l.set.PluginFiles = append(l.set.PluginFiles, name)
+		l.set.Files = append(l.set.Files, name)
 		info, err := os.Stat(name)
 		var wasm []byte
 		switch first := slices.IndexFunc(seen, func(other os.FileInfo) bool { return os.SameFile(info, other) }); {

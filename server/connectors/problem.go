@@ -27,8 +27,8 @@ type Error struct {
 	File     string
 	Problems []Problem
 
-	// PluginFiles holds the paths of the file's plugins, as in [Set], because a problem may be due to one of these files.
-	PluginFiles []string
+	// Files holds the paths of the files that the file names, as in [Set], because a problem may be due to one of these.
+	Files []string
 }
 
 // Error returns a line for each problem in the usual form of compilers: file:line:column: message.

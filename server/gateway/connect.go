@@ -106,7 +106,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	c.shapes = k.shapes(d)
 	k.limits(d.Limits)
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
-		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
+		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
 		BodyBytes: max(0, c.definition.Limits.RequestBytes),
 	})
 	return c.with(upstream, err, k.Problems)

@@ -37,6 +37,9 @@ type Definition struct {
 	// TLS has the client certificate and the authorities of the connector. If it is nil, those of the host's Egress apply. It
 	// needs the host's transport: if Base of the [Config] is set, and TLS is for the API, each request fails.
 	TLS *host.TLS
+	// Egress limits where the connector connects to. If it is nil, that of the host does. It needs the host's transport: if Base of
+	// the [Config] is set, each request fails.
+	Egress *host.Egress `file:"-"`
 
 	// Request is a template of the request's body, in the language of docs/gateway.md. If it is empty, the caller's body is
 	// sent.

@@ -201,13 +201,18 @@ func TestShapedAnswers(t *testing.T) {
 // A gateway with a transport of its own cannot present a connector's client certificate, and sends nothing without it.
 func TestTLSNeedsTheTransportOfTheHost(t *testing.T) {
 	for name, c := range map[string]struct {
-		purpose string
-		want    int
-	}{"for the API": {host.TLSForAPI, http.StatusBadGateway}, "for the token endpoint": {host.TLSForToken, http.StatusOK}} {
+		change func(d *gateway.Definition, tls *host.TLS)
+		want   int
+	}{
+		"for the API":            {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []string{host.TLSForAPI}, tls }, http.StatusBadGateway},
+		"for the token endpoint": {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []string{host.TLSForToken}, tls }, http.StatusOK},
+		"an egress":              {func(d *gateway.Definition, _ *host.TLS) { d.Egress = &host.Egress{} }, http.StatusBadGateway},
+	} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
 			w := newWorld(t, func(o *options, d *gateway.Definition) {
-				d.URL, d.TLS = "https://api.example", &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []string{c.purpose}}
+				d.URL = "https://api.example"
+				c.change(d, &host.TLS{CA: testworld.NewAuthority(t).PEM()})
 				o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 					sent++
 					return answerOf(r, http.StatusOK, "", ""), nil
@@ -217,7 +222,7 @@ func TestTLSNeedsTheTransportOfTheHost(t *testing.T) {
 			if got.status != c.want || (sent == 0) != (c.want == http.StatusBadGateway) {
 				t.Errorf("the caller got %d %s, and %d requests were sent", got.status, got.body, sent)
 			}
-			if refused := strings.Contains(w.log.String(), "tls needs the transport of the host"); refused != (sent == 0) {
+			if refused := strings.Contains(w.log.String(), "tls and egress need the transport of the host"); refused != (sent == 0) {
 				t.Errorf("the log has %s", w.log.String())
 			}
 		})

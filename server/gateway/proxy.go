@@ -169,7 +169,7 @@ func (c *call) base(r *http.Request) (http.RoundTripper, error) {
 		return nil, errRepeated
 	case base == nil:
 		return c.connector.upstream.Base(), nil
-	case c.connector.definition.TLS.Covers(host.TLSForAPI):
+	case c.connector.definition.TLS.Covers(host.TLSForAPI) || c.connector.definition.Egress != nil:
 		return nil, errBase
 	}
 	return base, nil
@@ -182,7 +182,7 @@ var errRepeated = &httpProblem{
 
 var errBase = &httpProblem{
 	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageConfig), detail: "the request could not be authenticated, and was not sent",
-	cause: errors.New("tls needs the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"),
+	cause: errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"),
 }
 
 // repeats reports whether added, the part of a query that authentication has added, has a parameter that the query has

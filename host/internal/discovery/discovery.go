@@ -31,8 +31,8 @@ const (
 type Key struct {
 	// Issuer is the issuer identifier.
 	Issuer string
-	// Trust is a digest of the certificates that verified the issuer, and of those that it was shown. Who trusts another authority
-	// gets another document.
+	// Trust is a digest of the certificates that verified the issuer, and of those that it was shown, and of how it is reached. Who
+	// trusts another authority gets another document.
 	Trust [32]byte
 }
 

@@ -56,7 +56,7 @@ func (e *AddressError) Error() string {
 	}
 	fmt.Fprintf(&text, " is %s %s address", article, e.Kind)
 	if e.Kind != KindZoned && e.Kind != KindInvalid {
-		text.WriteString("; it is dialled only if the operator allows it")
+		text.WriteString("; it is dialled only if the operator allows it (egress.allow)")
 	}
 	return text.String()
 }
@@ -142,7 +142,7 @@ func (p Policy) refuses(addr netip.Addr) Kind {
 	}
 	addr = addr.Unmap()
 	for _, prefix := range p.Allow {
-		if unmapPrefix(prefix).Contains(addr) {
+		if prefix = unmapPrefix(prefix); prefix.Contains(addr) && (prefix.IsSingleIP() || !isMetadata(addr)) {
 			return ""
 		}
 	}
@@ -167,6 +167,14 @@ func classify(addr netip.Addr) Kind {
 		return KindReserved
 	}
 	return ""
+}
+
+// isMetadata reports whether addr is that of a metadata service, or carries it.
+func isMetadata(addr netip.Addr) bool {
+	if carried, ok := carriedIPv4(addr); ok {
+		addr = carried
+	}
+	return classify(addr) == KindMetadata
 }
 
 // carriedIPv4 returns the IPv4 address in a NAT64 or 6to4 address.

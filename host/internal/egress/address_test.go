@@ -166,6 +166,12 @@ func TestCheckExceptions(t *testing.T) {
 		{"a prefix: outside", prefixes("10.1.0.0/16"), "10.2.0.1", KindPrivate},
 		{"two prefixes: second", prefixes("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
 		{"metadata by name", prefixes("169.254.169.254/32"), "169.254.169.254", ""},
+		{"metadata by name, through NAT64", prefixes("169.254.169.254/32"), "64:ff9b::169.254.169.254", ""},
+		{"not metadata by a range", prefixes("169.254.0.0/16", "0.0.0.0/0"), "169.254.169.254", KindMetadata},
+		{"not metadata by a range, IPv6", prefixes("fd00::/8", "::/0"), "fd00:ec2::254", KindMetadata},
+		{"not metadata by a range of NAT64", prefixes("64:ff9b::/96", "0.0.0.0/0"), "64:ff9b::169.254.169.254", KindMetadata},
+		{"not metadata by a range of 6to4", prefixes("2002::/16"), "2002:a9fe:a9fe::1", KindMetadata},
+		{"a range: its other addresses", prefixes("169.254.0.0/16"), "169.254.1.1", ""},
 		{"everything: not zoned", prefixes("::/0"), "fe80::1%eth0", KindZoned},
 	}
 	for _, tt := range tests {
@@ -176,7 +182,7 @@ func TestCheckExceptions(t *testing.T) {
 }
 
 func TestAddressErrorText(t *testing.T) {
-	const allow = "; it is dialled only if the operator allows it"
+	const allow = "; it is dialled only if the operator allows it (egress.allow)"
 	addr := netip.MustParseAddr("10.0.0.1")
 	tests := []struct {
 		name string

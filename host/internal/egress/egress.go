@@ -44,7 +44,8 @@ type Policy struct {
 	// refused.
 	AllowPrivate bool
 
-	// Allow are further addresses that may be dialled, of any kind.
+	// Allow are further addresses that may be dialled, of any kind. A cloud metadata address is allowed only if it stands there
+	// itself, not by a range.
 	Allow []netip.Prefix
 
 	// Proxy is the URL of the proxy for all connections. Its scheme is http, https, socks5 or socks5h. If it is nil,

@@ -50,7 +50,7 @@ func TestEndpointsInsideAreNotAsked(t *testing.T) {
 			if got := r.Resolve(t.Context(), in); got != in {
 				t.Errorf("it became %s", got)
 			}
-			if !strings.Contains(log.String(), "address; it is dialled only if the operator allows it") || !strings.Contains(log.String(), "provider=Inside") {
+			if !strings.Contains(log.String(), "address; it is dialled only if the operator allows it (egress.allow)") || !strings.Contains(log.String(), "provider=Inside") {
 				t.Errorf("the log does not say why: %s", log.String())
 			}
 			if strings.Contains(log.String(), "secret-title") {

@@ -1,10 +1,13 @@
 package daemon_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A removed connector is removed from the metrics, so that the number of labels does not grow without bound.
@@ -58,6 +61,24 @@ func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 	<-done
 	w.eventually("the request is counted", func() bool { return strings.Contains(w.log.String(), `"msg":"request"`) })
 	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("echo") })
+}
+
+// A file of authorities that changes is read again.
+func TestAuthoritiesThatChange(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "company.pem")
+	if err := os.WriteFile(ca, []byte(testworld.NewAuthority(t).PEM()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, version, "egress: {ca_file: "+ca+"}\n"+echo)
+	if err := os.WriteFile(ca, []byte("not a certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); !strings.Contains(got, "egress.ca_file: has no certificate in PEM") {
+		t.Errorf("the log says %s", got)
+	}
+	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusOK {
+		t.Errorf("with the file before, the status is %d", status)
+	}
 }
 
 // A file whose plugin is not in keywright.lock is read again when the lock is written.

@@ -261,6 +261,6 @@ func (d *daemon) refuse(err error) {
 	}
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
-		d.tried = wrong.PluginFiles
+		d.tried = wrong.Files
 	}
 }

@@ -54,7 +54,7 @@ func (d *daemon) files() []string {
 func (d *daemon) named() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	files := slices.Concat(d.set.PluginFiles, d.tried)
+	files := slices.Concat(d.set.Files, d.tried)
 	if d.config.Text == nil {
 		files = append(files, d.config.File)
 	}

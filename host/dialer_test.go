@@ -1,0 +1,144 @@
+package host_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+
+// ownWorld is a secureWorld whose host dials public addresses only, and whose servers ask for no certificate.
+func ownWorld(t *testing.T) *secureWorld {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress = host.Egress{} })
+	s.canary("s")
+	s.api = s.server(0, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s.token = s.server(0, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+			_, _ = io.WriteString(w, `{"issuer":"https://`+r.Host+`","token_endpoint":"https://`+r.Host+`/token"}`)
+			return
+		}
+		s.issue(w, r)
+	})
+	return s
+}
+
+// own connects a connector with an Egress of its own. The endpoint is written, or that of an issuer.
+func (s *secureWorld) own(name string, egress *host.Egress, endpoint string) *host.Connector {
+	s.t.Helper()
+	c, err := s.host.Connect(s.t.Context(), host.ConnectorConfig{
+		Name: name, Origins: []string{s.api.URL}, Egress: egress,
+		Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", endpoint)},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// threats.md 186: an address that one connector may dial is dialled for no other one: neither for the API, nor for a token, nor for
+// the metadata of an issuer, nor with authorities that only the one trusts.
+func TestWhatOneConnectorMayDial(t *testing.T) {
+	s := ownWorld(t)
+	inside := &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}}
+	discovered := "{{ discover('" + s.token.URL + "', 'token_endpoint') }}"
+	s.must(s.own("written", inside, s.token.URL))
+	s.must(s.own("discovered", inside, discovered))
+	for endpoint, asked := range map[string]string{s.token.URL: "", discovered: "/.well-known/oauth-authorization-server"} {
+		fails := func(name string, egress *host.Egress, why string) {
+			t.Helper()
+			var failed *host.Error
+			err := s.call(t.Context(), s.own(name, egress, endpoint))
+			if !errors.As(err, &failed) || failed.Stage != host.StageToken || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), asked) {
+				t.Errorf("%s, %s: %v", name, endpoint, err)
+			}
+		}
+		fails("other", nil, "127.0.0.1 is a loopback address")
+		fails("no authority", &host.Egress{Allow: loopback}, "authority")
+	}
+	c, err := s.host.Connect(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "127.0.0.1 is a loopback address") {
+		t.Errorf("the API of another connector: %v", err)
+	}
+}
+
+// A connector with tls keeps its certificate when it has an Egress of its own.
+func TestOwnEgressWithTLS(t *testing.T) {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress = host.Egress{} })
+	s.issueTo("client", "client", s.Now().Add(day))
+	c, err := s.host.Connect(t.Context(), host.ConnectorConfig{
+		Name: "crm", Origins: []string{s.api.URL}, TLS: of("client"), Auth: s.credentials(),
+		Egress: &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must(c)
+	if api, token := s.api.seen(), s.token.seen(); len(api) != 1 || api[0] != "client" || len(token) != 1 || token[0] != "client" {
+		t.Errorf("the API has seen %q, the token endpoint %q", api, token)
+	}
+}
+
+// A connector's requests and its exchanges go through its proxy, and those of others do not.
+func TestProxyOfOneConnector(t *testing.T) {
+	s := ownWorld(t)
+	var asked []string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.Host)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.own("proxied", &host.Egress{Proxy: at}, "https://login.example/token")
+	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the proxy answered 502") {
+		t.Errorf("the error is %v", err)
+	}
+	if len(asked) != 1 || asked[0] != "CONNECT login.example:443" {
+		t.Errorf("the proxy was asked for %q", asked)
+	}
+}
+
+// A connector's Egress that cannot be used is a problem of the connector.
+func TestOwnEgressThatCannotBe(t *testing.T) {
+	refused := func(w *world, e *host.Egress, want string) {
+		t.Helper()
+		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "none"}, Egress: e})
+		var wrong *host.ConfigError
+		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "egress" || !strings.Contains(wrong.Problems[0].Message, want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused(newWorld(t), &host.Egress{}, "Config.Base takes its place")
+	s := ownWorld(t)
+	refused(s.world, &host.Egress{Proxy: &url.URL{Scheme: "gopher", Host: "proxy"}}, "the scheme has to be http, https, socks5 or socks5h")
+	refused(s.world, &host.Egress{TLS: &tls.Config{InsecureSkipVerify: true}}, "InsecureSkipVerify") //nolint:gosec // it is refused
+}
+
+// AllowHTTP of a connector's Egress holds for that connector only.
+func TestPlainHTTPOfOneConnector(t *testing.T) {
+	s := ownWorld(t)
+	connect := func(e *host.Egress) error {
+		_, err := s.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://10.0.0.1"}, Auth: host.Auth{Type: "none"}, Egress: e})
+		return err
+	}
+	if err := connect(&host.Egress{AllowHTTP: true}); err != nil {
+		t.Error(err)
+	}
+	if err := connect(nil); err == nil || !strings.Contains(err.Error(), "is plain http") {
+		t.Errorf("without it: %v", err)
+	}
+}

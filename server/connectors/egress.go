@@ -1,0 +1,136 @@
+package connectors
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+
+	"github.com/keywright/keywright/host"
+)
+
+// An egressFile is the member egress of the file or of a connector.
+type egressFile struct {
+	Allow  []string
+	CAFile string `file:",path"`
+	Proxy  string
+}
+
+// noProxy is the proxy of a connector that uses none, although the file has one.
+const noProxy = "none"
+
+// maxAuthorities limits a file of authorities, in bytes.
+const maxAuthorities = 4 << 20
+
+// changeEgress changes an Egress as a member egress says. What the member does not have stays.
+func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
+	if n.get("allow") != nil {
+		e.Allow = slices.Clone(d.given.Allow)
+	}
+	for i, text := range f.Allow {
+		prefix, err := parseRange(text)
+		if err != nil {
+			d.at(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
+			continue
+		}
+		e.Allow = append(e.Allow, prefix)
+	}
+	if f.CAFile != "" {
+		config, err := d.authorities(f.CAFile)
+		if err != nil {
+			d.at(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
+		}
+		e.TLS = config
+	}
+	switch proxy, err := parseProxy(f.Proxy); {
+	case f.Proxy == "":
+	case err != nil:
+		d.at(n.get("proxy").value.Place, path+".proxy", "%v", err)
+	default:
+		e.Proxy = proxy
+	}
+}
+
+// parseRange parses an address, or a range of addresses in the form of CIDR.
+func parseRange(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if addr, single := netip.ParseAddr(text); single == nil && addr.Zone() == "" {
+		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		return netip.Prefix{}, errors.New("is neither an address nor a range of addresses, such as 10.20.0.0/16: the address that is dialled is checked, not a name")
+	case prefix != prefix.Masked():
+		return netip.Prefix{}, fmt.Errorf("has bits after its length: write %s for the range, or %s for the address", prefix.Masked(), prefix.Addr())
+	case prefix.Bits() == 0:
+		return netip.Prefix{}, errors.New("is every address there is: name the ranges of the APIs")
+	}
+	return prefix, nil
+}
+
+// parseProxy parses the URL of a proxy. It returns nil for none.
+func parseProxy(text string) (*url.URL, error) {
+	if text == noProxy {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "":
+		return nil, errors.New("is no URL of a proxy, such as http://proxy.example:3128, or none")
+	case u.User != nil:
+		return nil, errors.New("has a credential, which would stand in the file: name a proxy that asks for none")
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h":
+		return nil, errors.New("has another scheme than http, https, socks5 or socks5h")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("has more than scheme, host and port")
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+// authorities returns a TLS configuration with the authorities of a file, beside those of the options or of the system. Members that
+// name the same file share it.
+func (d *definer) authorities(name string) (*tls.Config, error) {
+	if config := d.trusted[name]; config != nil {
+		return config, nil
+	}
+	d.files = append(d.files, name)
+	text, err := readAuthorities(name)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if d.given.TLS != nil {
+		config = d.given.TLS.Clone()
+	}
+	if config.RootCAs != nil {
+		config.RootCAs = config.RootCAs.Clone()
+	} else if config.RootCAs, err = x509.SystemCertPool(); err != nil { // a machine without authorities
+		config.RootCAs = x509.NewCertPool()
+	}
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, errors.New("has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
+	}
+	d.trusted[name] = config
+	return config, nil
+}
+
+func readAuthorities(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxAuthorities+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+	case len(text) > maxAuthorities:
+		return nil, fmt.Errorf("is larger than %d MiB: name a file of certificates in PEM", maxAuthorities>>20)
+	}
+	return text, nil
+}
