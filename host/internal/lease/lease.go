@@ -160,16 +160,22 @@ var errNamesLost = errors.New("the store of state has values, and not the row wi
 func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 	ctx, cancel := n.c.Within(ctx, 2*n.c.Lease+n.c.StoreTimeout)
 	defer cancel()
+	used := false
 	for {
 		row, err := n.get(ctx, nameKeyRow)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if row.Value != nil {
+		case row.Value != nil:
 			return n.ring.open(nameKeyRow, row.Generation, row.Value)
+		case used:
+			return nil, errNamesLost
 		}
-		if err := n.c.Store.Rows(ctx, func(state.ID, state.Row) error { return errNamesLost }); err != nil {
+		if used, err = n.used(ctx); err != nil {
 			return nil, err
+		}
+		if used { // somebody may have made the key since the row was read, and it is there before any other value
+			continue
 		}
 		lease, taken, err := n.acquire(ctx, nameKeyRow, row.Generation)
 		if err != nil {
@@ -191,6 +197,19 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 			return key, nil
 		}
 	}
+}
+
+// used reports whether the store has a value.
+func (n *Node) used(ctx context.Context) (bool, error) {
+	found := errors.New("a value")
+	err := n.c.Store.Rows(ctx, func(state.ID, state.Row) error { return found })
+	switch {
+	case errors.Is(err, found):
+		return true, nil
+	case err != nil && ctx.Err() == nil:
+		err = &StoreError{Err: err}
+	}
+	return false, err
 }
 
 // ErrRolledBack says that a row is older than one that the node has seen.

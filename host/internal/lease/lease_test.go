@@ -104,6 +104,35 @@ func TestOneNodeFetches(t *testing.T) {
 	wg.Wait()
 }
 
+// hesitant is the store of a node that does nothing for a while after it has read the first row.
+type hesitant struct {
+	state.Store
+	meanwhile func()
+}
+
+func (h *hesitant) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	row, err := h.Store.Get(ctx, id)
+	if meanwhile := h.meanwhile; meanwhile != nil {
+		h.meanwhile = nil
+		meanwhile()
+	}
+	return row, err
+}
+
+// Of two nodes that start with an empty store, one makes the key of the names and a grant while the other one is on its way. Both
+// have the same names.
+func TestNodesThatStartTogether(t *testing.T) {
+	store, key := state.NewMemory(time.Now), stateKey()
+	slow := newNode(t, &hesitant{store, func() {
+		if err := newNode(t, store, key).Renew(t.Context(), grantKey, []byte("token")); err != nil {
+			t.Error(err)
+		}
+	}}, key)
+	if c, err := slow.Look(t.Context(), grantKey); err != nil || c.Standing != lease.Good {
+		t.Errorf("the second node sees %+v, %v", c, err)
+	}
+}
+
 // While one node gets the next token ahead, another one neither waits nor asks, and those who need a token have the old one.
 // Afterwards they have the next one.
 func TestOneNodeFetchesAhead(t *testing.T) {
