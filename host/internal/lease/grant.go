@@ -110,8 +110,7 @@ const (
 // Condition is the condition of a grant.
 type Condition struct {
 	Standing Standing
-	// Grant is another one after each [Node.Renew]. It is empty without a grant, and
-	// for that of a seed.
+	// Grant is another one after each [Node.Renew]. It is empty without a grant, and for that of a seed.
 	Grant string
 	// Age is the time since the row of the grant was written. A grant that is lost or refused has been so since then. A good
 	// one was redeemed or renewed last then.

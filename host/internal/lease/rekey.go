@@ -44,13 +44,12 @@ func (n *Node) reseal(ctx context.Context, id state.ID, row state.Row, counts *R
 		counts.Current++
 		return true, nil
 	}
-	var sealed []byte
-	if value, wrong := n.ring.open(id, row.Generation, row.Value); wrong == nil {
-		sealed, err = n.ring.seal(id, row.Generation, value)
-	} else {
+	value, wrong := n.ring.open(id, row.Generation, row.Value)
+	if wrong != nil {
 		counts.Unopened++
 		return true, nil
 	}
+	sealed, err := n.ring.seal(id, row.Generation, value)
 	if err != nil {
 		return false, err
 	}
