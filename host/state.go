@@ -127,7 +127,7 @@ func (s sharedRefusals) Refusal(ctx context.Context, key [32]byte) (tokencache.R
 		return tokencache.Refusal{}, 0
 	}
 	var r tokencache.Refusal
-	if json.Unmarshal(found.Value, &r) != nil { // of a later version
+	if json.Unmarshal(found.Value, &r) != nil { // there is none, or it is of a later version
 		return tokencache.Refusal{}, found.Count
 	}
 	r.Wait = found.Wait
@@ -138,7 +138,7 @@ func (s sharedRefusals) Refusal(ctx context.Context, key [32]byte) (tokencache.R
 func (s sharedRefusals) Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration {
 	value, err := json.Marshal(r)
 	if err != nil {
-		return wait(1)
+		return 0
 	}
 	recorded, err := s.node.Refuse(ctx, lease.Key{Partition: key}, value, wait)
 	if err != nil {

@@ -70,7 +70,8 @@ func (c *Call) joined(entry tokencache.Entry[[]seal.Piece]) string {
 }
 
 // CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
-// entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline run with a Restart, because the entry could not be taken back if the run were restarted later.
+// entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline
+// run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	c.need(abi.UserCacheSet)
 	k := c.cacheKey(key)

@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -20,8 +21,8 @@ import (
 type SharedRefusals interface {
 	// Refusal returns the last refusal of a question, and the number of refusals in a row.
 	Refusal(ctx context.Context, key [32]byte) (r tokencache.Refusal, count int)
-	// Refuse records a refusal and returns the time for which no node should ask. wait returns it for a number of refusals in
-	// a row.
+	// Refuse records a refusal and returns the time for which no node should ask, or 0 if the store fails. wait returns it for a
+	// number of refusals in a row.
 	Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration
 	// Accept removes the refusals of a question.
 	Accept(ctx context.Context, key [32]byte)
@@ -58,8 +59,8 @@ func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, ma
 
 // question returns a digest of everything that the answer to the next token request depends on: the URL, the partition,
 // the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
-// not included, because an assertion contains another time in each. In a run of connect, the code is, and in one of disconnect the grant: each is asked
-// about once.
+// not included, because an assertion contains another time in each. In a run of connect, the code is included, and in one of
+// disconnect the grant: each is asked about once.
 func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
@@ -93,9 +94,10 @@ func (c *Call) refused(question *question, answer *TokenError, header http.Heade
 	jitter := c.jitter()
 	refusal := tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem}
 	if question.shared != nil {
-		after = question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
+		shared := question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
 			return tokencache.Wait(count, after, jitter)
 		})
+		after = cmp.Or(shared, after)
 	}
 	refusal, first := question.Refused(refusal, after, jitter)
 	answer.RetryAfter = refusal.Wait
