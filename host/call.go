@@ -263,7 +263,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 // another node for no longer than one lease and one exchange.
 func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exchange, *outcome) {
 	s := c.host.cache.state
-	ctx, cancel := context.WithTimeout(ctx, s.lease+c.exchangeTime())
+	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
 	gaveUp := func(err error) *outcome {
 		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 
@@ -28,7 +29,8 @@ type Callback struct {
 // [Connector.Consent] began. Callback returns that name too, also with an error, once it is known.
 //
 // Each consent is ended once, with or without an error. The error is a [*ConsentError] if the consent does not count. Otherwise it is
-// an [Error] of the exchange or the store. Nothing is kept if there is an error.
+// an [Error] of the exchange, or of the store that does not keep the grant, or the error of a store that does not return the consent.
+// Nothing is kept if there is an error.
 func (h *Host) Callback(ctx context.Context, back Callback, connector func(name string) *Connector) (name string, err error) {
 	if h.config.State == nil {
 		return "", errors.New("the host has no State, so that no consent is under way")
@@ -78,7 +80,7 @@ func (h *Host) takeConsent(ctx context.Context, back Callback) (*pendingConsent,
 	}
 	row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
 	if err != nil {
-		return nil, errors.New("the consent cannot be taken from the store of state: " + err.Error())
+		return nil, fmt.Errorf("the consent cannot be taken from the store of state: %w", err)
 	}
 	var pending pendingConsent
 	if !ok || json.Unmarshal(row, &pending) != nil {
@@ -186,14 +188,15 @@ type ConsentReason string
 const (
 	// ConsentUnknown means that there is no such consent: it was ended before, it is too old, or nobody has begun it.
 	ConsentUnknown ConsentReason = "unknown"
-	// ConsentOther means that another user or another browser has begun the consent, or that it came back to another URL.
+	// ConsentOther means that another user or another browser has begun the consent.
 	ConsentOther ConsentReason = "other"
 	// ConsentDenied means that the user, or the authorization server, has refused (access_denied).
 	ConsentDenied ConsentReason = "denied"
 	// ConsentFailed means that the authorization server has answered with another error.
 	ConsentFailed ConsentReason = "failed"
 	// ConsentForged means that the answer is not what the authorization server of the connector answers: its iss (RFC 9207) or
-	// the nonce of its ID token is wrong or missing, or there is neither a code nor an error.
+	// the nonce of its ID token is wrong or missing, it came back to another URL, it has a parameter twice, or it has neither a
+	// code nor an error.
 	ConsentForged ConsentReason = "forged"
 )
 

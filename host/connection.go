@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 )
 
@@ -29,7 +28,7 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 	key, _, _ := c.grantKey(ctx)
 	found, err := c.host.config.State.node.Look(ctx, key)
 	if err != nil {
-		return Connection{}, c.fail(StageToken, fmt.Errorf("the connection cannot be read: %w", err))
+		return Connection{}, c.fail(StageToken, stateError(fmt.Errorf("the connection cannot be read: %w", err)))
 	}
 	connection := Connection{Condition: Connected, Age: found.Age}
 	switch found.Standing {
@@ -59,7 +58,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	}
 	defer c.host.calls.Done()
 	key, _, _ := c.grantKey(ctx)
-	bounded, cancel := context.WithTimeout(ctx, c.host.config.State.lease+c.exchangeTime())
+	bounded, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
 	token, err := c.host.config.State.node.Forget(bounded, key)
 	c.host.grants.forget(key)
@@ -67,7 +66,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	case errors.Is(err, lease.ErrUnread):
 		return fmt.Errorf("%w: %w", ErrNotRevoked, c.fail(StageToken, err))
 	case err != nil:
-		return c.fail(StageToken, fmt.Errorf("the grant cannot be forgotten: %w", err))
+		return c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be forgotten: %w", err)))
 	case token == nil || !c.plugin.guest.Has(abi.ExportDisconnect):
 		return nil
 	}
@@ -88,12 +87,12 @@ var ErrNotRevoked = errors.New("the grant is forgotten here, but the authorizati
 // renew keeps what a consent has brought as the grant of the context's user.
 func (c *Connector) renew(ctx context.Context, token []byte) error {
 	key, _, _ := c.grantKey(ctx)
-	ctx, cancel := context.WithTimeout(ctx, c.host.config.State.lease+c.exchangeTime())
+	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
 	err := c.host.config.State.node.Renew(ctx, key, token)
 	c.host.grants.forget(key)
 	if err != nil {
-		return c.fail(StageToken, hostfn.Passing(fmt.Errorf("the grant cannot be kept: %w", err)))
+		return c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be kept: %w", err)))
 	}
 	return nil
 }
@@ -171,7 +170,7 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 	case err != nil && ok:
 		return name, nil
 	case err != nil:
-		return "", c.fail(StageToken, hostfn.Passing(fmt.Errorf("the grant cannot be read: %w", err)))
+		return "", c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be read: %w", err)))
 	case found.Grant == "": // another node may know a new one at any time
 		c.host.grants.known.Remove(key)
 		return "", c.fail(StageToken, &GrantError{Connector: c.config.Name, Tenant: tenant, User: user, Condition: NotConnected, Renew: connectFirst})

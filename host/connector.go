@@ -144,6 +144,11 @@ func (c *Connector) exchangeTime() time.Duration {
 	return cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
 }
 
+// turnTime returns the time limit of a wait for another node, which may hold a lease and then exchange. The host has a State.
+func (c *Connector) turnTime() time.Duration {
+	return c.host.config.State.node.Lease() + c.exchangeTime()
+}
+
 // fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {
 	return &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}

@@ -98,7 +98,7 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 		return "", c.fail(StagePlugin, err)
 	}
 	if err := c.host.config.State.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
-		return "", c.fail(StageToken, fmt.Errorf("the consent cannot be kept: %w", err))
+		return "", c.fail(StageToken, stateError(fmt.Errorf("the consent cannot be kept: %w", err)))
 	}
 	authorization.URL.RawQuery += "&" + parameters.Encode()
 	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")

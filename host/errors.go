@@ -59,7 +59,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
-// store of secrets or keys could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
+// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
 // passed. It is false for errors that a person must fix, for a request that was cancelled, and after the request was
 // sent.
 //

@@ -174,10 +174,8 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	case errors.Is(err, lease.ErrNotConnected):
 		g.Condition, g.Renew = NotConnected, connectFirst
 		return g
-	case errors.Is(err, lease.ErrSeedUsed), errors.Is(err, lease.ErrRolledBack):
-		return err
-	default: // the store, or the time
-		return hostfn.Passing(err)
+	default:
+		return stateError(err)
 	}
 	if cause == nil {
 		c.log.seldom(ctx, g.Error())

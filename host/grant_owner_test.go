@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 )
 
 // Another client secret keeps the grant: the token that is sent is the newest, and not the seed. threats.md 126
@@ -90,6 +92,24 @@ func TestWithoutTheStoreNoStateIsSent(t *testing.T) {
 	c.store.down.Store(false)
 	c.clock.Advance(time.Minute)
 	w.get(connector)
+}
+
+// A grant that no state key opens is an error that stays until a person mends it, as after a key was forgotten.
+func TestAGrantThatDoesNotOpen(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	w.get(connector)
+	c.clock.Advance(2 * time.Hour)
+	c.store.got = func(row state.Row) state.Row {
+		row.Value = bytes.Repeat([]byte{1}, len(row.Value))
+		return row
+	}
+	if err := w.refuse(connector, get(t.Context()), host.StageToken, "add the key that other nodes have"); err.Retryable() {
+		t.Errorf("retryable: %v", err)
+	}
+	if len(server.sent) != 1 {
+		t.Errorf("%v were sent", server.sent)
+	}
 }
 
 // An explanation shows a made-up state, and neither asks the store nor sends anything.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/state"
@@ -39,8 +40,6 @@ type StateConfig struct {
 // for all. It outlives the hosts that use it, and may be used by several at once. Close ends it.
 type State struct {
 	node *lease.Node
-	// lease is the time of a lease.
-	lease time.Duration
 	// stop ends the goroutine that writes again what the store did not take, and stopped is closed when it has ended.
 	stop    context.CancelFunc
 	stopped chan struct{}
@@ -61,9 +60,6 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	if c.Store == nil {
 		return nil, errors.New("the state has no store")
 	}
-	if c.Lease <= 0 {
-		c.Lease = 30 * time.Second
-	}
 	node, err := lease.NewNode(ctx, lease.Config{
 		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded(c),
 	})
@@ -71,12 +67,20 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	running, stop := context.WithCancel(context.Background())
-	s := &State{node: node, lease: c.Lease, stop: stop, stopped: make(chan struct{})}
+	s := &State{node: node, stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(s.stopped)
 		node.Run(running)
 	}()
 	return s, nil
+}
+
+// stateError marks an error of package lease as passing, see [hostfn.Passing], unless a person has to mend what it says.
+func stateError(err error) error {
+	if lease.Permanent(err) {
+		return err
+	}
+	return hostfn.Passing(err)
 }
 
 // quiet is the least time between two lines about a store that fails.

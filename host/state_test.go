@@ -24,6 +24,8 @@ var stateKey = []byte("a state key of 32 bytes, for all")
 type failingStore struct {
 	state.Store
 	down atomic.Bool
+	// got, if not nil, returns what is read in place of a row.
+	got func(state.Row) state.Row
 	// dropping, if not nil, is called before a value is deleted. If it returns an error, the value stays.
 	dropping func() error
 
@@ -37,7 +39,11 @@ func (s *failingStore) Get(ctx context.Context, id state.ID) (state.Row, error) 
 	if s.down.Load() {
 		return state.Row{}, errStoreDown
 	}
-	return s.Store.Get(ctx, id)
+	row, err := s.Store.Get(ctx, id)
+	if s.got != nil && row.Value != nil {
+		row = s.got(row)
+	}
+	return row, err
 }
 
 func (s *failingStore) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {

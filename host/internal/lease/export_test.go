@@ -13,6 +13,20 @@ func (n *Node) Flush(ctx context.Context) int {
 	return len(n.unwritten(nil))
 }
 
+// Overwrite writes a value in place of the record of a grant, as another version may.
+func (n *Node) Overwrite(ctx context.Context, key Key, value []byte) error {
+	id := n.id(useGrant, key)
+	row, err := n.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	lease, _, err := n.acquire(ctx, id, row.Generation)
+	if err == nil {
+		_, err = n.put(ctx, lease, value, 0, true)
+	}
+	return err
+}
+
 // Unsettled returns the number of intents without an outcome.
 func (n *Node) Unsettled() int {
 	n.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -28,9 +29,17 @@ var (
 	ErrSeedUsed = errors.New("the configured token was used before, and a newer one has replaced it: configure the newer one, or renew the grant")
 	// ErrNotConnected says that there is no grant.
 	ErrNotConnected = errors.New("there is no grant: nobody has given consent yet, or it was taken back")
-	// ErrUnread says that a grant was forgotten whose token no state key opens.
+	// ErrUnread says that a grant was forgotten whose token could not be read.
 	ErrUnread = errors.New("the grant is forgotten, and its token could not be read, so that nobody can revoke it")
 )
+
+// Permanent reports whether a person has to mend what an error says. Otherwise the store failed or the time was over, and the same
+// may succeed later.
+func Permanent(err error) bool {
+	return slices.ContainsFunc([]error{ErrSeedUsed, ErrUnread, ErrRolledBack, errSealed, errForm}, func(permanent error) bool {
+		return errors.Is(err, permanent)
+	})
+}
 
 // Renew writes the token of a new consent, whatever became of the one before. It waits until nobody has the turn of the
 // grant, so ctx should last longer than a lease.
@@ -43,13 +52,13 @@ func (n *Node) Renew(ctx context.Context, key Key, token []byte) error {
 }
 
 // Forget removes a grant. It returns its token, so that the caller can revoke it, or nil if there is none. Like
-// [Node.Renew], it waits. It forgets a grant that does not open as well, and returns [ErrUnread] then.
+// [Node.Renew], it waits. It forgets a grant that cannot be read as well, and returns [ErrUnread] then.
 func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 	return n.replace(ctx, key, nil)
 }
 
 // replace writes a token, or that there is none, and returns the one before. The record stays without a token: it has the
-// hashes of the seeds, which must not be sent again. A row that does not open is replaced as well.
+// hashes of the seeds, which must not be sent again. A row that cannot be read, and never will be, is replaced as well.
 func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byte, err error) {
 	id := n.id(useGrant, key)
 	var grant []byte
@@ -62,7 +71,7 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 	for {
 		row, rec, err := n.grant(ctx, id)
 		var unread error
-		if errors.Is(err, ErrRolledBack) || errors.Is(err, errSealed) {
+		if Permanent(err) {
 			rec, err = record{}, nil // there is no other way out
 			if token == nil {
 				unread = ErrUnread

@@ -184,3 +184,20 @@ func TestHeldExpires(t *testing.T) {
 		t.Errorf("Take returns %q, %v", value, err)
 	}
 }
+
+// A grant that another version has written in another form is an error that a new consent ends.
+func TestAGrantOfAnotherForm(t *testing.T) {
+	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
+	if err := node.Overwrite(ctx, grantKey, []byte(`["another form"]`)); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "", "next"); err == nil || !lease.Permanent(err) {
+		t.Errorf("a node sends %q, %v", sent, err)
+	}
+	if err := node.Renew(ctx, grantKey, []byte("renewed")); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "", "next"); sent != "renewed" || err != nil {
+		t.Errorf("a node sends %q, %v", sent, err)
+	}
+}

@@ -144,6 +144,9 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	return n, err
 }
 
+// Lease returns the time of a lease.
+func (n *Node) Lease() time.Duration { return n.c.Lease }
+
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -50,6 +50,8 @@ func (r record) with(mark mark, token []byte) record {
 	return record{Mark: mark, Seed: r.Seed, Past: r.Past, Grant: r.Grant, Token: token}
 }
 
+var errForm = errors.New("a grant in the store of state has another form than this version writes: run the version that wrote it, or renew the grant")
+
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 	if row.Value == nil {
@@ -63,7 +65,7 @@ func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 		return record{}, err
 	}
 	if json.Unmarshal(text, &rec) != nil {
-		return record{}, errors.New("a grant in the store of state has another form than this version writes")
+		return record{}, errForm
 	}
 	return rec, nil
 }
