@@ -134,7 +134,7 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 }
 
 // beginTurn takes the turn of the grant of a call.
-func (c *Connector) beginTurn(ctx context.Context, _ *hostfn.Inputs, seed []byte) (hostfn.Turn, error) {
+func (c *Connector) beginTurn(ctx context.Context, seed []byte) (hostfn.Turn, error) {
 	key, tenant, user := c.grantKey(ctx)
 	if seed != nil && c.grantOwner.user && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")

@@ -61,7 +61,7 @@ type Host struct {
 	// identities holds the transports of connectors with TLS of their own.
 	identities *lru.Cache[identityKey, *identity]
 
-	// grants holds the names of grants that the store has told.
+	// grants holds the names of grants that the store has returned.
 	grants knownGrants
 
 	// mutations holds the results of calls of connectors whose templates name something of the user.

@@ -6,7 +6,6 @@ package discovery
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -218,7 +217,10 @@ func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*rea
 
 // end keeps the outcome of a reading, and reports what has changed.
 func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a *Asker, found *metadata, failure *Error) {
-	jitter := c.jitter()
+	jitter, err := tokencache.Jitter(c.random)
+	if err != nil {
+		jitter = 0 // a wait without jitter is better than none
+	}
 	c.mu.Lock()
 	before, failed := d.last, d.failure != nil
 	now := c.clock()
@@ -246,13 +248,4 @@ func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a 
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer names other endpoints than before", nil)
 	}
 	close(read.done)
-}
-
-// jitter returns a random number in [0, 1), or 0 if there is no randomness.
-func (c *Cache) jitter() float64 {
-	var b [8]byte
-	if _, err := io.ReadFull(c.random, b[:]); err != nil {
-		return 0
-	}
-	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
 }

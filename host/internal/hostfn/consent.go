@@ -5,7 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -77,7 +77,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	if err != nil {
 		c.endf(StageConfig, "the authorization URL has a query that is malformed")
 	}
-	for _, name := range append(names(r.Query), keys(own)...) {
+	for _, name := range append(names(r.Query), slices.Collect(maps.Keys(own))...) {
 		if name == "" || slices.Contains(abi.ConsentParameters, name) {
 			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", Printable(name, 64))
 		}
@@ -92,7 +92,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	if u.RawQuery != "" && len(r.Query) > 0 {
 		u.RawQuery += "&"
 	}
-	u.RawQuery += encodePairs(r.Query)
+	u.RawQuery += c.encoded(&wire{function: abi.ExportConsent}, "query", r.Query)
 	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired, CodeParameter: code, NoPKCE: r.NoPKCE}
 }
 
@@ -132,18 +132,6 @@ func (c *Call) checkIDToken(body []byte) {
 	c.end(StageToken, ErrIDToken)
 }
 
-// encodePairs returns pairs as a query.
-func encodePairs(pairs []abi.Pair) string {
-	var b strings.Builder
-	for i, pair := range pairs {
-		if i > 0 {
-			b.WriteByte('&')
-		}
-		fmt.Fprintf(&b, "%s=%s", url.QueryEscape(pair.Name), url.QueryEscape(pair.Value))
-	}
-	return b.String()
-}
-
 func names(pairs []abi.Pair) (list []string) {
 	for _, pair := range pairs {
 		list = append(list, pair.Name)
@@ -154,13 +142,6 @@ func names(pairs []abi.Pair) (list []string) {
 func texts(pairs []abi.Pair) (list []string) {
 	for _, pair := range pairs {
 		list = append(list, pair.Name, pair.Value)
-	}
-	return list
-}
-
-func keys(values url.Values) (list []string) {
-	for name := range values {
-		list = append(list, name)
 	}
 	return list
 }

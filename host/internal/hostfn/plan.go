@@ -82,7 +82,7 @@ type Plan struct {
 	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
 	// configured state.
 	States []State
-	Begin  func(ctx context.Context, in *Inputs, seed []byte) (Turn, error)
+	Begin  func(ctx context.Context, seed []byte) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []Answer
 	// Statuses are those of the API after which a call runs again.

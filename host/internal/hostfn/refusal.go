@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -127,11 +126,11 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// jitter returns a random number in [0, 1).
+// jitter returns the jitter of a wait.
 func (c *Call) jitter() float64 {
-	var b [8]byte
-	if _, err := io.ReadFull(c.plan.Random, b[:]); err != nil {
+	jitter, err := tokencache.Jitter(c.plan.Random)
+	if err != nil {
 		c.end(StageToken, err)
 	}
-	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
+	return jitter
 }

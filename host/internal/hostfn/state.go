@@ -128,7 +128,7 @@ func (c *Call) takeTurn() {
 	if len(seeds) > 0 {
 		seed = encodeStates(seeds)
 	}
-	turn, err := c.plan.Begin(c.ctx, c.inputs, seed)
+	turn, err := c.plan.Begin(c.ctx, seed)
 	if err != nil {
 		c.end(StageToken, err)
 	}

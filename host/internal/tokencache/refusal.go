@@ -1,6 +1,8 @@
 package tokencache
 
 import (
+	"encoding/binary"
+	"io"
 	"sync"
 	"time"
 
@@ -133,6 +135,15 @@ func Wait(count int, after time.Duration, jitter float64) time.Duration {
 		next *= 2
 	}
 	return waitOf(min(next, lastWait), after, jitter)
+}
+
+// Jitter returns a random number from 0 up to 1, for [Wait] and [Question.Refused].
+func Jitter(random io.Reader) (float64, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return 0, err
+	}
+	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53), nil
 }
 
 // Accepted removes the recorded refusal.
