@@ -38,7 +38,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	}
 	var buffer [4]string
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, buffer[:0])
+	values, err := c.read(ctx, &subject, buffer[:0], stats)
 	if err != nil {
 		return &outcome{err: err}
 	}

@@ -86,6 +86,9 @@ type Attempt struct {
 	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration
+	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
+	// that wait for the same metadata do not count it.
+	Discoveries int
 	// KeyRequests is the number of times that a key of [Config].Keys was used, and KeyTime is the time that this took.
 	KeyRequests int
 	KeyTime     time.Duration

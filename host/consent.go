@@ -114,7 +114,7 @@ func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, error) {
 		return nil, c.fail(StagePlugin, err)
 	}
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil)
+	values, err := c.read(ctx, &subject, nil, &Attempt{})
 	if err != nil {
 		c.host.calls.Done()
 		return nil, err

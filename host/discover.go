@@ -46,18 +46,18 @@ func (k *checker) issuers(f *hostfn.Field, names template.Names) {
 	}
 }
 
-// read appends the value of each secret and of each endpoint that the connector's templates name to values.
-func (c *Connector) read(ctx context.Context, subject *subject, values []string) ([]string, error) {
+// read appends the value of each secret and of each endpoint that the connector's templates name to values. It adds to stats.
+func (c *Connector) read(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
 	values, err := c.secrets(ctx, values)
 	if err != nil || len(c.plan.Names.Discovered) == 0 {
 		return values, err
 	}
-	return c.discover(ctx, subject, values)
+	return c.discover(ctx, subject, values, stats)
 }
 
 // discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates. It
-// takes no longer than an exchange.
-func (c *Connector) discover(ctx context.Context, subject *subject, values []string) ([]string, error) {
+// takes no longer than an exchange. It adds to stats.
+func (c *Connector) discover(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
 	var in *hostfn.Inputs
 	var trust [32]byte
 	if c.plan.ClientOf != nil {
@@ -81,7 +81,7 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 				bounded = true
 			}
 			var err error
-			if endpoint, err = c.findEndpoint(ctx, key, d.Member, in); err != nil {
+			if endpoint, err = c.findEndpoint(ctx, key, d.Member, in, stats); err != nil {
 				return nil, err
 			}
 		}
@@ -109,8 +109,8 @@ func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte,
 }
 
 // findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
-// connector's exchanges.
-func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs) (string, error) {
+// connector's exchanges. It adds to stats.
+func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs, stats *Attempt) (string, error) {
 	client := c.dialer.tokens
 	if c.plan.ClientOf != nil {
 		var failure *hostfn.Failure
@@ -126,7 +126,13 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 			}
 			return err
 		},
-		Go:      c.host.start,
+		Go: func(task func()) error {
+			err := c.host.start(task)
+			if err == nil {
+				stats.Discoveries++
+			}
+			return err
+		},
 		Changed: c.log.metadata,
 	})
 	var failed *discovery.Error

@@ -75,6 +75,11 @@ func TestDiscoveredEndpoints(t *testing.T) {
 	if !w.calls[2].Reused {
 		t.Errorf("the mutation is not used again: %+v", w.calls)
 	}
+	for i, call := range w.calls {
+		if (call.Discoveries > 0) != (i == 0) || call.Discoveries > 1 {
+			t.Errorf("attempt %d counts %d discoveries", i, call.Discoveries)
+		}
+	}
 }
 
 // An object's texts may have discovered endpoints too, such as the audience of an assertion.
@@ -105,6 +110,9 @@ func TestAnIssuerMovesItsEndpoint(t *testing.T) {
 		want := []string{"https://login.test/token", "https://login.test/token/v2"}
 		if urls := w.credentialsSent(); !slices.Equal(urls, want) || w.logged("names other endpoints than before") != 1 {
 			t.Errorf("credentials were sent to %v, want %v", urls, want)
+		}
+		if again := w.calls[1]; again.Discoveries != 1 {
+			t.Errorf("the attempt that has the document read again is %+v", again)
 		}
 	})
 }

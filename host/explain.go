@@ -174,7 +174,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
 	defer cancel()
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil)
+	values, err := c.read(ctx, &subject, nil, &Attempt{})
 	if err != nil {
 		return nil, err
 	}

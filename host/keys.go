@@ -91,7 +91,7 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 	}
 	defer c.host.calls.Done()
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil)
+	values, err := c.read(ctx, &subject, nil, &Attempt{})
 	if err != nil {
 		return err
 	}

@@ -16,19 +16,20 @@ import (
 type gatewayMetrics struct {
 	*metrics.Registry
 
-	requests  *prometheus.CounterVec
-	upstream  *prometheus.HistogramVec
-	total     *prometheus.HistogramVec
-	calls     *prometheus.CounterVec
-	exchanges *prometheus.CounterVec
-	token     *prometheus.CounterVec
-	keys      *prometheus.CounterVec
-	keyTime   *prometheus.CounterVec
-	sandbox   *prometheus.CounterVec
-	fuel      *prometheus.CounterVec
-	failures  *prometheus.CounterVec
-	ahead     *prometheus.CounterVec
-	reloads   *prometheus.CounterVec
+	requests   *prometheus.CounterVec
+	upstream   *prometheus.HistogramVec
+	total      *prometheus.HistogramVec
+	calls      *prometheus.CounterVec
+	exchanges  *prometheus.CounterVec
+	token      *prometheus.CounterVec
+	keys       *prometheus.CounterVec
+	keyTime    *prometheus.CounterVec
+	discovered *prometheus.CounterVec
+	sandbox    *prometheus.CounterVec
+	fuel       *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+	ahead      *prometheus.CounterVec
+	reloads    *prometheus.CounterVec
 
 	mu         sync.RWMutex
 	connectors map[string]*connectorMetrics
@@ -39,8 +40,8 @@ type gatewayMetrics struct {
 type connectorMetrics struct {
 	upstream, total prometheus.Observer
 	// plugin, cache and reuse count authentications by where the result came from.
-	plugin, cache, reuse                           prometheus.Counter
-	exchanges, token, keys, keyTime, sandbox, fuel prometheus.Counter
+	plugin, cache, reuse                                       prometheus.Counter
+	exchanges, token, keys, keyTime, discovered, sandbox, fuel prometheus.Counter
 
 	mu       sync.RWMutex
 	requests map[outcome]prometheus.Counter
@@ -83,6 +84,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		token:      r.Counter("token_seconds_total", "Time that token endpoints took.", "connector"),
 		keys:       r.Counter("key_requests_total", "Uses of keys of the store of keys.", "connector"),
 		keyTime:    r.Counter("key_seconds_total", "Time that the store of keys took.", "connector"),
+		discovered: r.Counter("discoveries_total", "Times that the metadata of an issuer was read.", "connector"),
 		sandbox:    r.Counter("sandbox_seconds_total", "Time in the sandbox, waits left out.", "connector"),
 		fuel:       r.Counter("fuel_total", "Units of fuel that plugins used.", "connector"),
 		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
@@ -112,7 +114,7 @@ func (m *gatewayMetrics) of(connector string) *connectorMetrics {
 			plugin: m.calls.WithLabelValues(connector, "plugin"), cache: m.calls.WithLabelValues(connector, "cache"), reuse: m.calls.WithLabelValues(connector, "reuse"),
 			exchanges: m.exchanges.WithLabelValues(connector), token: m.token.WithLabelValues(connector),
 			keys: m.keys.WithLabelValues(connector), keyTime: m.keyTime.WithLabelValues(connector),
-			sandbox: m.sandbox.WithLabelValues(connector), fuel: m.fuel.WithLabelValues(connector),
+			discovered: m.discovered.WithLabelValues(connector), sandbox: m.sandbox.WithLabelValues(connector), fuel: m.fuel.WithLabelValues(connector),
 			requests: map[outcome]prometheus.Counter{},
 		}
 		m.connectors[connector] = known
@@ -157,7 +159,7 @@ func (m *gatewayMetrics) forget(connector string) {
 	defer m.mu.Unlock()
 	delete(m.connectors, connector)
 	of := prometheus.Labels{"connector": connector}
-	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.keys, m.keyTime, m.sandbox, m.fuel, m.failures, m.ahead} {
+	for _, c := range []*prometheus.CounterVec{m.requests, m.calls, m.exchanges, m.token, m.keys, m.keyTime, m.discovered, m.sandbox, m.fuel, m.failures, m.ahead} {
 		c.DeletePartialMatch(of)
 	}
 	m.total.DeletePartialMatch(of)
@@ -179,8 +181,9 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	default:
 		c.plugin.Inc()
 	}
+	c.discovered.Add(float64(attempt.Discoveries))
 	if attempt.Reused {
-		return // nothing was run or sent
+		return // nothing was run or sent to a token endpoint
 	}
 	c.exchanges.Add(float64(attempt.Exchanges))
 	c.token.Add(attempt.Token.Seconds())
