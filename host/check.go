@@ -88,6 +88,7 @@ func (k *checker) run(ctx context.Context) {
 	if len(k.Problems) > 0 {
 		return
 	}
+	k.shown(ctx)
 	if err := c.seed(); err != nil {
 		k.Wrong("auth.config", "%v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -103,6 +104,35 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	authorization.URL.RawQuery += "&" + parameters.Encode()
 	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")
 	return authorization.URL.String(), nil
+}
+
+// shown runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
+// depend on the values, or on the user.
+func (k *checker) shown(ctx context.Context) {
+	c := k.connector
+	if !c.Consents() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.host.config.Limits.CallTime)
+	defer cancel()
+	in := &hostfn.Inputs{Secrets: slices.Repeat([]string{"made-up"}, len(c.plan.Names.Secrets)), Variables: k.host.config.Variables}
+	for _, d := range c.plan.Names.Discovered {
+		in.Discovered = append(in.Discovered, d.Issuer)
+	}
+	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
+	result, failure := run(ctx, c.plugin.guest, abi.ExportConsent, call)
+	if failure != nil {
+		return
+	}
+	_, err := call.Authorization(result.Output)
+	var shown *hostfn.ShownError
+	switch {
+	case !errors.As(err, &shown):
+	case shown.Field == "":
+		k.Wrong("auth.config", "%v", shown)
+	default:
+		k.Wrong(path(shown.Field), "%v", shown)
+	}
 }
 
 // consenting returns the inputs of a call for the consent of the context's user. The caller must call c.host.calls.Done.

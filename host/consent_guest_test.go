@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
 )
 
 // consenter returns a guest with consent. Its functions may be replaced.
@@ -18,6 +19,7 @@ func consenter() *guest {
 			Fields: []abi.Field{
 				{Name: "authorization_url", Kind: abi.KindURL, Required: true},
 				{Name: "token_url", Kind: abi.KindURL, Required: true, Sinks: secret},
+				{Name: "scope", Kind: abi.KindString},
 				sealedField("client_secret", secret...),
 			},
 			Answers: []abi.Answer{{Name: "refresh_token", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: secret, State: "refresh_token"}},
@@ -40,7 +42,7 @@ func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
 	w.setSecret("s", "the secret of the client")
 	w.Hide("secret s", "the secret of the client")
 	return w, w.connectAs("crm", "consenter", config{
-		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}",
+		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}", "scope": "{{ user.email }}",
 	})
 }
 
@@ -60,18 +62,16 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 	cases := map[string]func(abi.Env) (string, error){
 		"another URL":  request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL = "https://evil.test/authorize" }),
 		"a longer URL": request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL += "/../evil" }),
-		"a sealed URL": request(func(env abi.Env, r *abi.ConsentRequest) { r.URL = value(env, "client_secret") }),
-		"a sealed parameter": request(func(env abi.Env, r *abi.ConsentRequest) {
-			r.Query = []abi.Pair{{Name: "a", Value: "x" + value(env, "client_secret")}}
+		"a secret of one user": request(func(env abi.Env, r *abi.ConsentRequest) {
+			if value(env, "scope") != "" {
+				r.Query = []abi.Pair{{Name: "a", Value: value(env, "client_secret")}}
+			}
 		}),
-		"a sealed name":           request(func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: value(env, "client_secret")}} }),
-		"a sealed issuer":         request(func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = value(env, "client_secret") }),
-		"a sealed code parameter": request(func(env abi.Env, r *abi.ConsentRequest) { r.CodeParameter = value(env, "client_secret") }),
-		"the code in the state":   request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "state" }),
-		"the code in an error":    request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "error_description" }),
-		"a nameless parameter":    parameter("", "x"),
-		"no issuer":               request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
-		"another output":          func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
+		"the code in the state": request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "state" }),
+		"the code in an error":  request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "error_description" }),
+		"a nameless parameter":  parameter("", "x"),
+		"no issuer":             request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
+		"another output":        func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
 		"a state of the grant": func(env abi.Env) (string, error) {
 			env.StateGet("refresh_token")
 			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil
@@ -93,6 +93,52 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 				t.Errorf("the browser goes to %s, %v", target, err)
 			}
 		})
+	}
+}
+
+// A secret that a browser would see is a problem of the configuration, and not of the first user who consents (threats.md 127).
+func TestSecretsThatABrowserWouldSee(t *testing.T) {
+	sealed := func(env abi.Env) string { return value(env, "client_secret") }
+	for name, change := range map[string]func(abi.Env, *abi.ConsentRequest){
+		"a URL":            func(env abi.Env, r *abi.ConsentRequest) { r.URL = sealed(env) },
+		"a parameter":      func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: "a", Value: "x" + sealed(env)}} },
+		"a name":           func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: sealed(env)}} },
+		"an issuer":        func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = sealed(env) },
+		"a code parameter": func(env abi.Env, r *abi.ConsentRequest) { r.CodeParameter = sealed(env) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := consenter()
+			g.consent = func(env abi.Env) (string, error) {
+				r := abi.ConsentRequest{URL: value(env, "authorization_url")}
+				change(env, &r)
+				return marshal(r), nil
+			}
+			w := consenting(t).world(withoutBuiltIns, withGuest(g))
+			problems := w.problems("consenter", config{
+				"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}",
+			})
+			if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.client_secret: a secret is in the authorization request") {
+				t.Errorf("the problems are %q", problems)
+			}
+		})
+	}
+}
+
+// The identifier of the client, which a browser sees, may be a variable, and no secret. An endpoint may be a discovered one.
+func TestAClientWhoseIdentifierIsASecret(t *testing.T) {
+	w := consenting(t).world(func(h *host.Config) {
+		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
+		h.Variables = map[string]string{"client": "me"}
+	})
+	for id, want := range map[string]string{
+		"{{ get_secret('id') }}":         "auth.config.client_id: a secret is in",
+		"{{ get_secret('id', 'user') }}": "auth.config.client_id: a secret is in",
+		"{{ get_variable('client') }}":   "",
+	} {
+		got := strings.Join(w.problems("oauth_authorization_code", authCode("client_id", id, "authorization_url", "{{ discover('https://login.example.com', 'authorization_endpoint') }}")), " ")
+		if (got == "") != (want == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("with %s the problems are %q", id, got)
+		}
 	}
 }
 

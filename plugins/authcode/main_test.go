@@ -345,35 +345,6 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// A browser sees no secret, and no configuration sets what the host does (threats.md 127).
-func TestTheBrowserSeesNoSecret(t *testing.T) {
-	for name, c := range map[string]hosttest.Config{
-		"client_id": config("client_id", "{{ get_secret('crm') }}"),
-		"scope":     config("scope", "read {{ get_secret('crm') }}"),
-		"parameter": config("authorization_parameters", map[string]any{"x": []any{"{{ get_secret('crm') }}"}}),
-		"url":       config("authorization_url", "https://login.test/{{ get_secret('crm') }}"),
-		"query":     config("authorization_url", "https://login.test/?a={{ get_secret('crm') }}"),
-		"issuer":    config("issuer", "https://login.test/{{ get_secret('crm') }}"),
-		"state":     config("authorization_url", "https://login.test/?state=mine"),
-		"template":  config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "https://login.test/?{{ get_variable('v') }}"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.Variable("v", "response_type=token")
-				err := h.Consent(c, func(u *url.URL) url.Values {
-					t.Errorf("the browser goes to %s", u)
-					return url.Values{}
-				})
-				var failure *host.Error
-				if !errors.As(err, &failure) || failure.Stage != host.StageConfig {
-					t.Errorf("the error is %v", err)
-				}
-			})
-		})
-	}
-}
-
 // What the configuration may not set is a problem when it is loaded.
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -65,7 +65,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	}
 	for _, text := range append(texts(r.Query), r.URL, r.Issuer, r.CodeParameter) {
 		if c.sealed.Plain(text) != nil {
-			c.endf(StageConfig, "the authorization request, which a browser sends, has a sealed value in it: use a variable in place of the secret, for example for client_id")
+			c.end(StageConfig, &ShownError{c.fieldIn(text)})
 		}
 	}
 	c.readURLs()
@@ -94,6 +94,26 @@ func (c *Call) authorization(output []byte) Authorization {
 	}
 	u.RawQuery += c.encoded(&wire{function: abi.ExportConsent}, "query", r.Query)
 	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired, CodeParameter: code, NoPKCE: r.NoPKCE}
+}
+
+// ShownError means that a browser would see a secret.
+type ShownError struct {
+	// Field is the field that has the secret, or "" if no field as a whole is in the authorization request.
+	Field string
+}
+
+func (e *ShownError) Error() string {
+	return "a secret is in the authorization request, which a browser sends: use a variable in place of the secret"
+}
+
+// fieldIn returns the name of a field with a sealed value that text holds, or "".
+func (c *Call) fieldIn(text string) string {
+	for _, r := range c.rendered {
+		if strings.Contains(text, r.value) && c.sealed.Plain(r.value) != nil {
+			return r.name
+		}
+	}
+	return ""
 }
 
 // answerParameters lists the parameters of an authorization response that are no code (RFC 6749 section 4.1.2, RFC 9207).

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 
 	"github.com/keywright/keywright/host/state"
 )
@@ -44,8 +45,8 @@ func (n *Node) reseal(ctx context.Context, id state.ID, row state.Row, counts *R
 		counts.Current++
 		return true, nil
 	}
-	value, wrong := n.ring.open(id, row.Generation, row.Value)
-	if wrong != nil {
+	value, err := n.ring.open(id, row.Generation, row.Value)
+	if errors.Is(err, errSealed) {
 		counts.Unopened++
 		return true, nil
 	}
