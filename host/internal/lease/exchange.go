@@ -31,8 +31,7 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []by
 		if token.Value != nil && valid(token.Value, token.Generation) {
 			return token, nil, nil
 		}
-		asked := n.c.Now()
-		lease, taken, err := n.acquire(ctx, id, row.Generation)
+		lease, asked, taken, err := n.claim(ctx, id, row)
 		switch {
 		case err != nil:
 			return n.withoutStore(ctx, err)
@@ -56,11 +55,8 @@ func (n *Node) TryExchange(ctx context.Context, key Key, valid func(Token) bool)
 		return Token{}, nil, err
 	case token.Value != nil && valid(token):
 		return token, nil, nil
-	case row.LeasedFor > 0:
-		return Token{}, nil, nil
 	}
-	asked := n.c.Now()
-	lease, taken, err := n.acquire(ctx, id, row.Generation)
+	lease, asked, taken, err := n.claim(ctx, id, row)
 	if !taken {
 		return Token{}, nil, err
 	}

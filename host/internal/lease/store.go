@@ -114,6 +114,16 @@ func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (leas
 	return lease, taken && err == nil, err
 }
 
+// claim acquires the lease of a row that was read, unless somebody holds it. asked is when the time of the lease began, or before.
+func (n *Node) claim(ctx context.Context, id state.ID, row reading) (lease state.Lease, asked time.Time, taken bool, err error) {
+	if row.LeasedFor > 0 {
+		return lease, asked, false, nil
+	}
+	asked = n.c.Now()
+	lease, taken, err = n.acquire(ctx, id, row.Generation)
+	return lease, asked, taken, err
+}
+
 // put seals a value and writes it.
 func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (ok bool, err error) {
 	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)

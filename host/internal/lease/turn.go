@@ -85,15 +85,12 @@ func (n *Node) grant(ctx context.Context, id state.ID) (reading, record, error) 
 
 // take takes the lease of a row that was read, or waits for the row to change and returns nil.
 func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (*Turn, error) {
-	if row.LeasedFor == 0 {
-		asked := n.c.Now()
-		lease, taken, err := n.acquire(ctx, id, row.Generation)
-		if err != nil {
-			return nil, fmt.Errorf("acquire the grant: %w", err)
-		}
-		if taken {
-			return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
-		}
+	lease, asked, taken, err := n.claim(ctx, id, row)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("acquire the grant: %w", err)
+	case taken:
+		return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
 	}
 	return nil, n.wait(ctx, id, row)
 }

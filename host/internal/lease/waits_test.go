@@ -1,0 +1,46 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host/state"
+)
+
+// acquirer counts the tries to acquire a row.
+type acquirer struct {
+	state.Store
+	tries atomic.Int32
+}
+
+func (a *acquirer) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
+	a.tries.Add(1)
+	return a.Store.Acquire(ctx, id, generation, d)
+}
+
+// A node that waits for the token of another one reads, and changes nothing in the store.
+func TestWhoWaitsOnlyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := state.NewMemory(time.Now), stateKey()
+		waits := &acquirer{Store: store}
+		one, two := newNode(t, store, key), newNode(t, waits, key)
+		var wg sync.WaitGroup
+		_, err := one.Fetch(t.Context(), grantKey, func(ctx context.Context) ([]byte, time.Duration, error) {
+			wg.Go(func() {
+				if got, err := two.Fetch(t.Context(), grantKey, nil); err != nil || string(got.Value) != "token" {
+					t.Errorf("the node that waits gets %q, %v", got.Value, err)
+				}
+			})
+			synctest.Wait()
+			return token(ctx)
+		})
+		wg.Wait()
+		if n := waits.tries.Load(); n != 0 || err != nil {
+			t.Errorf("the node that waits tried %d times to acquire the row; the other one gets %v", n, err)
+		}
+	})
+}
