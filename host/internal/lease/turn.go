@@ -92,7 +92,10 @@ func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (
 	case taken:
 		return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
 	}
-	return nil, n.wait(ctx, id, row)
+	if err := n.wait(ctx, id, row); err != nil {
+		return nil, fmt.Errorf("wait for another call with the grant: %w", err)
+	}
+	return nil, nil
 }
 
 // Token returns the token that the turn may send.

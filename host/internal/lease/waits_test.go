@@ -2,6 +2,8 @@ package lease_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,24 @@ import (
 
 	"github.com/keywright/keywright/host/state"
 )
+
+// A caller whose time is over while it waits for the turn of a grant learns what the wait was for.
+func TestAWaitForATurnThatIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, key := state.NewMemory(time.Now), stateKey()
+		one, two := newNode(t, store, key), newNode(t, store, key)
+		turn, err := one.Begin(t.Context(), grantKey, []byte("seed"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer turn.End(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := two.Begin(ctx, grantKey, []byte("seed")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for another call with the grant") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
 
 // acquirer counts the tries to acquire a row.
 type acquirer struct {
