@@ -162,9 +162,9 @@ type TokenCache struct {
 	state *State
 }
 
-// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.CacheEntries and
-// Limits.CachePerPartition of c. Hosts with this cache must have the same Clock and State;
-// their own CacheEntries and CachePerPartition have no effect on it. It returns an error if a limit is invalid, or if Random fails.
+// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.CacheEntries and Limits.CachePerPartition of c.
+// Hosts with this cache must have the same Clock and State; their own CacheEntries and CachePerPartition have no effect on it. It
+// returns an error if a limit is invalid, or if Random fails.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.WithDefaults()
 	if err := limits.check(); err != nil {

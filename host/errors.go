@@ -47,8 +47,8 @@ type Error struct {
 	Connector, Type string
 	// Stage is the stage at which the request failed.
 	Stage Stage
-	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound], [ErrKeyRefused],
-	// [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
+	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
+	// [ErrKeyRefused], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 
@@ -59,9 +59,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
-// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if a time limit
-// passed. It is false for errors that a person must fix, for a request that was cancelled, and after the request was
-// sent.
+// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if
+// a time limit passed. It is false for errors that a person must fix, for a request that was cancelled, and after the
+// request was sent.
 //
 // RetryAfter of a wrapped [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {

@@ -46,8 +46,7 @@ func (e *TemplateError) Error() string {
 }
 
 // Template compiles a text. It may not name user.token, which goes to token endpoints only, or call discover, which is for the
-// fields of auth types. If the text is invalid, the error
-// is a [TemplateError].
+// fields of auth types. If the text is invalid, the error is a [TemplateError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {

@@ -16,8 +16,8 @@ type Expression struct {
 	// Column is the column of the operator or name that is evaluated last. Start is the column of the first token.
 	Column, Start int
 	// Secrets and Variables are the names in get_secret and get_variable. The secret of a tenant is named tenants/*/NAME, and
-	// that of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a
-	// secret of a tenant or a user adds the one with its id. Each is in the order of the source, with repetitions.
+	// that of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a secret of a tenant or a user
+	// adds the one with its id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
 	// Discovered are the calls of discover.
 	Discovered []Discovery

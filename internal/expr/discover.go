@@ -9,7 +9,7 @@ type Discovery struct{ Issuer, Member string }
 // String returns the call.
 func (d Discovery) String() string { return "discover('" + d.Issuer + "', '" + d.Member + "')" }
 
-// inTemplatesOnly reports whether a function is for templates alone. In bodies, its value would reach the caller.
+// inTemplatesOnly reports whether a function is for templates alone. The errors of call say why.
 func inTemplatesOnly(name string) bool {
 	return name == "get_secret" || name == "get_key" || name == "discover"
 }

@@ -52,7 +52,7 @@ type Key struct {
 	Name      string
 }
 
-// Token is a value, and the time for which it may be used.
+// Token is a value, the time for which it may be used, and its generation in the store, or 0.
 type Token struct {
 	Value      []byte
 	ExpiresIn  time.Duration
