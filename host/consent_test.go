@@ -373,3 +373,21 @@ func TestConsentNeedsAStore(t *testing.T) {
 		t.Error("a consent ends that nobody keeps")
 	}
 }
+
+// A gateway can tell from the error of a consent that the store does not answer.
+func TestConsentSaysThatTheStoreIsDown(t *testing.T) {
+	c := consenting(t)
+	w, connector := consents(c)
+	request := begin(t, connector, alice)
+	c.store.down.Store(true)
+	defer c.store.down.Store(false)
+	_, begun := connector.Consent(forUser(t, alice), redirectURI, binding)
+	_, seen := connector.Connection(forUser(t, alice))
+	for what, err := range map[string]error{
+		"Consent": begun, "Connection": seen, "Disconnect": connector.Disconnect(forUser(t, alice)), "Callback": finish(t, w, connector, alice, back(request, "code")),
+	} {
+		if !errors.Is(err, host.ErrStateUnavailable) {
+			t.Errorf("%s returns %v", what, err)
+		}
+	}
+}

@@ -94,9 +94,12 @@ func consentProblem(err error) error {
 		p.cause = err
 		return &p
 	}
+	if errors.Is(err, host.ErrStateUnavailable) {
+		return connectionProblem(err)
+	}
 	p := &httpProblem{
 		status: http.StatusBadGateway, kind: "consent-failed", cause: err,
-		detail: "nothing was connected, because the authorization server could not be asked, its answer cannot be used, or the gateway could not keep the result",
+		detail: "nothing was connected, because the authorization server could not be asked, or its answer cannot be used",
 	}
 	var failed *host.Error
 	if errors.As(err, &failed) {
@@ -105,7 +108,7 @@ func consentProblem(err error) error {
 	return p
 }
 
-// connectionProblem returns the problem for a connection that cannot be read or ended.
+// connectionProblem returns the problem for a connection that cannot be read, begun or ended.
 func connectionProblem(err error) error {
 	return &httpProblem{status: http.StatusServiceUnavailable, kind: "connections-unavailable", detail: "connections are not available at the moment", retry: 5, cause: err}
 }

@@ -300,6 +300,8 @@ func TestProblemsOfConsent(t *testing.T) {
 		{"GET", "/connect", errors.New("x"), 503, "connections-unavailable"},
 		{"DELETE", "/connect/crm", errors.New("x"), 503, "connections-unavailable"},
 		{"DELETE", "/connect/crm", fmt.Errorf("x: %w", host.ErrNotRevoked), 502, "not-revoked"},
+		{"GET", "/connect/crm", &host.Error{Stage: host.StageToken, Err: fmt.Errorf("x: %w", host.ErrStateUnavailable)}, 503, "connections-unavailable"},
+		{"GET", "/connect/callback/crm", fmt.Errorf("x: %w", host.ErrStateUnavailable), 503, "connections-unavailable"},
 		{"GET", "/connect/crm", &host.Error{Stage: host.StageToken, Err: errors.New("x")}, 502, "consent-failed"},
 		{"GET", "/connect/callback/crm", &host.ConsentError{Reason: host.ConsentDenied}, 403, "consent-denied"},
 		{"GET", "/connect/callback/crm", &host.ConsentError{Reason: host.ConsentFailed}, 502, "consent-failed"},
@@ -307,7 +309,7 @@ func TestProblemsOfConsent(t *testing.T) {
 		{"GET", "/connect/callback/crm", &host.ConsentError{Reason: host.ConsentUnknown}, 400, "consent-unknown"},
 	} {
 		w.consents.fail(c.err)
-		if got := ann.send(c.method, c.path); got.status != c.status || got.kind != c.kind {
+		if got := ann.send(c.method, c.path); got.status != c.status || got.kind != c.kind || (got.header.Get("Retry-After") != "") != (c.status == http.StatusServiceUnavailable) {
 			t.Errorf("%s %s with %v got %+v", c.method, c.path, c.err, got)
 		}
 	}
