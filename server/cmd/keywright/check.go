@@ -11,6 +11,8 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -37,6 +39,8 @@ type checkedConnector struct {
 	Unread  []string `json:"unread,omitempty"`
 	// Certificate is the client certificate, if the secrets were read.
 	Certificate *checkedCertificate `json:"client_certificate,omitempty"`
+	// Notice says what the connector lacks to be of use to callers of the gateway, or is "".
+	Notice string `json:"notice,omitempty"`
 }
 
 // checkedState is the store of state of a file, which check does not open.
@@ -86,7 +90,7 @@ func (a *app) check() *cobra.Command {
 					d := one.Definition()
 					checked := checkedConnector{
 						Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
-						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]),
+						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: noticeOf(one, set.Settings.User),
 					}
 					if flags.readSecrets {
 						checked.Unread = flags.unread(checked.Secrets)
@@ -122,6 +126,21 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now())}
 }
 
+// noticeOf returns a notice if a connector needs the consent of users, and none of them can give it. That is no problem of the file,
+// because the operator may use the connector without the gateway.
+func noticeOf(c *gateway.Connector, user identity.Config) string {
+	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
+	switch {
+	case !c.Upstream().Consents():
+		return ""
+	case user.Mode == "" || user.Mode == identity.ModeNone:
+		return "requests have no user" + then + "let gateway.user say who the user is"
+	case user.Mode == identity.ModeHeader && user.Header.ID == "":
+		return "users have no id" + then + "let gateway.user.header.id name the header with it"
+	}
+	return ""
+}
+
 // String returns when the certificate ends, and what to do if that is soon.
 func (c *checkedCertificate) String() string {
 	text := fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
@@ -138,6 +157,9 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 		for _, c := range result.Connectors {
 			if c.Certificate != nil {
 				lines = append(lines, "connectors."+c.Permalink+".tls.certificate: "+c.Certificate.String())
+			}
+			if c.Notice != "" {
+				lines = append(lines, "connectors."+c.Permalink+": "+c.Notice)
 			}
 		}
 		for _, line := range lines {
