@@ -24,7 +24,8 @@ func TestStateProblems(t *testing.T) {
 	}{
 		"no object":       {"postgres", []string{`connectors.yaml:7:8: state: is text: an object with type and keys is wanted`}},
 		"no type":         {"{path: x}", []string{`connectors.yaml:7:8: state.type: is missing`}},
-		"another type":    {"{type: redis, url: x}", []string{`connectors.yaml:7:15: state.type: is none of sqlite, postgres`}},
+		"another type":    {"{type: redis, url: x}", []string{`connectors.yaml:7:15: state.type: there is no store of type "redis"; there are sqlite, postgres`}},
+		"a misspelt type": {"{type: posgres, url: x}", []string{`connectors.yaml:7:15: state.type: there is no store of type "posgres"; did you mean "postgres"?`}},
 		"nothing":         {"{type: sqlite}", []string{`connectors.yaml:7:8: state.keys: is missing`, `connectors.yaml:7:8: state.path: is missing`}},
 		"misspelt":        {`{type: sqlite, path: x, key: "{{ get_secret('k') }}"}`, []string{`connectors.yaml:7:32: state.key: is not known here; did you mean "keys"?`}},
 		"of another type": {`{type: sqlite, path: x, url: x, keys: "{{ get_secret('k') }}"}`, []string{`connectors.yaml:7:32: state.url: is not known here; there are type, keys, lease, path`}},

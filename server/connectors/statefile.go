@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -55,10 +54,7 @@ func (d *definer) state() *StateSettings {
 			d.at(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
 		}
 	default:
-		var c storeType
-		if d.members(n, "state", reflect.ValueOf(&c).Elem()); c.Type != "" {
-			d.at(n.get("type").value.Place, "state.type", "is none of %s, %s", StateSQLite, StatePostgres)
-		}
+		d.otherType(n, "state", StateSQLite, StatePostgres)
 		return nil
 	}
 	s.Type, s.Keys, s.Lease = common.Type, common.Keys, common.Lease

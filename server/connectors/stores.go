@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -68,11 +69,16 @@ func (d *definer) store(n *node, path string) host.Secrets {
 	case "vault":
 		return d.vault(n, path)
 	}
+	d.otherType(n, path, "env", "dir", "age", "vault")
+	return nil
+}
+
+// otherType reports that the type of a store is missing, or is none of types.
+func (d *definer) otherType(n *node, path string, types ...string) {
 	var c storeType
 	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
-		d.at(n.get("type").value.Place, path+".type", "is none of env, dir, age, vault")
+		d.at(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, types))
 	}
-	return nil
 }
 
 func (d *definer) vault(n *node, path string) host.Secrets {
