@@ -77,7 +77,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 	_ = raw.Close()
 	for path, want := range map[string]string{
 		directory:                                "it is a directory",
-		filepath.Join(directory, "missing", "x"): "no such file or directory",
+		filepath.Join(directory, "missing", "x"): "its directory does not exist: make it first",
 		text:                                     "not a database of SQLite",
 		filepath.Join(text, "x"):                 "not a directory",
 		newer:                                    "use the newer program",

@@ -16,7 +16,7 @@ import (
 func Touch(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
-		return errors.New("it is a directory")
+		return errors.New("it is a directory: name a file in it")
 	case err == nil:
 		return nil
 	}
@@ -24,6 +24,10 @@ func Touch(path string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist): // another process was faster
 		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("its directory does not exist: make it first, or name a file in another one")
+	case errors.Is(err, fs.ErrPermission):
+		return errors.New("its directory may not be written by this user: change that, or name a file in another one")
 	case err != nil:
 		return errors.Unwrap(err) // Open's error contains the path already
 	}

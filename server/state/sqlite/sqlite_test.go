@@ -95,7 +95,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		directory:                                "it is a directory",
-		filepath.Join(directory, "missing", "x"): "no such file or directory",
+		filepath.Join(directory, "missing", "x"): "its directory does not exist: make it first",
 		text:                                     "not a database of SQLite",
 	} {
 		if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
