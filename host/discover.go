@@ -118,6 +118,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 			return "", c.failure(failure)
 		}
 	}
+	begun := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
 		Client: client, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.dialer.egress.AllowHTTP,
 		Failure: func(err error) error {
@@ -128,13 +129,14 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		},
 		Go: func(task func()) error {
 			err := c.host.start(task)
-			if err == nil {
-				stats.Discoveries++
-			}
+			begun = err == nil
 			return err
 		},
 		Changed: c.log.metadata,
 	})
+	if begun {
+		stats.Discoveries++
+	}
 	var failed *discovery.Error
 	switch {
 	case err == nil:
