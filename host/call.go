@@ -301,12 +301,7 @@ func (c *Connector) places() (slots chan struct{}, others string) {
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
 func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) *outcome {
-	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
-	call.EndTurn()
-	requests, took := call.KeyRequests()
-	stats.Sandbox, stats.Fuel = stats.Sandbox+result.Time, stats.Fuel+result.Fuel
-	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
-	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
+	result, failure := c.runCounted(ctx, abi.ExportAuthenticate, call, stats)
 	restart := call.Restart()
 	if restart == nil || call.Exchanges() > 0 { // the log lines of a run without effect are dropped
 		call.Flush()

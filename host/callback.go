@@ -145,14 +145,14 @@ var authorizationErrors = []string{
 // connectGrant exchanges a code and keeps the grant. A browser that goes away does not stop it.
 func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	ctx = context.WithoutCancel(ctx)
-	in, err := c.consenting(ctx)
+	in, stats, err := c.consenting(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.host.calls.Done()
 	in.Code = code
 	turn := &consentTurn{}
-	if _, _, err := c.runConsent(ctx, in, abi.ExportConnect, turn); err != nil {
+	if _, _, err := c.runConsent(ctx, in, abi.ExportConnect, turn, stats); err != nil {
 		return err
 	}
 	if turn.next == nil {

@@ -69,11 +69,11 @@ type Config struct {
 	// fails. The retry after a 401 is an attempt of its own. If the caller stops waiting while its attempt requests a
 	// token, Observe is called when that token request has ended. A request that is refused earlier, such as one for
 	// another origin, is not an attempt. Observe is also called for each call that replaces a token ahead of its end, with
-	// the values of the context of the request that began it.
+	// the values of the context of the request that began it, and for each call of a plugin for a consent.
 	Observe func(context.Context, Attempt)
 }
 
-// Attempt describes one attempt to authenticate a request, or to replace a token ahead of its end.
+// Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 type Attempt struct {
 	// Connector is the name of the connector, and Type is its auth type.
 	Connector, Type string
@@ -97,6 +97,8 @@ type Attempt struct {
 	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
 	// waited for it, and none gets Err.
 	Ahead bool
+	// Consent reports whether the call was made to begin or end the consent of a user, or to take one back, and for no request.
+	Consent bool
 	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
 	Reused bool
 	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.

@@ -70,10 +70,10 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	case token == nil || !c.plugin.guest.Has(abi.ExportDisconnect):
 		return nil
 	}
-	in, err := c.consenting(ctx)
+	in, stats, err := c.consenting(ctx)
 	if err == nil {
 		defer c.host.calls.Done()
-		_, _, err = c.runConsent(ctx, in, abi.ExportDisconnect, &consentTurn{token: token})
+		_, _, err = c.runConsent(ctx, in, abi.ExportDisconnect, &consentTurn{token: token}, stats)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, err)

@@ -57,18 +57,18 @@ type pendingConsent struct {
 // redirectURI is an absolute URL without a query and a fragment, as registered at the authorization server. Let each connector
 // have its own: then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
 func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error) {
-	in, err := c.consenting(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer c.host.calls.Done()
 	if u, err := url.Parse(redirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return "", c.fail(StageConfig, errors.New("the redirect URI of a consent must be an absolute URL without a query and a fragment"))
 	}
 	if len(binding) < shortestBinding {
 		return "", c.fail(StageConfig, fmt.Errorf("the binding of a consent must have at least %d bytes: make a random one for each browser", shortestBinding))
 	}
-	output, call, err := c.runConsent(ctx, in, abi.ExportConsent, nil)
+	in, stats, err := c.consenting(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer c.host.calls.Done()
+	output, call, err := c.runConsent(ctx, in, abi.ExportConsent, nil, stats)
 	if err != nil {
 		return "", err
 	}
@@ -135,21 +135,24 @@ func (k *checker) shown(ctx context.Context) {
 	}
 }
 
-// consenting returns the inputs of a call for the consent of the context's user. The caller must call c.host.calls.Done.
-func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, error) {
+// consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
+// must call c.host.calls.Done.
+func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *Attempt, error) {
 	if err := c.canConsent(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.host.enter(); err != nil {
-		return nil, c.fail(StagePlugin, err)
+		return nil, nil, c.fail(StagePlugin, err)
 	}
+	stats := &Attempt{Consent: true}
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &Attempt{})
+	values, err := c.read(ctx, &subject, nil, stats)
 	if err != nil {
+		c.observe(ctx, stats, err)
 		c.host.calls.Done()
-		return nil, err
+		return nil, nil, err
 	}
-	return c.inputs(values, subject, nil), nil
+	return c.inputs(values, subject, nil), stats, nil
 }
 
 // canConsent returns an error unless the context's user can give consent to the connector.
@@ -206,8 +209,10 @@ func (c *Connector) configDigest() []byte {
 	return d.Sum(nil)
 }
 
-// runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one.
-func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn) ([]byte, *hostfn.Call, error) {
+// runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one. It calls Observe
+// with stats.
+func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn, stats *Attempt) (output []byte, call *hostfn.Call, err error) {
+	defer func() { c.observe(ctx, stats, err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
 	slots, others := c.places()
@@ -217,12 +222,11 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	case <-ctx.Done():
 		return nil, nil, c.fail(StageToken, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))
 	}
-	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call = hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	if err := call.HoldTurn(turn); err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}
-	result, failure := run(ctx, c.plugin.guest, export, call)
-	call.EndTurn()
+	result, failure := c.runCounted(ctx, export, call, stats)
 	call.Flush()
 	switch {
 	case failure != nil:

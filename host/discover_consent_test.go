@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,15 +40,27 @@ func TestConsentByDiscovery(t *testing.T) {
 	if got := w.send(connector, get(forUser(t, alice))).Header.Get("Authorization"); !strings.HasPrefix(got, "Bearer access-token-") {
 		t.Errorf("the API gets %q", got)
 	}
+	var counted []host.Attempt
+	for _, call := range w.calls {
+		if call.Consent {
+			counted = append(counted, host.Attempt{Exchanges: call.Exchanges, Discoveries: call.Discoveries})
+		}
+	}
+	if want := []host.Attempt{{Discoveries: 1}, {}, {Exchanges: 1}}; !slices.Equal(counted, want) { // two begin, and one ends
+		t.Errorf("Observe is called with %+v, want %+v", counted, want)
+	}
 
 	down = true
-	_, other := consents(c, change...)
+	world, other := consents(c, change...)
 	var metadata *host.DiscoveryError
 	if _, err := other.Consent(forUser(t, bob), redirectURI, binding); !errors.As(err, &metadata) {
 		t.Errorf("the error of a consent is %v", err)
 	}
 	if err := other.Disconnect(forUser(t, alice)); !errors.Is(err, host.ErrNotRevoked) || !errors.As(err, &metadata) {
 		t.Errorf("the error of Disconnect is %v", err)
+	}
+	if n := len(world.calls); n != 2 || world.calls[0].Discoveries != 1 || world.calls[0].Err == nil || !world.calls[1].Consent {
+		t.Errorf("Observe is called %d times: %+v", n, world.calls)
 	}
 	if found, err := other.Connection(forUser(t, alice)); err != nil || found.Condition != host.NotConnected {
 		t.Errorf("the connection is %v, %v", found, err)

@@ -32,6 +32,17 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 	return result, nil
 }
 
+// runCounted runs an export, ends the turn of the call's grant, and adds to stats.
+func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *Attempt) (sandbox.Result, *hostfn.Failure) {
+	result, failure := run(ctx, c.plugin.guest, export, call)
+	call.EndTurn()
+	requests, took := call.KeyRequests()
+	stats.Sandbox, stats.Fuel = stats.Sandbox+result.Time, stats.Fuel+result.Fuel
+	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
+	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
+	return result, failure
+}
+
 // hostFailure returns the failure with which the host ended a call. It converts an error of a token endpoint to the
 // public type.
 func hostFailure(f *hostfn.Failure) *hostfn.Failure {

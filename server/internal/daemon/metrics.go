@@ -166,10 +166,11 @@ func (m *gatewayMetrics) forget(connector string) {
 	m.upstream.DeletePartialMatch(of)
 }
 
-// attempted counts an attempt to authenticate a request, or to replace a token ahead of its end.
+// attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	c := m.of(attempt.Connector)
 	switch {
+	case attempt.Consent: // it is for no request
 	case attempt.Ahead && attempt.Err != nil:
 		m.ahead.WithLabelValues(attempt.Connector, "failed").Inc()
 	case attempt.Ahead:

@@ -27,15 +27,16 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Discoveries: 1})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Cached: true})
 		m.attempted(host.Attempt{Connector: "crm", Ahead: true, Cached: true, Exchanges: 1, Token: time.Second})
+		m.attempted(host.Attempt{Connector: "crm", Consent: true, Exchanges: 1, Token: time.Second})
 		m.attempted(host.Attempt{Connector: "crm", Ahead: true, Err: errors.New("refused")})
 		m.request(gateway.Event{Connector: "crm", Status: 200, Total: time.Second, Upstream: time.Second})
 		m.request(gateway.Event{Connector: "crm", Status: 502, Problem: "upstream-failed", Total: time.Second})
 	}
 	want := []string{
 		`keywright_authentications_total{connector="crm",from="plugin"} 1`, `keywright_authentications_total{connector="crm",from="reuse"} 1`,
-		`keywright_authentications_total{connector="crm",from="cache"} 1`, `keywright_token_exchanges_total{connector="crm"} 2`,
+		`keywright_authentications_total{connector="crm",from="cache"} 1`, `keywright_token_exchanges_total{connector="crm"} 3`,
 		`keywright_key_requests_total{connector="crm"} 2`, `keywright_key_seconds_total{connector="crm"} 3`,
-		`keywright_token_seconds_total{connector="crm"} 2`, `keywright_sandbox_seconds_total{connector="crm"} 1`, `keywright_fuel_total{connector="crm"} 7`,
+		`keywright_token_seconds_total{connector="crm"} 3`, `keywright_sandbox_seconds_total{connector="crm"} 1`, `keywright_fuel_total{connector="crm"} 7`,
 		`keywright_discoveries_total{connector="crm"} 1`,
 		`keywright_refreshes_ahead_total{connector="crm",result="done"} 1`, `keywright_refreshes_ahead_total{connector="crm",result="failed"} 1`,
 		`keywright_requests_total{connector="crm",problem="",status="200"} 1`, `keywright_requests_total{connector="crm",problem="upstream-failed",status="502"} 1`,
