@@ -37,7 +37,7 @@ type StateConfig struct {
 }
 
 // State keeps tokens in a store that several nodes share and that outlives them. Of several nodes, one asks a token endpoint
-// for all. It outlives the hosts that use it, and may be used by several at once. Close ends it.
+// for all. A State outlives the hosts that use it, and several hosts may use it at once. Close ends it.
 type State struct {
 	node *lease.Node
 	// stop ends the goroutine that writes again what the store did not take, and stopped is closed when it has ended.
@@ -45,20 +45,11 @@ type State struct {
 	stopped chan struct{}
 }
 
-// entryKey returns the name of a cache entry in the store.
-func entryKey(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
-
-// drop drops a cache entry for all nodes, unless another node has replaced it. If the store fails, another node may use the
-// value once more.
-func (s *State) drop(h *tokencache.Handle) {
-	_ = s.node.Drop(context.Background(), entryKey(h.Key), h.Shared)
-}
-
 // NewState returns the state of a store. The first node that uses a store writes a row into it. NewState returns an error if
 // the store fails, or if none of the keys opens what is in it.
 func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	if c.Store == nil {
-		return nil, errors.New("the state has no store")
+		return nil, errors.New("the state has no store: set StateConfig.Store")
 	}
 	node, err := lease.NewNode(ctx, lease.Config{
 		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded(c),
@@ -73,14 +64,6 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 		node.Run(running)
 	}()
 	return s, nil
-}
-
-// stateError marks an error of package lease as passing, see [hostfn.Passing], unless a person has to mend what it says.
-func stateError(err error) error {
-	if lease.Permanent(err) {
-		return err
-	}
-	return hostfn.Passing(err)
 }
 
 // quiet is the least time between two lines about a store that fails.
@@ -121,6 +104,43 @@ func (s *State) Close(ctx context.Context) error {
 	return s.node.Close(ctx)
 }
 
+// Unwritten returns the number of grants with a new token that the store did not take. The State writes it again and again.
+// The grants are lost if the process ends before.
+func (s *State) Unwritten() int { return s.node.Unwritten() }
+
+// Rekeyed counts the values that [State.Rekey] has seen.
+type Rekeyed struct {
+	// Sealed is the number of values that Rekey has sealed under the first state key, and Current the number of those that
+	// were sealed under it before.
+	Sealed, Current int
+	// Unopened is the number of those that no state key opens. Rekey leaves them as they are.
+	Unopened int
+}
+
+// Rekey seals all values in the store under the first state key. All nodes must have that key before, and may go on
+// meanwhile. When Sealed is 0, the other keys are no longer needed.
+func (s *State) Rekey(ctx context.Context) (Rekeyed, error) {
+	counts, err := s.node.Rekey(ctx)
+	return Rekeyed(counts), err
+}
+
+// stateError marks an error of package lease as passing, see [hostfn.Passing], unless a person has to mend what it says.
+func stateError(err error) error {
+	if lease.Permanent(err) {
+		return err
+	}
+	return hostfn.Passing(err)
+}
+
+// entryKey returns the name of a cache entry in the store.
+func entryKey(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
+
+// drop drops a cache entry for all nodes, unless another node has replaced it. If the store fails, another node may use the
+// value once more.
+func (s *State) drop(h *tokencache.Handle) {
+	_ = s.node.Drop(context.Background(), entryKey(h.Key), h.Shared)
+}
+
 // sharedRefusals implements hostfn.SharedRefusals.
 type sharedRefusals struct{ node *lease.Node }
 
@@ -154,24 +174,4 @@ func (s sharedRefusals) Refuse(ctx context.Context, key [32]byte, r tokencache.R
 // Accept implements hostfn.SharedRefusals.
 func (s sharedRefusals) Accept(ctx context.Context, key [32]byte) {
 	_ = s.node.Accept(ctx, lease.Key{Partition: key}) // if it stays, it ends with its time
-}
-
-// Unwritten returns the number of grants with a new token that the store did not take. The State writes it again and again.
-// The grants are lost if the process ends before.
-func (s *State) Unwritten() int { return s.node.Unwritten() }
-
-// Rekeyed counts the values that [State.Rekey] has seen.
-type Rekeyed struct {
-	// Sealed is the number of values that Rekey has sealed under the first state key, and Current the number of those that
-	// were sealed under it before.
-	Sealed, Current int
-	// Unopened is the number of those that no state key opens. Rekey leaves them as they are.
-	Unopened int
-}
-
-// Rekey seals all values in the store under the first state key. All nodes must have that key before, and may go on
-// meanwhile. When Sealed is 0, the other keys are no longer needed.
-func (s *State) Rekey(ctx context.Context) (Rekeyed, error) {
-	counts, err := s.node.Rekey(ctx)
-	return Rekeyed(counts), err
 }
