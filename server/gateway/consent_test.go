@@ -322,6 +322,26 @@ func TestRequestsWithoutAConnection(t *testing.T) {
 	}
 }
 
+// The log names the user of a grant that is lost, since an operator must know whose it is. It does not name users who have not
+// connected an account yet.
+func TestWhomTheLogNames(t *testing.T) {
+	var condition host.Condition
+	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
+			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: "u-4711", Condition: condition}}
+		})
+	})
+	for of, named := range map[host.Condition]bool{host.NotConnected: false, host.Lost: true, host.Refused: true} {
+		condition = of
+		before := len(w.log.String())
+		w.get("/connectors/crm", "Cookie", "session=u-4711")
+		line := w.log.String()[before:]
+		if !strings.Contains(line, `"problem":"not-connected"`) || strings.Contains(line, "u-4711") != named {
+			t.Errorf("%s: the log has %s", of, line)
+		}
+	}
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

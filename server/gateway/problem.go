@@ -113,6 +113,9 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	p := problemOf(err)
 	var grant *host.GrantError
 	if errors.As(err, &grant) && grant.User != "" && c.connector != nil && c.connector.consents.Consents() {
+		if grant.Condition == host.NotConnected {
+			err = nil // it has the ID of the user, whom the log need not name
+		}
 		return &httpProblem{
 			status: http.StatusForbidden, kind: "not-connected", stage: p.stage, cause: err,
 			detail: "the user has to connect an account first, at /connect/" + c.connector.definition.Permalink,
