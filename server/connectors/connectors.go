@@ -118,7 +118,7 @@ type TLS struct {
 }
 
 // HasUsers reports whether requests have users, by sessions or by headers of a proxy.
-func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != "none" }
+func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != identity.ModeNone }
 
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
 // it returns the error of ctx. The caller must close the Set.
@@ -208,6 +208,21 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(wanted), strings.Join(permalinks, ", "), more)
 	}
 	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(wanted))
+}
+
+// ConsentNotice returns a notice if a connector needs the consent of users, and no user of the gateway can give it. Otherwise it
+// returns "". That is no problem of the file, because the operator may use the connector without the gateway.
+func (s *Set) ConsentNotice(c *gateway.Connector) string {
+	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
+	switch user := s.Settings.User; {
+	case !c.Upstream().Consents():
+		return ""
+	case !s.Settings.HasUsers():
+		return "requests have no user" + then + "let gateway.user say who the user is"
+	case user.Mode == identity.ModeHeader && user.Header.ID == "":
+		return "users have no id" + then + "let gateway.user.header.id name the header with it"
+	}
+	return ""
 }
 
 // Close closes the host.

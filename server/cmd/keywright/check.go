@@ -11,8 +11,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -90,7 +88,7 @@ func (a *app) check() *cobra.Command {
 					d := one.Definition()
 					checked := checkedConnector{
 						Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
-						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: noticeOf(one, set.Settings.User),
+						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
 					}
 					if flags.readSecrets {
 						checked.Unread = flags.unread(checked.Secrets)
@@ -124,21 +122,6 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 		return nil
 	}
 	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now())}
-}
-
-// noticeOf returns a notice if a connector needs the consent of users, and none of them can give it. That is no problem of the file,
-// because the operator may use the connector without the gateway.
-func noticeOf(c *gateway.Connector, user identity.Config) string {
-	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
-	switch {
-	case !c.Upstream().Consents():
-		return ""
-	case user.Mode == "" || user.Mode == identity.ModeNone:
-		return "requests have no user" + then + "let gateway.user say who the user is"
-	case user.Mode == identity.ModeHeader && user.Header.ID == "":
-		return "users have no id" + then + "let gateway.user.header.id name the header with it"
-	}
-	return ""
 }
 
 // String returns when the certificate ends, and what to do if that is soon.
