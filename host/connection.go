@@ -84,10 +84,6 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 // ErrNotRevoked means that [Connector.Disconnect] has forgotten a grant, and that the authorization server may still accept it.
 var ErrNotRevoked = errors.New("the grant is forgotten here, but the authorization server has not revoked it")
 
-// ErrStateUnavailable means that the store of [State] does not answer. The errors of [Connector.Consent], [Connector.Connection],
-// [Connector.Disconnect] and [Host.Callback] wrap it if that is their cause, and so do those of requests that need a grant.
-var ErrStateUnavailable = lease.ErrUnavailable
-
 // renew keeps what a consent has brought as the grant of the context's user.
 func (c *Connector) renew(ctx context.Context, token []byte) error {
 	key, _, _ := c.grantKey(ctx)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
@@ -386,7 +387,7 @@ func TestConsentSaysThatTheStoreIsDown(t *testing.T) {
 	for what, err := range map[string]error{
 		"Consent": begun, "Connection": seen, "Disconnect": connector.Disconnect(forUser(t, alice)), "Callback": finish(t, w, connector, alice, back(request, "code")),
 	} {
-		if !errors.Is(err, host.ErrStateUnavailable) {
+		if !errors.Is(err, state.ErrUnavailable) {
 			t.Errorf("%s returns %v", what, err)
 		}
 	}

@@ -48,7 +48,7 @@ type Error struct {
 	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
-	// [ErrKeyRefused], [ErrStateUnavailable], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
+	// [ErrKeyRefused], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 

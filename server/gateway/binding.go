@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -94,7 +95,7 @@ func consentProblem(err error) error {
 		p.cause = err
 		return &p
 	}
-	if errors.Is(err, host.ErrStateUnavailable) {
+	if errors.Is(err, state.ErrUnavailable) {
 		return connectionProblem(err)
 	}
 	p := &httpProblem{

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -300,8 +301,8 @@ func TestProblemsOfConsent(t *testing.T) {
 		{"GET", "/connect", errors.New("x"), 503, "connections-unavailable"},
 		{"DELETE", "/connect/crm", errors.New("x"), 503, "connections-unavailable"},
 		{"DELETE", "/connect/crm", fmt.Errorf("x: %w", host.ErrNotRevoked), 502, "not-revoked"},
-		{"GET", "/connect/crm", &host.Error{Stage: host.StageToken, Err: fmt.Errorf("x: %w", host.ErrStateUnavailable)}, 503, "connections-unavailable"},
-		{"GET", "/connect/callback/crm", fmt.Errorf("x: %w", host.ErrStateUnavailable), 503, "connections-unavailable"},
+		{"GET", "/connect/crm", &host.Error{Stage: host.StageToken, Err: fmt.Errorf("x: %w", state.ErrUnavailable)}, 503, "connections-unavailable"},
+		{"GET", "/connect/callback/crm", fmt.Errorf("x: %w", state.ErrUnavailable), 503, "connections-unavailable"},
 		{"GET", "/connect/crm", &host.Error{Stage: host.StageToken, Err: errors.New("x")}, 502, "consent-failed"},
 		{"GET", "/connect/callback/crm", &host.ConsentError{Reason: host.ConsentDenied}, 403, "consent-denied"},
 		{"GET", "/connect/callback/crm", &host.ConsentError{Reason: host.ConsentFailed}, 502, "consent-failed"},

@@ -2,15 +2,11 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
 )
-
-// ErrUnavailable is wrapped by each [StoreError].
-var ErrUnavailable = errors.New("the store of state does not answer")
 
 // StoreError is the error of a store that does not answer, or not in time.
 type StoreError struct {
@@ -22,13 +18,13 @@ type StoreError struct {
 // Error returns the text of the error.
 func (e *StoreError) Error() string {
 	if e.Paused {
-		return ErrUnavailable.Error() + ", and is asked again in a moment: " + e.Err.Error()
+		return state.ErrUnavailable.Error() + ", and is asked again in a moment: " + e.Err.Error()
 	}
-	return ErrUnavailable.Error() + ": " + e.Err.Error()
+	return state.ErrUnavailable.Error() + ": " + e.Err.Error()
 }
 
-// Unwrap returns ErrUnavailable and the error of the store.
-func (e *StoreError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
+// Unwrap returns [state.ErrUnavailable] and the error of the store.
+func (e *StoreError) Unwrap() []error { return []error{state.ErrUnavailable, e.Err} }
 
 const (
 	// failures is the number of failures in a row after which the store is not asked for a while. One alone may be a
