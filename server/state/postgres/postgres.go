@@ -89,6 +89,8 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 	if connections < 2 {
 		return nil, fmt.Errorf("a store of state needs 2 connections at least, and may have %d", connections)
 	}
+	// Before it uses a connection that was idle for a second, pgx sends an empty statement (stdlib.OptionShouldPing). Without it, the
+	// first call by each connection that a restart of the database has cut would fail, and three failures pause the store.
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
