@@ -28,7 +28,8 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 tinygo: ## get TinyGo, unless one that is new enough is on PATH
-	@tools/tinygo/install
+	@tools/debian $$(go run ./tools/plugin packages)
+	@go run ./tools/plugin tinygo
 
 plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
 	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)

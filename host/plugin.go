@@ -44,6 +44,16 @@ type PluginInfo struct {
 	DescribeFuel int64
 }
 
+// SealedFields returns the names of the fields whose values the plugin gets sealed: secrets and keys.
+func (p *PluginInfo) SealedFields() (names []string) {
+	for _, f := range p.Fields {
+		if f.Sealed || f.Kind == abi.KindKey {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // plugin is a loaded plugin.
 type plugin struct {
 	info   PluginInfo

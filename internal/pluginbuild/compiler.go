@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Pinned is the version of TinyGo that tools/tinygo builds, and that compiles the project's own plugins.
+// Pinned is the version of TinyGo that [Install] builds, and that compiles the project's own plugins.
 const Pinned = "v0.41.1"
 
 // CompilerVariable is the name of an environment variable. If it is set, it holds the path of the compiler to use.
@@ -30,9 +30,19 @@ const llvmBin = "/usr/lib/llvm-19/bin"
 //go:embed keywright.json
 var targetJSON []byte
 
-// linkFile is a file that linking a plugin needs, and the Debian package that contains it.
+// linkFile is a file, or a program on PATH, and the Debian package that contains it.
 type linkFile struct{ path, debian string }
 
+// missing reports whether the file is not there.
+func (f linkFile) missing() bool {
+	_, err := os.Stat(f.path)
+	if !filepath.IsAbs(f.path) {
+		_, err = exec.LookPath(f.path)
+	}
+	return err != nil
+}
+
+// linkFiles lists the files that linking a plugin needs.
 var linkFiles = []linkFile{
 	{"/usr/lib/wasm32-wasi/libc.a", "wasi-libc"},
 	{"/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a", "libclang-rt-19-dev-wasm32"},
@@ -60,18 +70,17 @@ type Compiler struct {
 func (c Compiler) String() string { return c.Version }
 
 // FindCompiler returns the TinyGo to build with. If the environment variable [CompilerVariable] is set, that is the compiler
-// that it names. Otherwise it is the one on PATH if that is new enough, or else the one that `make tinygo` installed in the
-// directory cache. If cache is "", it looks in no directory. The error says what to install, also if only a file to link with
-// is missing.
-func FindCompiler(ctx context.Context, cache string) (Compiler, error) {
-	c, err := findTinyGo(ctx, cache)
+// that it names. Otherwise it is the one on PATH if that is new enough, or else the one that [Install] has built in one of
+// caches. The error says what to install, also if only a file to link with is missing.
+func FindCompiler(ctx context.Context, caches ...string) (Compiler, error) {
+	c, err := findTinyGo(ctx, caches...)
 	if err != nil {
 		return Compiler{}, err
 	}
 	return c, requireFiles(linkFiles)
 }
 
-func findTinyGo(ctx context.Context, cache string) (Compiler, error) {
+func findTinyGo(ctx context.Context, caches ...string) (Compiler, error) {
 	if path := os.Getenv(CompilerVariable); path != "" {
 		c, err := probe(ctx, path)
 		if err != nil {
@@ -87,13 +96,12 @@ func findTinyGo(ctx context.Context, cache string) (Compiler, error) {
 		}
 		onPath = fmt.Errorf("tinygo on PATH: %w", err)
 	}
-	if cache != "" {
-		path := filepath.Join(cache, "tinygo-"+Pinned, "bin", "tinygo")
-		if _, err := os.Stat(path); err == nil {
-			return probe(ctx, path)
+	for _, cache := range caches {
+		if _, err := os.Stat(compilerIn(cache)); err == nil {
+			return probe(ctx, compilerIn(cache))
 		}
 	}
-	advice := fmt.Errorf("no TinyGo %d.%d or later found: put one on PATH, name it in %s, or run `make tinygo` in a checkout of Keywright",
+	advice := fmt.Errorf("no TinyGo %d.%d or later found: put one on PATH, name it in %s, or run `keywright plugin build`, which builds one, or `make tinygo` in a checkout of Keywright",
 		minMajor, minMinor, CompilerVariable)
 	return Compiler{}, errors.Join(onPath, advice)
 }
@@ -127,14 +135,14 @@ func probe(ctx context.Context, path string) (Compiler, error) {
 func requireFiles(files []linkFile) error {
 	var packages []string
 	for _, f := range files {
-		if _, err := os.Stat(f.path); err != nil {
+		if f.missing() {
 			packages = append(packages, f.debian)
 		}
 	}
 	if len(packages) == 0 {
 		return nil
 	}
-	return fmt.Errorf("files that plugins are linked with are missing, they come with Debian: apt-get install %s", strings.Join(packages, " "))
+	return fmt.Errorf("what plugins are built with is missing, it comes with Debian 12 or later: apt-get install --no-install-recommends %s", strings.Join(packages, " "))
 }
 
 // withLinker returns an environment with the directory of wasm-ld on PATH.

@@ -1,6 +1,7 @@
 package pluginbuild
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,10 +80,11 @@ func TestFindCompiler(t *testing.T) {
 			if test.variable != "" {
 				t.Setenv(CompilerVariable, found["variable"])
 			}
+			caches := []string{in("none"), cache}
 			if test.noCache {
-				cache = ""
+				caches = nil
 			}
-			c, err := findTinyGo(t.Context(), cache)
+			c, err := findTinyGo(t.Context(), caches...)
 			if c.Path != found[test.want] {
 				t.Errorf("found %q, want %q", c.Path, found[test.want])
 			}
@@ -112,7 +114,7 @@ func TestFindCompilerInARelativeDirectory(t *testing.T) {
 func TestMissingArchivesAreNamedByPackage(t *testing.T) {
 	there := script(t, t.TempDir(), "libc.a", "")
 	err := requireFiles([]linkFile{{there, "wasi-libc"}, {there + ".not", "lld-19"}, {"/nowhere", "binaryen"}})
-	if err == nil || !strings.HasSuffix(err.Error(), "apt-get install lld-19 binaryen") {
+	if err == nil || !strings.HasSuffix(err.Error(), "apt-get install --no-install-recommends lld-19 binaryen") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -302,12 +304,59 @@ func TestBuildTagsAreTheCompilers(t *testing.T) {
 	}
 }
 
-func TestPinnedIsWhatToolsTinygoPins(t *testing.T) {
-	mod, err := os.ReadFile("../../tools/tinygo/go.mod")
-	if err != nil {
+func TestPinnedIsWhatIsBuilt(t *testing.T) {
+	if want := fmt.Sprintf("github.com/tinygo-org/tinygo %s", Pinned); !strings.Contains(string(tinygoMod), want) {
+		t.Errorf("tinygo.mod does not have %q", want)
+	}
+}
+
+// A TinyGo that is there, the user's own or one of an earlier time, is not built again. The latter sends panics to the log.
+func TestInstallOnce(t *testing.T) {
+	cache, path := t.TempDir(), t.TempDir()
+	t.Setenv(CompilerVariable, "")
+	install := func() error {
+		return Install(t.Context(), cache, func() { t.Error("it is built") })
+	}
+	script(t, path, "tinygo", "echo tinygo version 0.41.1")
+	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
+	if err := install(); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("PATH", "/usr/bin:/bin")
+	script(t, filepath.Join(cache, "tinygo-"+Pinned, "bin"), "tinygo", "echo tinygo version 0.41.1")
+	runtime := filepath.Join(cache, "tinygo-"+Pinned, "src", "runtime")
+	if err := os.MkdirAll(runtime, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("github.com/tinygo-org/tinygo %s", Pinned); !strings.Contains(string(mod), want) {
-		t.Errorf("tools/tinygo/go.mod does not have %q", want)
+	of := filepath.Join(runtime, "runtime_tinygowasm_unknown.go")
+	if err := os.WriteFile(of, []byte("func putchar(c byte) {\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := install(); err != nil {
+			t.Error(err)
+		}
+		text, err := os.ReadFile(of)
+		if added, _ := os.ReadFile(filepath.Join(runtime, "keywright_panic.go")); err != nil || string(text) != "func putchar(c byte) { logChar(c)\n}\n" || !bytes.Equal(added, panicSource) {
+			t.Errorf("the runtime is %q, %v", text, err)
+		}
+	}
+	t.Setenv(CompilerVariable, filepath.Join(cache, "none"))
+	if err := install(); err == nil || !strings.Contains(err.Error(), CompilerVariable) {
+		t.Errorf("with a variable that names nothing: %v", err)
+	}
+}
+
+// With a TinyGo of the user, only the packages that plugins are linked with are needed.
+func TestPackages(t *testing.T) {
+	t.Setenv(CompilerVariable, "")
+	t.Setenv("PATH", t.TempDir())
+	link := []string{"wasi-libc", "libclang-rt-19-dev-wasm32", "lld-19"}
+	if got := Packages(t.Context()); len(got) < 8 || !slices.Equal(got[:3], link) || !slices.Contains(got, "llvm-19-dev") {
+		t.Errorf("without TinyGo: %q", got)
+	}
+	t.Setenv(CompilerVariable, script(t, t.TempDir(), "tinygo", "echo tinygo version 0.41.1"))
+	if got := Packages(t.Context()); !slices.Equal(got, link) {
+		t.Errorf("with a TinyGo: %q", got)
 	}
 }

@@ -7,6 +7,11 @@
 //	go run ./tools/plugin build [-guest] DIR...
 //	go run ./tools/plugin check [-guest] DIR...
 //	go run ./tools/plugin compiler
+//
+// Command plugin also builds TinyGo in .build, and prints the Debian packages that this needs.
+//
+//	go run ./tools/plugin packages
+//	go run ./tools/plugin tinygo
 package main
 
 import (
@@ -15,15 +20,16 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/pluginbuild"
-	"github.com/keywright/keywright/sdk"
 )
 
 const (
 	cache = ".build"
-	usage = "usage: plugin build [-guest] DIR... | plugin check [-guest] DIR... | plugin compiler"
+	usage = "usage: plugin build [-guest] DIR... | plugin check [-guest] DIR... | plugin compiler|packages|tinygo"
 )
 
 func main() {
@@ -45,8 +51,15 @@ func run(ctx context.Context, args []string) error {
 	if guest {
 		dirs = dirs[1:]
 	}
-	if (len(dirs) == 0) != (verb == "compiler") {
+	if (len(dirs) == 0) != slices.Contains([]string{"compiler", "packages", "tinygo"}, verb) {
 		return errors.New(usage)
+	}
+	switch verb {
+	case "packages":
+		fmt.Println(strings.Join(pluginbuild.Packages(ctx), " "))
+		return nil
+	case "tinygo":
+		return pluginbuild.Install(ctx, cache, func() { fmt.Println("building TinyGo", pluginbuild.Pinned+", once") })
 	}
 	compiler, err := pluginbuild.FindCompiler(ctx, cache)
 	if err != nil {
@@ -71,12 +84,7 @@ func run(ctx context.Context, args []string) error {
 // accept loads a module as a host does, and returns the fields whose values the plugin gets sealed.
 func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err error) {
 	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
-	for _, f := range info.Fields {
-		if f.Sealed || f.Kind == sdk.Key {
-			sealed = append(sealed, f.Name)
-		}
-	}
-	return sealed, err
+	return info.SealedFields(), err
 }
 
 // build builds a plugin, and prints the name and the size of the module.

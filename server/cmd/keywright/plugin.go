@@ -25,11 +25,11 @@ import (
 func (a *app) plugin() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plugin",
-		Short: "List auth types, and look into plugins",
+		Short: "List auth types, and write, build and publish plugins",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  noCommand,
 	}
-	c.AddCommand(a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
+	c.AddCommand(a.pluginNew(), a.pluginBuild(), a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
 	return c
 }
 

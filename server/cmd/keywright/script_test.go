@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/demo"
 )
@@ -41,6 +42,9 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
+			if err := startCompilers(env); err != nil {
+				return err
+			}
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			if err := startRegistry(env); err != nil {
 				return err
@@ -59,6 +63,23 @@ func build(t *testing.T) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
+}
+
+// startCompilers lets scripts run go, and TinyGo as `make tinygo` has built it.
+func startCompilers(env *testscript.Env) error {
+	ctx := env.T().(testing.TB).Context()
+	settings := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"}
+	out, err := exec.CommandContext(ctx, "go", append([]string{"env"}, settings...)...).Output()
+	if err != nil {
+		return err
+	}
+	values := strings.Split(string(out), "\n")
+	for i, name := range settings {
+		env.Setenv(name, values[i])
+	}
+	compiler, err := pluginbuild.FindCompiler(ctx, "../../../.build")
+	env.Setenv(pluginbuild.CompilerVariable, compiler.Path)
+	return err
 }
 
 func startServers(env *testscript.Env, keys demo.Keys) error {

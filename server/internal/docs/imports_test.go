@@ -90,6 +90,7 @@ var rules = []rule{
 	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
+	{packages: "server/internal/scaffold", others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/registry", ours: []string{"server/internal/artifact", "server/internal/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
@@ -110,7 +111,7 @@ var rules = []rule{
 	{packages: "server/internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
 	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
-	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild", "sdk"}},
+	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 

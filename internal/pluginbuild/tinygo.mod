@@ -1,4 +1,4 @@
-module github.com/keywright/keywright/tools/tinygo
+module github.com/keywright/keywright/internal/pluginbuild/tinygo
 
 go 1.26
 

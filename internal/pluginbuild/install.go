@@ -1,0 +1,206 @@
+package pluginbuild
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// tinygoModule is the Go module that has TinyGo.
+const tinygoModule = "github.com/tinygo-org/tinygo"
+
+// The go.mod and go.sum of the module in which Install builds TinyGo.
+var (
+	//go:embed tinygo.mod
+	tinygoMod []byte
+	//go:embed tinygo.sum
+	tinygoSum []byte
+)
+
+// panicSource is added to TinyGo's runtime, so that the text of a plugin's panic goes to the log of the host.
+//
+//go:embed panic.go.txt
+var panicSource []byte
+
+// buildFiles lists the files and programs with which TinyGo is built, or which it runs, beside linkFiles.
+var buildFiles = []linkFile{
+	{"g++", "g++"},
+	{"/usr/lib/llvm-19/bin/clang", "clang-19"},
+	{"/usr/lib/llvm-19/include/llvm-c/Core.h", "llvm-19-dev"},
+	{"/usr/lib/llvm-19/include/clang-c/Index.h", "libclang-19-dev"},
+	{"wasm-opt", "binaryen"},
+}
+
+// Cache returns the directory in the user's cache in which `keywright plugin build` keeps TinyGo.
+func Cache() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("a directory for TinyGo: %w: name a TinyGo in %s", err, CompilerVariable)
+	}
+	return filepath.Join(cache, "keywright"), nil
+}
+
+// Packages returns the Debian packages that this machine needs to build plugins. If the user has a TinyGo, they are those that
+// plugins are linked with, and otherwise AllPackages.
+func Packages(ctx context.Context) []string {
+	if _, err := findTinyGo(ctx); err != nil {
+		return AllPackages()
+	}
+	return packagesOf(linkFiles)
+}
+
+// AllPackages returns the Debian packages that plugins and TinyGo are built with.
+func AllPackages() []string { return packagesOf(allFiles()) }
+
+func allFiles() []linkFile { return slices.Concat(linkFiles, buildFiles) }
+
+func packagesOf(files []linkFile) (names []string) {
+	for _, f := range files {
+		names = append(names, f.debian)
+	}
+	return names
+}
+
+// Install builds the version Pinned of TinyGo in the directory cache, unless it is there already or the user has a TinyGo that is
+// new enough. That takes about two minutes. If it has to build, it calls begin before.
+func Install(ctx context.Context, cache string, begin func()) error {
+	if _, err := findTinyGo(ctx); err == nil {
+		return requireFiles(linkFiles)
+	}
+	if os.Getenv(CompilerVariable) != "" {
+		_, err := findTinyGo(ctx)
+		return err
+	}
+	if err := requireFiles(allFiles()); err != nil {
+		return err
+	}
+	root := rootIn(cache)
+	if _, err := os.Stat(compilerIn(cache)); err == nil {
+		return patch(root) // an earlier version of Keywright may have changed it in another way
+	}
+	begin()
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return fmt.Errorf("build TinyGo: %w", err)
+	}
+	fresh, err := os.MkdirTemp(cache, "tinygo-new-")
+	if err != nil {
+		return fmt.Errorf("build TinyGo: %w", err)
+	}
+	defer os.RemoveAll(fresh) //nolint:errcheck // a directory that stays behind harms nobody
+	if err := buildTinyGo(ctx, fresh); err != nil {
+		return fmt.Errorf("build TinyGo: %w", err)
+	}
+	if err := os.Rename(fresh, root); err != nil {
+		if _, there := os.Stat(compilerIn(cache)); there != nil { // otherwise another process was faster
+			return fmt.Errorf("build TinyGo: %w", err)
+		}
+	}
+	return nil
+}
+
+func rootIn(cache string) string     { return filepath.Join(cache, "tinygo-"+Pinned) }
+func compilerIn(cache string) string { return filepath.Join(rootIn(cache), "bin", "tinygo") }
+
+// buildTinyGo builds TinyGo in a directory that is its TINYGOROOT. It is linked with Debian's LLVM.
+func buildTinyGo(ctx context.Context, root string) error {
+	module, err := os.MkdirTemp("", "keywright-tinygo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(module) //nolint:errcheck // a temporary directory that stays behind harms nobody
+	for name, text := range map[string][]byte{"go.mod": tinygoMod, "go.sum": tinygoSum} {
+		if err := os.WriteFile(filepath.Join(module, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	if _, err := goIn(ctx, module, "build", "-tags", "llvm19", "-o", filepath.Join(root, "bin", "tinygo"), tinygoModule); err != nil {
+		return err
+	}
+	output, err := goIn(ctx, module, "list", "-m", "-f", "{{.Dir}}", tinygoModule)
+	if err != nil {
+		return err
+	}
+	source := strings.TrimSpace(output)
+	for _, name := range []string{"src", "targets"} {
+		if err := copyTree(filepath.Join(root, name), filepath.Join(source, name)); err != nil {
+			return err
+		}
+	}
+	// The module lacks the C library and package net, which are git submodules of TinyGo. Plugins need neither, but TinyGo
+	// requires the directory of net.
+	if err := os.MkdirAll(filepath.Join(root, "src", "net"), 0o755); err != nil {
+		return err
+	}
+	return errors.Join(patch(root), os.Chmod(root, 0o755))
+}
+
+// goIn runs the go command in a directory, without the workspace and the flags of the user, and returns what it prints.
+func goIn(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=1", "GOOS=", "GOARCH=")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", commandError(ctx, "go "+args[0], err, stderr.Bytes())
+	}
+	return stdout.String(), nil
+}
+
+// copyTree copies a directory, with files that can be written.
+func copyTree(to, from string) error {
+	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o644)
+	})
+}
+
+// patch changes a TinyGo so that the text of a plugin's panic goes to the log of the host.
+func patch(root string) error {
+	runtime := filepath.Join(root, "src", "runtime")
+	name := filepath.Join(runtime, "runtime_tinygowasm_unknown.go")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("change TinyGo: %w", err)
+	}
+	const before, after = "func putchar(c byte) {\n", "func putchar(c byte) { logChar(c)\n"
+	changed := bytes.Replace(text, []byte(before), []byte(after), 1)
+	if !bytes.Contains(changed, []byte(after)) {
+		return fmt.Errorf("change TinyGo: %s has no function putchar", name)
+	}
+	added := filepath.Join(runtime, "keywright_panic.go")
+	if there, err := os.ReadFile(added); err != nil || !bytes.Equal(there, panicSource) {
+		if err := os.WriteFile(added, panicSource, 0o644); err != nil {
+			return fmt.Errorf("change TinyGo: %w", err)
+		}
+	}
+	if bytes.Equal(changed, text) {
+		return nil
+	}
+	if err := os.WriteFile(name, changed, 0o644); err != nil {
+		return fmt.Errorf("change TinyGo: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/scaffold"
+)
+
+func (a *app) pluginBuild() *cobra.Command {
+	var check bool
+	c := &cobra.Command{
+		Use:   "build [--check] [DIR...]",
+		Short: "Compile plugins with TinyGo, and load them as a host does",
+		Long: "Compiles the plugin in each directory DIR, or in this one, and writes the module beside the sources, with the name of the " +
+			"directory. The sources are checked for what compiles and does not work in the sandbox, and the module is loaded as a host " +
+			"does: an error names the line, or what to change. The same sources result in the same bytes.\n\n" +
+			"TinyGo is the one that " + pluginbuild.CompilerVariable + " names, or that on PATH, or one that the first build makes in your cache " +
+			"directory. That takes about two minutes and some packages of Debian, which are named if they are missing.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, dirs []string) error {
+			if len(dirs) == 0 {
+				dirs = []string{"."}
+			}
+			compiler, err := a.tinygo(c.Context())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, dir := range dirs {
+				if c.Context().Err() != nil {
+					break
+				}
+				errs = append(errs, a.buildPlugin(c.Context(), compiler, dir, check))
+			}
+			return errors.Join(append(errs, c.Context().Err())...)
+		},
+	}
+	c.Flags().BoolVar(&check, "check", false, "write nothing, and fail if the module that is there is not what the sources result in")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// tinygo returns the compiler, which it builds if there is none.
+func (a *app) tinygo(ctx context.Context) (pluginbuild.Compiler, error) {
+	cache, err := pluginbuild.Cache()
+	if err != nil {
+		return pluginbuild.Compiler{}, err
+	}
+	err = pluginbuild.Install(ctx, cache, func() {
+		a.printErr("keywright: building TinyGo %s in %s, once: this takes about two minutes", pluginbuild.Pinned, cache)
+	})
+	if err != nil {
+		return pluginbuild.Compiler{}, err
+	}
+	return pluginbuild.FindCompiler(ctx, cache)
+}
+
+// buildPlugin builds a plugin and prints what it is, or compares it with the module that is there.
+func (a *app) buildPlugin(ctx context.Context, compiler pluginbuild.Compiler, dir string, check bool) error {
+	out, err := pluginbuild.OutputPath(dir)
+	if err != nil {
+		return err
+	}
+	if check {
+		if err := compiler.Check(ctx, dir); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(a.out, "%s is what its sources result in\n", out)
+		return err
+	}
+	var info host.PluginInfo
+	compiler.Accept = func(ctx context.Context, name string, wasm []byte) (_ []string, err error) {
+		info, err = host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
+		return info.SealedFields(), err
+	}
+	if err := compiler.Build(ctx, dir); err != nil {
+		return err
+	}
+	if err := scaffold.WriteFields(dir, fieldsTable(info)); err != nil {
+		return fmt.Errorf("the table of fields in README.md: %w", err)
+	}
+	_, err = fmt.Fprintf(a.out, "%s: auth type %s %s, %.1f kB\n", out, host.Printable(info.Type), host.Printable(info.Version), float64(info.Size)/1000)
+	for _, name := range append([]string{info.Type}, info.Aliases...) {
+		if plugins.Of(name) != nil {
+			a.printErr("keywright: %q is the name of a built-in auth type: give the plugin another one, because no host loads both", host.Printable(name))
+		}
+	}
+	return err
+}
