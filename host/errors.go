@@ -87,8 +87,8 @@ type TokenError struct {
 	// Code is a registered error code such as invalid_client. It is "other" for any other code, and "" if there is no
 	// code.
 	Code string
-	// Problem says what is wrong with an answer of status 200 to 299, such as "without an access_token". It is "" for
-	// any other status.
+	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is
+	// 400 or more.
 	Problem string
 	// RetryAfter is the time in which requests with the same secrets, variables, user and configuration get this error
 	// without a request to the endpoint. It is the endpoint's Retry-After, RFC 9110 section 10.2.3, from one second to

@@ -21,8 +21,8 @@ type TokenError struct {
 	Status int
 	// Code is the error code if it is registered, "other" if it is not, and "" if there is none.
 	Code string
-	// Problem says what is wrong with an answer of 200 to 299, such as "without an access_token". It is "" for any
-	// other status.
+	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is
+	// 400 or more.
 	Problem string
 	// RetryAfter is the time during which the host does not repeat the request, but returns this answer for it. If 0,
 	// the next request asks the endpoint.
