@@ -100,7 +100,7 @@ func (c *Connector) shareAhead(ctx context.Context, old *tokencache.Handle) (*le
 		return right, err
 	}
 	if local := entries.AcquireAhead(old); local != nil {
-		local.SetShared(pieces, token.ExpiresIn, token.Generation).Handle.Fetched()
+		local.Set(pieces, token.ExpiresIn, token.Generation).Handle.Fetched()
 	}
 	return nil, nil
 }

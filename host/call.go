@@ -282,7 +282,7 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	case err != nil:
 		return nil, gaveUp(err)
 	case exchange == nil:
-		entry := local.SetShared(pieces, token.ExpiresIn, token.Generation)
+		entry := local.Set(pieces, token.ExpiresIn, token.Generation)
 		entry.Handle.Fetched()
 		key := local.Key()
 		return nil, &outcome{restart: &hostfn.Restart{Key: &key}, filled: &entry}

@@ -141,7 +141,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		}
 	}
 	if h.cache.state != c.State {
-		return nil, errors.New("the token cache has another state than the host")
+		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
 	}
 	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
 		return nil, err

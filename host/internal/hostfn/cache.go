@@ -117,7 +117,7 @@ func (c *Call) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duratio
 	}
 	began := c.plan.Clock()
 	shared := c.share(pieces, ttl)
-	return c.Lease.SetShared(pieces, ttl-c.plan.Clock().Sub(began), shared)
+	return c.Lease.Set(pieces, ttl-c.plan.Clock().Sub(began), shared)
 }
 
 // share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store

@@ -8,9 +8,9 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// Endpoints are the members of an authorization server's metadata that discover returns: RFC 8414 section 2, RFC 8628 section 4,
+// endpoints are the members of an authorization server's metadata that discover returns: RFC 8414 section 2, RFC 8628 section 4,
 // RFC 9126 section 5, OpenID Connect Discovery section 3. Each is the URL of an endpoint.
-var Endpoints = []string{
+var endpoints = []string{
 	"authorization_endpoint", "token_endpoint", "revocation_endpoint", "introspection_endpoint", "registration_endpoint",
 	"device_authorization_endpoint", "pushed_authorization_request_endpoint", "userinfo_endpoint",
 }
@@ -28,8 +28,8 @@ func checkDiscovery(d Discovery) (argument int, wrong string) {
 		return 0, issuer + "is the URL of the metadata: write the value of the member issuer in it"
 	case strings.Contains(d.Issuer, "?"):
 		return 0, issuer + "has a query, which an issuer must not have (RFC 8414 section 2)"
-	case !slices.Contains(Endpoints, d.Member):
-		return 1, "there is no such endpoint" + problem.DidYouMean(d.Member, Endpoints)
+	case !slices.Contains(endpoints, d.Member):
+		return 1, "there is no such endpoint" + problem.DidYouMean(d.Member, endpoints)
 	}
 	return 0, ""
 }

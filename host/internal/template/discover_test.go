@@ -24,7 +24,7 @@ func TestDiscover(t *testing.T) {
 	if got := object.Names().Discovered; !slices.Equal(got, want) {
 		t.Errorf("the object discovers %v, want %v", got, want)
 	}
-	for _, endpoint := range Endpoints {
+	for _, endpoint := range endpoints {
 		if _, err := compile("{{ discover('http://localhost:8080/a/', '" + endpoint + "') }}"); err != nil {
 			t.Errorf("%s: %v", endpoint, err)
 		}
@@ -47,8 +47,8 @@ func TestDiscover(t *testing.T) {
 	for member, want := range map[string]string{
 		"token_endpoints": `column 35: there is no such endpoint; did you mean "token_endpoint"?`,
 		"Token_Endpoint":  `column 35: there is no such endpoint; did you mean "token_endpoint"?`,
-		"jwks_uri":        "column 35: there is no such endpoint; there are " + strings.Join(Endpoints, ", "),
-		"issuer":          "column 35: there is no such endpoint; there are " + strings.Join(Endpoints, ", "),
+		"jwks_uri":        "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
+		"issuer":          "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
 	} {
 		_, err := compile("{{ discover('https://login.test', '" + member + "') }}")
 		if err == nil || err.Error() != want {

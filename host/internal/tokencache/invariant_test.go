@@ -26,7 +26,7 @@ func TestWholeAndPartitionsHoldTheSame(t *testing.T) {
 			"get": func(t *rapid.T) { c.Get(keys.Draw(t, "key")) },
 			"acquire": func(t *rapid.T) {
 				if _, _, l, holder := c.Acquire(keys.Draw(t, "key")); holder {
-					l.Set(1, ttls.Draw(t, "ttl"))
+					l.Set(1, ttls.Draw(t, "ttl"), 0)
 				}
 			},
 			"reject": func(t *rapid.T) {

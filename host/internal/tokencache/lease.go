@@ -30,11 +30,9 @@ type Outcome[V any] struct {
 func (l *Lease[V]) Key() Key { return l.key }
 
 // Set stores a value as Cache.Set does and ends the lease. The waiting callers get the entry. If ttl is 0 or less, the
-// lease ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0.
-func (l *Lease[V]) Set(v V, ttl time.Duration) Entry[V] { return l.SetShared(v, ttl, 0) }
-
-// SetShared is like Set for a value that has this generation in the store of state.
-func (l *Lease[V]) SetShared(v V, ttl time.Duration, shared int64) Entry[V] {
+// lease ends as with End(nil). If the lease has ended already, Set does nothing and returns an entry with Generation 0. shared is
+// the generation of the value in the store of state, or 0.
+func (l *Lease[V]) Set(v V, ttl time.Duration, shared int64) Entry[V] {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
 	if l.ended {

@@ -75,7 +75,7 @@ func TestStampedeIsOneExchange(t *testing.T) {
 			switch {
 			case hit:
 			case holder:
-				e = l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour)
+				e = l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour, 0)
 			default:
 				o, err := l.Wait(t.Context())
 				if err != nil || !o.Set {
@@ -100,7 +100,7 @@ func TestWaitersGetWhatTheHolderStores(t *testing.T) {
 		cache, _ := newCache(10, 10)
 		l := hold(t, cache, token)
 		all := wait(t, cache, token, 100)
-		e := l.Set("t1", time.Hour)
+		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e, Set: true})
 		if got, hit, _, _ := cache.Acquire(token); !hit || got != e {
 			t.Errorf("the next caller gets %+v, %t", got, hit)
@@ -121,7 +121,7 @@ func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 		}
 		l := hold(t, cache, token)
 		all := wait(t, cache, token, 100)
-		e := l.Set("t1", time.Hour)
+		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e, Set: true})
 	})
 }
@@ -131,8 +131,8 @@ func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 func TestNothingStoredLetsAllGoOn(t *testing.T) {
 	for name, end := range map[string]func(*tokencache.Lease[string]){
 		"ended":            func(l *tokencache.Lease[string]) { l.End(nil) },
-		"no time to live":  func(l *tokencache.Lease[string]) { l.Set("t1", 0) },
-		"less than no ttl": func(l *tokencache.Lease[string]) { l.Set("t1", -time.Second) },
+		"no time to live":  func(l *tokencache.Lease[string]) { l.Set("t1", 0, 0) },
+		"less than no ttl": func(l *tokencache.Lease[string]) { l.Set("t1", -time.Second, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 		"end":            func(l *tokencache.Lease[string]) { l.End(nil) },
 		"end with error": func(l *tokencache.Lease[string]) { l.End(errDown) },
 		"set": func(l *tokencache.Lease[string]) {
-			if e := l.Set("late", time.Hour); e.Generation != 0 {
+			if e := l.Set("late", time.Hour, 0); e.Generation != 0 {
 				t.Errorf("a lease that had ended stored %+v", e)
 			}
 		},
@@ -163,7 +163,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 		t.Run(name+" after set", func(t *testing.T) {
 			cache, _ := newCache(10, 10)
 			l := hold(t, cache, token)
-			e := l.Set("t1", time.Hour)
+			e := l.Set("t1", time.Hour, 0)
 			again(l)
 			if o, err := l.Wait(t.Context()); o != (tokencache.Outcome[string]{Entry: e, Set: true}) || err != nil {
 				t.Errorf("outcome is %+v, %v", o, err)
@@ -209,7 +209,7 @@ func TestCancelledWaiterLeavesAlone(t *testing.T) {
 			t.Errorf("the one who was cancelled got %v", err)
 		}
 
-		e := l.Set("t1", time.Hour)
+		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e, Set: true})
 		if o, err := l.Wait(ctx); !o.Set || err != nil {
 			t.Errorf("what is there already is not given to one who is cancelled: %+v, %v", o, err)
@@ -226,7 +226,7 @@ func TestLeasesOfOtherKeysAreIndependent(t *testing.T) {
 			l := hold(t, cache, k)
 			all := wait(t, cache, k, 3)
 			ends = append(ends, func() {
-				e := l.Set(fmt.Sprint(i), time.Hour)
+				e := l.Set(fmt.Sprint(i), time.Hour, 0)
 				all(tokencache.Outcome[string]{Entry: e, Set: true})
 			})
 		}
@@ -249,7 +249,7 @@ func TestPressureLosesNoLease(t *testing.T) {
 		if _, hit, same, holder := cache.Acquire(token); hit || holder || same != l {
 			t.Error("a second lease of the same entry")
 		}
-		e := l.Set("t1", time.Hour)
+		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e, Set: true})
 		cache.Set(key(7, "other"), "v", time.Hour)
 		cache.Set(key(8, "other"), "v", time.Hour)
@@ -269,7 +269,7 @@ func TestSetWithoutLeaseLeavesALeaseAlone(t *testing.T) {
 		if e, hit, _, _ := cache.Acquire(token); !hit || e.Value != "beside" {
 			t.Errorf("Acquire gives %+v, %t", e, hit)
 		}
-		e := l.Set("t1", time.Hour)
+		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e, Set: true})
 		if got, _ := cache.Get(token); got != e {
 			t.Errorf("entry is %+v", got)

@@ -53,7 +53,7 @@ func TestNoPartitionReadsAnothersValue(t *testing.T) {
 					case holder && random.IntN(8) == 0:
 						l.End(nil)
 					case holder:
-						check(k, l.Set(v, time.Hour))
+						check(k, l.Set(v, time.Hour, 0))
 					default:
 						if o, err := l.Wait(t.Context()); err != nil || o.Set && o.Entry.Value.key != k {
 							t.Errorf("waited for %x and got %x, %v", k.Partition[:8], o.Entry.Value.key.Partition[:8], err)

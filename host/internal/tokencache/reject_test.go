@@ -52,7 +52,7 @@ func TestRejectIsLimitedInTime(t *testing.T) {
 	for round := range 3 {
 		e := cache.Set(token, "t1", time.Hour)
 		reject(t, cache, e.Generation, true)
-		e = hold(t, cache, token).Set("t2", time.Hour)
+		e = hold(t, cache, token).Set("t2", time.Hour, 0)
 		for range 10 {
 			reject(t, cache, e.Generation, false)
 			clock.Advance(time.Second - 1)
@@ -76,9 +76,9 @@ func TestRejectByManyIsOneExchange(t *testing.T) {
 		end  func(*tokencache.Lease[string])
 		late bool // requests after the exchange are sent again
 	}{
-		{"the exchange succeeds", func(l *tokencache.Lease[string]) { l.Set("t2", time.Hour) }, true},
+		{"the exchange succeeds", func(l *tokencache.Lease[string]) { l.Set("t2", time.Hour, 0) }, true},
 		{"the exchange fails", func(l *tokencache.Lease[string]) { l.End(errDown) }, false},
-		{"the new token may not be kept", func(l *tokencache.Lease[string]) { l.Set("t2", 0) }, false},
+		{"the new token may not be kept", func(l *tokencache.Lease[string]) { l.Set("t2", 0, 0) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cache, clock := newCache(10, 10)
@@ -118,7 +118,7 @@ func TestRejectStampede(t *testing.T) {
 			return e
 		}
 		if holder {
-			return l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour)
+			return l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour, 0)
 		}
 		o, err := l.Wait(t.Context())
 		if err != nil || !o.Set {

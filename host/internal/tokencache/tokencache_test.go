@@ -73,7 +73,7 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 			set := func(cache *tokencache.Cache[string]) tokencache.Entry[string] { return cache.Set(token, "t1", c.ttl) }
 			lease := func(cache *tokencache.Cache[string]) tokencache.Entry[string] {
 				_, _, l, _ := cache.Acquire(token)
-				return l.Set("t1", c.ttl)
+				return l.Set("t1", c.ttl, 0)
 			}
 			for how, store := range map[string]func(*tokencache.Cache[string]) tokencache.Entry[string]{"set": set, "lease": lease} {
 				cache, clock := newCache(10, 10)
