@@ -26,8 +26,8 @@ type connectorLog struct {
 	mu          sync.Mutex
 	warned      map[string]bool
 	guestWarned map[string]bool
-	// refusedAt is the time of the last refusal that was logged.
-	refusedAt time.Time
+	// refusals is the pace of the refusals that are logged.
+	refusals pace
 }
 
 // maxWarnings limits the warnings of the host, and separately those of the plugin.
@@ -80,15 +80,25 @@ func (l *connectorLog) refused(ctx context.Context, endpoint, text string) {
 
 // seldom logs a refusal, unless another one was logged just before.
 func (l *connectorLog) seldom(ctx context.Context, text string, attrs ...slog.Attr) {
-	now := l.clock()
-	l.mu.Lock()
-	since := now.Sub(l.refusedAt)
-	soon := !l.refusedAt.IsZero() && since >= 0 && since < minRefusalGap
-	if !soon {
-		l.refusedAt = now
-	}
-	l.mu.Unlock()
-	if !soon {
+	if l.refusals.due(l.clock(), minRefusalGap) {
 		l.write(ctx, abi.LevelWarn, text, attrs...)
 	}
+}
+
+// pace keeps something from happening too often. It is safe for concurrent use.
+type pace struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+// due reports whether it is time for the next one: now is a gap after the last one, or before it, as after a clock was set back. If so,
+// due records now.
+func (p *pace) due(now time.Time, gap time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if since := now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < gap {
+		return false
+	}
+	p.last = now
+	return true
 }

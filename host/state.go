@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -75,17 +74,9 @@ func degraded(c StateConfig) func(error) {
 	if clock == nil {
 		clock = time.Now
 	}
-	var mu sync.Mutex
-	var last time.Time
+	var lines pace
 	return func(err error) {
-		mu.Lock()
-		now := clock()
-		soon := !last.IsZero() && now.Sub(last) < quiet
-		if !soon {
-			last = now
-		}
-		mu.Unlock()
-		if c.Logger != nil && !soon {
+		if c.Logger != nil && lines.due(clock(), quiet) {
 			c.Logger.Warn("the store of state failed: until it answers, this node requests tokens for itself, and grants whose token may be used once fail",
 				slog.Any("error", err))
 		}
