@@ -68,3 +68,16 @@ func (w *world) refusedAfter(err error) time.Duration {
 	}
 	return refused.RetryAfter
 }
+
+// A node whose clock was set back still says that the store fails.
+func TestTheLogAboutTheStoreAfterTheClockWasSetBack(t *testing.T) {
+	c := newCluster(t, tokens(1800))
+	w, connector := c.node()
+	c.store.down.Store(true)
+	w.get(connector)
+	c.clock.Advance(-24 * time.Hour)
+	w.get(connector)
+	if n := w.logged("the store of state failed"); n != 2 {
+		t.Errorf("the log has %d lines about the store, want 2", n)
+	}
+}
