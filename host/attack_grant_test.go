@@ -236,3 +236,25 @@ func TestRevocationsAfterARefusal(t *testing.T) {
 		}
 	}
 }
+
+// A new consent replaces a grant and does not revoke it, because many servers would revoke the new one as well.
+func TestAReplacedGrantIsNotRevoked(t *testing.T) {
+	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
+	revoked := 0
+	c := newCluster(t, func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/revoke" {
+			revoked++
+		}
+		return server.answer(r)
+	})
+	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
+	for _, code := range []string{"the-first-code", "the-second-code"} {
+		if err := finish(t, w, connector, alice, back(begin(t, connector, alice), code)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if revoked > 0 {
+		t.Error("the grant before was revoked")
+	}
+	condition(t, connector, alice, host.Connected)
+}
