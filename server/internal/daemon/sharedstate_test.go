@@ -2,14 +2,21 @@ package daemon
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 // failingStore fails while err is set.
@@ -117,4 +124,28 @@ func TestAFailedStoreIsProbed(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// A store of state that is open only when the process has ended already, as on a disk that hangs, is closed again.
+func TestAStoreThatIsOpenTooLate(t *testing.T) {
+	s := &sharedState{clock: time.Now}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "state.db")
+	text := fmt.Sprintf("connectors: [{name: a, url: 'https://api.test', auth: {type: none}}]\nstate: {type: sqlite, path: %q, keys: \"{{ get_secret('k') }}\"}", file)
+	var late error
+	_, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), connectors.Options{
+		Host: host.Config{Secrets: host.MapSecrets{"k": base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))}},
+		OpenState: func(ctx context.Context, settings *connectors.State, c *host.Config) error {
+			_, _, late = s.start(ctx, settings, *c, newMetrics(&daemon{}))
+			return late
+		},
+	})
+	if err == nil || !errors.Is(late, context.Canceled) {
+		t.Errorf("the errors are %v and %v", err, late)
+	}
+	if _, err := os.Stat(file + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the store is open: %v", err)
+	}
 }

@@ -58,41 +58,48 @@ type stateMetrics struct {
 func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.Config) error {
 	s := d.shared
 	s.mu.Lock()
-	opened, first := s.store, s.settings
+	store, tokens, first := s.store, s.tokens, s.settings
 	s.mu.Unlock()
 	switch {
-	case opened == nil && d.current() != nil, opened != nil && !first.Equal(settings):
+	case store == nil && d.current() != nil, store != nil && !first.Equal(settings):
 		return errStateChanged
-	case opened == nil:
-		if err := s.start(ctx, settings, *c, d.metrics); err != nil {
+	case store == nil:
+		var err error
+		if store, tokens, err = s.start(ctx, settings, *c, d.metrics); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.State, c.Tokens = s.store.State, s.tokens
+	c.State, c.Tokens = store.State, tokens
 	return nil
 }
 
-// start opens the store. It does not hold s.mu meanwhile, because a disk or a database may hang.
-func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) error {
+// start opens the store. It does not hold s.mu while it opens or closes it, because a disk or a database may hang.
+func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, *host.TokenCache, error) {
 	s.observe(metrics)
 	store, err := statestore.Open(ctx, settings, statestore.Options{
 		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.metrics.degraded.Inc() },
 		Wrap: func(inner state.Store) state.Store { return &observedStore{inner, s} },
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	c.State = store.State
 	tokens, err := host.NewTokenCache(c)
-	if err != nil {
-		return errors.Join(err, store.Close(ctx))
+	if err == nil {
+		err = s.keep(settings, store, tokens)
 	}
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close(ctx))
+	}
+	return store, tokens, nil
+}
+
+// keep keeps an open store for all sets, and begins to probe it. It returns an error if the daemon has ended meanwhile.
+func (s *sharedState) keep(settings *connectors.State, store *statestore.Store, tokens *host.TokenCache) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return errors.Join(context.Canceled, store.Close(ctx))
+		return context.Canceled
 	}
 	s.settings, s.store, s.tokens = settings, store, tokens
 	probes, stop := context.WithCancel(context.Background())
