@@ -61,21 +61,25 @@ func (l *listener) turn(listening bool) {
 	}
 }
 
-// start begins to listen. It calls wake for each change.
+// start begins to listen. It calls wake for each change. The log has a line when that fails, and none for further attempts until it
+// listens again.
 func (l *listener) start(wake func(hoststate.ID)) {
 	l.ended.Go(func() {
-		pause := firstPause
+		pause, logged := firstPause, false
 		for l.ctx.Err() == nil {
 			err := l.listen(wake)
 			if listened, _ := l.state(); listened {
-				pause = firstPause
+				pause, logged = firstPause, false
 				l.turn(false)
 			}
 			if l.ctx.Err() != nil {
 				return
 			}
-			detail, kind := explain(err)
-			l.log.Warn("no news of changes from the state's database: those who wait look now and then", "error", kind, "detail", detail)
+			if !logged {
+				detail, kind := explain(err)
+				l.log.Warn("no news of changes from the state's database: those who wait look now and then", "error", kind, "detail", detail)
+				logged = true
+			}
 			select {
 			case <-time.After(pause/2 + rand.N(pause)):
 			case <-l.ctx.Done():

@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/internal/postgresurl"
 	"github.com/keywright/keywright/server/state"
@@ -102,6 +106,24 @@ func TestTheConnectionComesBack(t *testing.T) {
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
+}
+
+// While the connection cannot be made, attempts go on, and the log has one line.
+func TestAConnectionThatCannotBeMadeIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log testworld.Log
+		attempts := 0
+		l := newListener(func(context.Context) (*pgx.ConnConfig, error) {
+			attempts++
+			return nil, errors.New("cut")
+		}, slog.New(slog.NewTextHandler(&log, nil)))
+		l.start(nil)
+		time.Sleep(time.Hour) // of the bubble
+		l.stop()
+		if lines := strings.Count(log.String(), "no news of changes"); lines != 1 || attempts < 100 {
+			t.Errorf("%d attempts in an hour, and %d lines:\n%s", attempts, lines, log.String())
+		}
+	})
 }
 
 // An operation is one statement, and so is waiting. A process that does nothing sends none, while others write.
