@@ -49,6 +49,17 @@ func (c *Connector) Definition() Definition { return c.definition }
 // Upstream returns the host's connector, which authenticates requests.
 func (c *Connector) Upstream() *host.Connector { return c.upstream }
 
+// Callback ends a consent that began with Upstream().Consent, as [host.Host.Callback] does. One of another connector does not count.
+func (c *Connector) Callback(ctx context.Context, back host.Callback) error {
+	_, err := c.host.Callback(ctx, back, func(name string) *host.Connector {
+		if name != c.definition.Permalink {
+			return nil
+		}
+		return c.upstream
+	})
+	return err
+}
+
 // Base returns the URL of the definition up to its first template.
 func (c *Connector) Base() *url.URL {
 	base := *c.base
@@ -133,7 +144,7 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 	if len(wrong.Problems) > 0 {
 		return nil, wrong
 	}
-	c.consents = upstreamConsents{upstream, c.host}
+	c.consents = upstreamConsents{upstream, c}
 	c.upstream, c.definition.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
 	return c, nil
 }

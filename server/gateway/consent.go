@@ -68,17 +68,11 @@ type consents interface {
 // upstreamConsents implements consents with a host.
 type upstreamConsents struct {
 	*host.Connector
-	host *host.Host
+	of *Connector
 }
 
 func (u upstreamConsents) Callback(ctx context.Context, back host.Callback) error {
-	_, err := u.host.Callback(ctx, back, func(name string) *host.Connector {
-		if name != u.Config().Name {
-			return nil // the redirect URI is that of this connector
-		}
-		return u.Connector
-	})
-	return err
+	return u.of.Callback(ctx, back)
 }
 
 const (

@@ -140,22 +140,24 @@ func (a *app) loadToUse(ctx context.Context, c *cobra.Command, f *configFlags, m
 		}
 		return err
 	}
-	closeState := func() error {
-		if store == nil {
-			return nil
-		}
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-		defer cancel()
-		return store.Close(ending)
-	}
 	set, err := connectors.Load(ctx, f.file, options)
 	if err != nil {
-		return nil, nil, errors.Join(err, closeState())
+		return nil, nil, errors.Join(err, closeStore(ctx, store))
 	}
 	return set, func() error {
 		closeSet(ctx, set)
-		return closeState()
+		return closeStore(ctx, store)
 	}, nil
+}
+
+// closeStore closes a store of state, which may be nil, also if ctx has ended.
+func closeStore(ctx context.Context, store *statestore.Store) error {
+	if store == nil {
+		return nil
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	return store.Close(ending)
 }
 
 func closeSet(ctx context.Context, set *connectors.Set) { _ = set.Close(context.WithoutCancel(ctx)) }

@@ -95,7 +95,7 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (err 
 		}
 		return writeLine(a.out, d.Permalink+" is disconnected")
 	}
-	if err := a.consent(ctx, f, consentOf{set.Host, connector}, d.Name); err != nil {
+	if err := a.consent(ctx, f, consentOf{connector}, d.Name); err != nil {
 		return ofConnector(d.Permalink, err)
 	}
 	return writeLine(a.out, d.Permalink+" is connected")
@@ -110,23 +110,10 @@ func ofConnector(permalink string, err error) error {
 }
 
 // consentOf is the consent of a connector's operator.
-type consentOf struct {
-	host      *host.Host
-	connector *gateway.Connector
-}
+type consentOf struct{ *gateway.Connector }
 
 func (c consentOf) Consent(ctx context.Context, redirectURI, binding string) (string, error) {
-	return c.connector.Upstream().Consent(ctx, redirectURI, binding)
-}
-
-func (c consentOf) Callback(ctx context.Context, back host.Callback) error {
-	_, err := c.host.Callback(ctx, back, func(name string) *host.Connector {
-		if name != c.connector.Definition().Permalink {
-			return nil
-		}
-		return c.connector.Upstream()
-	})
-	return err
+	return c.Upstream().Consent(ctx, redirectURI, binding)
 }
 
 // consent connects an account through a browser.

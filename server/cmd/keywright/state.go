@@ -141,10 +141,6 @@ func (a *app) withState(c *cobra.Command, f *configFlags, do func(context.Contex
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-		defer cancel()
-		err = errors.Join(err, store.Close(ending))
-	}()
+	defer func() { err = errors.Join(err, closeStore(ctx, store)) }()
 	return do(ctx, set.State, store)
 }
