@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limiter enforces the limits of a connector.
+// limiter enforces the limits of a connector, or of the paths for consents.
 type limiter struct {
 	limits Limits
 	clock  func() time.Time
@@ -57,13 +58,13 @@ func (l *limiter) counts(other Limits) bool {
 // checked before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
 	if !l.admit(user) {
-		return nil, &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as this connector takes from one user", retry: 1}
+		return nil, &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as one user may have", retry: 1}
 	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
 		l.dismiss(user)
-		return nil, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has as many requests under way as it takes", retry: 1}
+		return nil, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are as many requests under way as there may be", retry: 1}
 	}
 	release = func() {
 		<-l.slots
@@ -83,13 +84,16 @@ func (l *limiter) rates(user string) error {
 	}
 	now := l.clock()
 	if l.users != nil && !l.of(user).AllowN(now, 1) {
-		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than this connector takes from one user", retry: 1}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than one user may send", retry: nextAfter(l.perUser)}
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "this connector gets more requests than it takes", retry: 1}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "there are more requests than there may be", retry: nextAfter(l.total.Limit())}
 	}
 	return nil
 }
+
+// nextAfter returns the number of seconds after which a rate allows the next request.
+func nextAfter(r rate.Limit) int { return int(math.Ceil(1 / float64(r))) }
 
 // of returns the rate limiter of a user.
 func (l *limiter) of(user string) *rate.Limiter {
