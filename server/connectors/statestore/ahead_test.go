@@ -44,7 +44,7 @@ func newNode(t *testing.T, dir string, clock *testworld.Clock, login http.RoundT
 		return n.api.RoundTrip(r)
 	})
 	ctx := context.Background() // the end of the test is after the store was closed
-	database, err := sqlite.Open(ctx, filepath.Join(dir, "state.db"), sqlite.Options{Now: clock.Now})
+	database, err := sqlite.Open(ctx, filepath.Join(dir, "state.db"), sqlite.Options{Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,12 +58,12 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 	}
 	opened := &Store{}
 	if settings.Type == connectors.StateSQLite {
-		opened.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Log: o.Logger})
+		opened.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Logger: o.Logger})
 	} else {
 		if o.Logger != nil && !verified(settings.URL) {
 			o.Logger.Warn("the connection to the database of state is not verified, so that somebody in the network may pose as the database: add sslmode=verify-full to the URL")
 		}
-		opened.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Log: o.Logger})
+		opened.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Logger: o.Logger})
 	}
 	if err != nil {
 		return nil, err

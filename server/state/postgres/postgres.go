@@ -28,8 +28,8 @@ type Options struct {
 	// sets no parameters of its connections then, prepares no statements, and has no connection that waits for changes:
 	// those who wait look at the row about five times a second. The database has to have synchronous_commit by itself.
 	Pooler bool
-	// Log gets the failures in the background. If it is nil, they are not logged.
-	Log *slog.Logger
+	// Logger gets the failures in the background. If it is nil, they are not logged.
+	Logger *slog.Logger
 }
 
 // settings are the default parameters of a connection. The URL may override them.
@@ -129,12 +129,12 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 		_ = db.Close()
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
 	}
-	log := cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	log := cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	config := sqlstate.Config{
 		Reads: db, Writes: db,
 		Now: `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`, Clock: times.clock,
 		Changed: `pg_notify('` + channel + `', encode(id, 'hex'))::text`,
-		Explain: explain, Log: log,
+		Explain: explain, Logger: log,
 		Poll: times.poll, Recheck: times.recheck, Sweep: times.sweep, Limit: times.limit,
 	}
 	if options.Pooler {

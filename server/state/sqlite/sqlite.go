@@ -25,10 +25,10 @@ import (
 
 // Options are the options of a store.
 type Options struct {
-	// Now is the clock of the store. The default is [time.Now]. Processes that share a file need one clock.
-	Now func() time.Time
-	// Log gets the failures in the background. If it is nil, they are not logged.
-	Log *slog.Logger
+	// Clock is the clock of the store. The default is [time.Now]. Processes that share a file need one clock.
+	Clock func() time.Time
+	// Logger gets the failures in the background. If it is nil, they are not logged.
+	Logger *slog.Logger
 }
 
 // tuning are the times of a store. Tests have others.
@@ -75,13 +75,13 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	connections := max(4, runtime.GOMAXPROCS(0))
 	reads.SetMaxOpenConns(connections)
 	reads.SetMaxIdleConns(connections)
-	clock := options.Now
+	clock := options.Clock
 	if clock == nil {
 		clock = time.Now
 	}
 	store, err := sqlstate.New(ctx, sqlstate.Config{
 		Reads: reads, Writes: writes, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
-		Explain: explain, Log: cmp.Or(options.Log, slog.New(slog.DiscardHandler)),
+		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
 		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
 	})
 	if err != nil {

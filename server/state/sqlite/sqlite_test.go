@@ -24,7 +24,7 @@ func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 func TestTimeIsThatOfTheClock(t *testing.T) {
 	var c clock
 	c.advance(1e18)
-	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Now: c.now})
+	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Clock: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func (s *Store) sweepNowAndThen() {
 		for n := swept; n == swept; {
 			var err error
 			if n, err = s.Sweep(s.ended, swept); err != nil && s.ended.Err() == nil {
-				s.config.Log.Warn("old rows of the state stay for now", "error", err)
+				s.config.Logger.Warn("old rows of the state stay for now", "error", err)
 			}
 		}
 	}

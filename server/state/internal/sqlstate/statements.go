@@ -9,7 +9,8 @@ import (
 
 // statements are the statements of a dialect. Each is one step. {now} stands for the time in microseconds. It is $1 where
 // the program has the clock, and the clock of the database otherwise, for which $1 is NULL. A statement that compares the
-// time reads it once, in the subquery clock. {slack} stands for [hoststate.Slack] in microseconds. {changed} is a text that the database sends to all waiters, where it can.
+// time reads it once, in the subquery clock. {slack} stands for [hoststate.Slack] in microseconds. {changed} is a text that the
+// database sends to all waiters, where it can.
 type statements struct {
 	get, create, acquire, put, release, delete, reseal, rows, sweep string
 }

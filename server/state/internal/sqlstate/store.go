@@ -31,7 +31,8 @@ type Config struct {
 	Now string
 	// Clock is the clock of the database, if the program has it. It is nil otherwise.
 	Clock func() time.Time
-	// Changed is an expression that sends the id of a changed row to all waiters, or any other.
+	// Changed is an expression that sends the id of a changed row to all processes, where the database can. Otherwise it is any
+	// expression.
 	Changed string
 	// Prepare makes the store prepare its statements. The drivers of some databases do so themselves.
 	Prepare bool
@@ -48,8 +49,8 @@ type Config struct {
 	Sweep time.Duration
 	// Limit is the longest time of a call.
 	Limit time.Duration
-	// Log gets the failures in the background.
-	Log *slog.Logger
+	// Logger gets the failures in the background.
+	Logger *slog.Logger
 	// Close is called by [Store.Close] before the database is closed.
 	Close func()
 }
