@@ -47,7 +47,8 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 // lease. The grant is forgotten even if the server has not revoked it, or if no state key opens it. Then the error wraps
 // [ErrNotRevoked]. It is no error if there is no grant.
 //
-// This host does not use tokens of the grant any more. Other nodes do not after half a minute.
+// This host does not use tokens of the grant any more. Other nodes do not after half a minute. Disconnect goes on if ctx ends, because
+// half of it would leave a grant that is valid and forgotten.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := c.canConsent(ctx); err != nil {

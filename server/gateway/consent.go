@@ -61,7 +61,7 @@ type consents interface {
 	Callback(ctx context.Context, back host.Callback) error
 	// Connection returns the condition of the connection of the context's user.
 	Connection(ctx context.Context) (host.Connection, error)
-	// Disconnect forgets the grant of the context's user.
+	// Disconnect forgets the grant of the context's user. It goes on if ctx ends.
 	Disconnect(ctx context.Context) error
 }
 
@@ -315,8 +315,6 @@ func (v *visit) disconnect(connector *running) error {
 		return err
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime) // half of it would leave a grant that is valid and forgotten
-	defer cancel()
 	switch err := connector.consents.Disconnect(ctx); {
 	case errors.Is(err, host.ErrNotRevoked):
 		return &httpProblem{status: http.StatusBadGateway, kind: "not-revoked", detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
