@@ -94,7 +94,9 @@ func (i *installation) prune() error {
 // addFlags holds the flags of plugin add and plugin update.
 type addFlags struct {
 	file, name, key string
-	accept, preview bool
+	// accept holds digests of [lock.Plugin.Digest].
+	accept  []string
+	preview bool
 }
 
 func (f *addFlags) options() (install.Options, error) {
@@ -116,14 +118,15 @@ func (f *addFlags) options() (install.Options, error) {
 func (a *app) pluginAdd() *cobra.Command {
 	var flags addFlags
 	c := &cobra.Command{
-		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept]",
+		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept DIGEST]",
 		Short: "Add a plugin of a registry to a configuration, or another version of it",
 		Long: "Adds a plugin of a registry to a configuration: verifies it, runs it in the sandbox to find out what it may do, and writes " +
 			"keywright.lock and the plugin's lines of the file. REF is registry/repository:tag, or registry/repository@sha256:…. " +
 			"The credentials are those of docker.\n\n" +
 			"The key of the first version is remembered, or is that of --key: a public key of minisign, or PEM of one of cosign. " +
 			"If the plugin is there already, and the new version may do more, has another signer, another contract or no higher " +
-			"version, then nothing is written without --accept.",
+			"version, then nothing is written without --accept. DIGEST comes with the refusal: the registry cannot put " +
+			"something else in its place afterwards.",
 		Args: arguments("REF"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := flags.options()
@@ -162,7 +165,7 @@ func (a *app) pluginAdd() *cobra.Command {
 func (f *addFlags) common(c *cobra.Command) {
 	c.Flags().StringVarP(&f.file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
 	c.Flags().StringVar(&f.key, "key", "", "a `FILE` with the public key that has to have signed the plugin")
-	c.Flags().BoolVar(&f.accept, "accept", false, "accept what would be refused")
+	c.Flags().StringSliceVar(&f.accept, "accept", nil, "accept what was refused, by the `DIGEST` of the refusal; several are separated by commas")
 	c.DisableFlagsInUseLine = true
 }
 
@@ -178,11 +181,11 @@ func writeInPlace(name string, text []byte) error {
 func (a *app) pluginUpdate() *cobra.Command {
 	var flags addFlags
 	c := &cobra.Command{
-		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept]",
+		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept DIGEST]",
 		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
 		Long: "Asks the registries for the plugins of a configuration, and shows what is different from keywright.lock. What may do " +
-			"more, has another signer, another contract or no higher version is not written without --accept. With --preview " +
-			"nothing is written.",
+			"more, has another signer, another contract or no higher version is not written without --accept, with the DIGEST " +
+			"that comes with the refusal. With --preview nothing is written.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return misuse(c, "%q is an argument too many", args[1])
@@ -244,26 +247,38 @@ func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o instal
 	if err := a.writeResult(r, before); err != nil {
 		return false, err
 	}
-	refused := lock.Refused(r.Changes)
-	switch {
-	case f.preview && len(refused) > 0:
-		return false, errReported
-	case f.preview:
-		return false, nil
-	case len(refused) > 0 && !f.accept:
-		why := []string{}
-		for _, c := range refused {
-			if !slices.Contains(why, c.Why) {
-				why = append(why, c.Why)
-			}
-		}
-		a.printErr("keywright: plugin %s is refused (%s), and nothing was written: if you want that, run it again with --accept", name, strings.Join(why, ", "))
-		return false, errReported
+	if err := a.mayWrite(f, r); err != nil || f.preview {
+		return false, err
 	}
 	if err := i.store(r); err != nil {
 		return false, err
 	}
 	return true, writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
+}
+
+// mayWrite returns an error if a plugin has changes that are refused, and the operator has not accepted them.
+func (a *app) mayWrite(f *addFlags, r *install.Result) error {
+	var why []string
+	for _, c := range lock.Refused(r.Changes) {
+		if !slices.Contains(why, c.Why) {
+			why = append(why, c.Why)
+		}
+	}
+	digest, err := r.Plugin.Digest()
+	switch {
+	case err != nil:
+		return err
+	case len(why) == 0, !f.preview && slices.Contains(f.accept, digest):
+		return nil
+	case f.preview:
+		return errReported
+	}
+	other := ""
+	if len(f.accept) > 0 {
+		other = "; it is not what --accept names"
+	}
+	a.printErr("keywright: plugin %s is refused (%s), and nothing was written%s: if you want that, run it again with --accept %s", r.Plugin.Name, strings.Join(why, ", "), other, digest)
+	return errReported
 }
 
 // writeResult writes what a new plugin may do, or what is different of one that was there.

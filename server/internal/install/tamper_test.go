@@ -166,6 +166,47 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 	}
 }
 
+// What an operator accepts has a digest. It is another one if the registry answers in another way once they have decided (threats.md
+// 170, decisions.md "what is accepted").
+func TestWhatWasShownIsWhatIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
+	digest := func() string {
+		t.Helper()
+		r, err := w.get("1.3.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := r.Plugin.Digest()
+		if err != nil || !artifact.IsDigest(digest) {
+			t.Fatalf("%q, %v", digest, err)
+		}
+		return digest
+	}
+	w.publish("1.3.0", wide, w.publisher, nil)
+	shown := digest()
+	if digest() != shown {
+		t.Error("the same answers have another digest")
+	}
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		hidden := strings.HasSuffix(r.URL.Path, ".minisig")
+		if hidden {
+			http.NotFound(out, r)
+		}
+		return hidden
+	}
+	if digest() == shown {
+		t.Error("the signature is gone, and the digest is the same")
+	}
+	w.before = nil
+	wider := wide
+	wider.Uses = append(wider.Uses, abi.GroupSecret)
+	w.publish("1.3.0", wider, w.publisher, nil)
+	if digest() == shown {
+		t.Error("another plugin has the same digest")
+	}
+}
+
 // The next version of the same publisher, who changes nothing that matters, is not refused.
 func TestAnUpdateThatIsFine(t *testing.T) {
 	w := newWorld(t)

@@ -102,6 +102,13 @@ func CheckName(name string) error {
 	return nil
 }
 
+// Digest returns a digest of everything that the lock has of a plugin. An operator accepts a plugin by it, and so accepts
+// what was shown, whatever the registry sends later.
+func (p *Plugin) Digest() (string, error) {
+	text, err := json.Marshal(p, json.Deterministic(true))
+	return artifact.Digest(text), err
+}
+
 // Find returns the plugin with a name, or nil.
 func (l *Lock) Find(name string) *Plugin {
 	for i := range l.Plugins {
