@@ -53,8 +53,8 @@ func (a *app) pluginPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if lock.IsVersion(ref.Tag) && ref.Tag != info.Version {
-				return fmt.Errorf("the tag is %s, and the plugin says that it is version %s: they have to be the same", ref.Tag, host.Printable(info.Version))
+			if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
+				return err
 			}
 			made, err := flags.made(wasm, info)
 			if err != nil {

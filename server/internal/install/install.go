@@ -71,6 +71,9 @@ func Get(ctx context.Context, o Options, name, reference string, before *lock.Pl
 	if err == nil {
 		err = honest(info, said, found.Annotations)
 	}
+	if err == nil {
+		err = lock.CheckTag(ref.Tag, info.Version)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}

@@ -25,8 +25,8 @@ func with(change func(*abi.Description)) abi.Description {
 
 func same(*abi.Description) {}
 
-// Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163 and
-// 168). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
+// Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
+// 168 and 171). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
 // those on the operator's own machine. They show decisions.md "a version that may do more", "the same version, other bytes", "signed at
 // first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
@@ -81,7 +81,13 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			d.Version, d.Summary = "1.2.0", "Other."
 			w.publish("1.2.0", d, w.publisher, nil)
 		}, why: lock.WhyLower},
-		"a downgrade":             {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("1.2.0", d, w.publisher, nil) }, why: lock.WhyLower},
+		"a downgrade":             {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
+		"an old version under a new tag": {tamper: func(w *world) {
+			w.before = func(out http.ResponseWriter, r *http.Request) bool {
+				r.URL.Path = strings.Replace(r.URL.Path, "/manifests/1.3.0", "/manifests/1.2.0", 1)
+				return false
+			}
+		}, err: "the tag is 1.3.0, and the plugin says that it is version 1.2.0"},
 		"a version that is a lie": {tamper: func(w *world) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
 		"another contract":        {tamper: func(w *world) { w.publish("1.3.0", with(func(d *abi.Description) { d.ABI = 2 }), w.publisher, nil) }, err: "abi is 2"},
 		// The signature.
@@ -144,9 +150,11 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			c.tamper(w)
-			tag := "1.3.0"
-			if _, err := w.options.Client.Resolve(t.Context(), w.ref(tag)); err != nil {
-				tag = "1.2.0"
+			tag := "latest"
+			for _, other := range []string{"1.3.0", "1.2.0"} {
+				if _, err := w.options.Client.Resolve(t.Context(), w.ref(tag)); err != nil {
+					tag = other
+				}
 			}
 			r, err := w.get(tag)
 			if c.err != "" {
@@ -227,12 +235,12 @@ func TestTheFirstKey(t *testing.T) {
 	signer := cosigner(t)
 	key, _ := signer.Key()
 	d := acme()
-	d.Summary = "With its key."
+	d.Version = "2.0.0"
 	w.publish("2.0.0", d, signer, nil)
 	if r, err := w.get("2.0.0"); err != nil || r.Plugin.Signer.String() != key.String() {
 		t.Errorf("with its key: %+v, %v", r, err)
 	}
-	d.Summary = "Without its key."
+	d.Version = "3.0.0"
 	made := w.publish("3.0.0", d, nil, nil)
 	s, _ := signer.Sign(rand.Reader, made.Manifest, w.name, "")
 	s.Key = signature.Key{}
@@ -245,7 +253,7 @@ func TestTheFirstKey(t *testing.T) {
 		t.Errorf("with the key of the operator: %+v, %v", r, err)
 	}
 	w.options.Key = nil
-	d.Summary = "With a wrong one."
+	d.Version = "4.0.0"
 	made = w.publish("4.0.0", d, nil, nil)
 	w.sign(made.Manifest, []byte("{}"), w.publisher)
 	if _, err := w.get("4.0.0"); err == nil || !strings.Contains(err.Error(), "its signature is not one of this manifest") {

@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/mod/semver"
 
@@ -28,6 +30,8 @@ const (
 	WhyUnsigned = "signature lost"
 	WhyLower    = "not a higher version"
 	WhyContract = "another contract"
+	// WhyRepository is for a plugin that nobody has signed.
+	WhyRepository = "another repository"
 )
 
 // Compare returns what is different between two versions of a plugin, with the refused changes first.
@@ -57,7 +61,11 @@ func Compare(before, now Plugin) []Change {
 	}
 	add("signer", before.Signer.String(), now.Signer.String(), why)
 	changes = append(changes, before.Capabilities.Compare(now.Capabilities)...)
-	add("reference", before.Ref, now.Ref, "")
+	why = ""
+	if before.Signer == nil && repository(before.Ref) != repository(now.Ref) {
+		why = WhyRepository // nothing else says who its publisher is
+	}
+	add("reference", before.Ref, now.Ref, why)
 	add("module", before.Module, now.Module, "")
 	add("source", before.Source, now.Source, "")
 	add("commit", before.Revision, now.Revision, "")
@@ -75,6 +83,15 @@ func (p Plugin) Compare(now Plugin) []Change {
 // Differs returns what is different between a plugin in a lock and its module, as the sandbox describes it.
 func (p *Plugin) Differs(info host.PluginInfo) []Change {
 	return p.Compare(Describe(info))
+}
+
+// repository returns a reference without its tag or digest.
+func repository(ref string) string {
+	ref, _, _ = strings.Cut(ref, "@")
+	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") { // a colon further left is that of a port
+		return ref[:i]
+	}
+	return ref
 }
 
 func rank(c Change) int {
@@ -111,8 +128,23 @@ func Refused(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Why == "" })
 }
 
-// IsVersion reports whether a text is a version of semantic versioning.
-func IsVersion(text string) bool { return semver.IsValid("v" + text) }
+// VersionOf returns the version that a tag of a registry names, with v before it or without, or "" for a tag such as latest or 1.2,
+// which may lead to any version.
+func VersionOf(tag string) string {
+	version := strings.TrimPrefix(tag, "v")
+	if semver.Canonical("v"+version) != "v"+version {
+		return ""
+	}
+	return version
+}
+
+// CheckTag returns an error if a tag names another version than a plugin's own.
+func CheckTag(tag, version string) error {
+	if named := VersionOf(tag); named != "" && named != version {
+		return fmt.Errorf("the tag is %s, and the plugin says that it is version %s: they have to be the same", tag, host.Printable(version))
+	}
+	return nil
+}
 
 // higher reports whether a version is above another one, by the rules of semantic versioning. It is false for a text that is no
 // such version.

@@ -133,7 +133,8 @@ func example() Plugin {
 	}
 }
 
-// A lower version, another signer, a lost signature and another contract are refused, each with its reason (threats.md 160 and 161).
+// A lower version, another signer, a lost signature, another contract and, where nobody signs, another repository are refused, each
+// with its reason (threats.md 160 and 161, decisions.md "who publishes what nobody signs").
 func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Plugin)
@@ -164,6 +165,33 @@ func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 	before.Signer = nil
 	if got := Compare(before, signed); len(got) != 1 || got[0].Why != "" {
 		t.Errorf("a signature where there was none: %v", got)
+	}
+	elsewhere := example()
+	elsewhere.Ref = "other.example:5000/acme/hmac@" + elsewhere.Manifest
+	if got := Refused(Compare(before, elsewhere)); len(got) != 1 || got[0].Why != WhyRepository {
+		t.Errorf("another repository, where nobody signs: %v", got)
+	}
+	if got := Refused(Compare(example(), elsewhere)); len(got) != 0 {
+		t.Errorf("another repository with the same signer: %v", got)
+	}
+	moved := before
+	moved.Ref = "registry.example/acme/hmac:1.3.0"
+	if got := Refused(Compare(before, moved)); len(got) != 0 {
+		t.Errorf("another tag: %v", got)
+	}
+}
+
+// A tag that is a version in full names the version of the plugin (threats.md 171). Others may move.
+func TestTagsThatAreVersions(t *testing.T) {
+	for tag, want := range map[string]string{
+		"1.2.0": "1.2.0", "v1.2.0": "1.2.0", "1.2.0-rc.1": "1.2.0-rc.1", "1.2": "", "1": "", "latest": "", "v": "", "": "", "20260101": "", "1.2.0.1": "", "vv1.2.0": "",
+	} {
+		if got := VersionOf(tag); got != want {
+			t.Errorf("%q: %q, and not %q", tag, got, want)
+		}
+		if err := CheckTag(tag, "9.9.9"); (err != nil) != (want != "") {
+			t.Errorf("%q: %v", tag, err)
+		}
 	}
 }
 
