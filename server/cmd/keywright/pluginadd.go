@@ -72,23 +72,27 @@ func (i *installation) store(r *install.Result) error {
 			return err
 		}
 	}
+	before := slices.Clone(i.lock.Plugins)
 	i.lock.Put(r.Plugin)
-	return i.lock.Write(i.dir)
+	err := i.lock.Write(i.dir)
+	if err != nil {
+		i.lock.Plugins = before
+	}
+	return err
 }
 
-// prune removes the plugins from the lock that the file does not have any more.
-func (i *installation) prune() error {
-	removed := false
+// prune removes the plugins from the lock that the file does not have any more, and returns their names.
+func (i *installation) prune() (removed []string, err error) {
 	for _, p := range slices.Clone(i.lock.Plugins) {
 		if !slices.ContainsFunc(i.refs, func(ref connectors.PluginRef) bool { return ref.Name == p.Name }) {
 			i.lock.Remove(p.Name)
-			removed = true
+			removed = append(removed, p.Name)
 		}
 	}
-	if !removed {
-		return nil
+	if removed == nil {
+		return nil, nil
 	}
-	return i.lock.Write(i.dir)
+	return removed, i.lock.Write(i.dir)
 }
 
 // addFlags holds the flags of plugin add and plugin update.
@@ -143,18 +147,13 @@ func (a *app) pluginAdd() *cobra.Command {
 				return err
 			}
 			// Whether the file can be changed is found out before the registry is asked.
-			text, err := connectors.SetPluginRef(c.Context(), i.text, flags.name, args[0])
-			if err != nil {
+			if _, err := connectors.SetPluginRef(c.Context(), i.text, flags.name, args[0]); err != nil {
 				return fmt.Errorf("%s: %w", flags.file, err)
 			}
-			written, err := a.accept(c.Context(), i, &flags, o, flags.name, args[0])
-			if err != nil || !written || string(text) == string(i.text) {
+			if err := a.accept(c.Context(), i, &flags, o, flags.name, args[0]); err != nil {
 				return err
 			}
-			if err := writeInPlace(flags.file, text); err != nil {
-				return err
-			}
-			return writeLine(a.out, fmt.Sprintf("%s has name: %s and ref: %s", flags.file, flags.name, args[0]))
+			return a.setRef(c.Context(), flags.file, flags.name, args[0])
 		},
 	}
 	flags.common(c)
@@ -167,6 +166,26 @@ func (f *addFlags) common(c *cobra.Command) {
 	c.Flags().StringVar(&f.key, "key", "", "a `FILE` with the public key that has to have signed the plugin")
 	c.Flags().StringSliceVar(&f.accept, "accept", nil, "accept what was refused, by the `DIGEST` of the refusal; several are separated by commas")
 	c.DisableFlagsInUseLine = true
+}
+
+// setRef writes a plugin's lines into a file of connectors. It reads the file again, since somebody may have changed it while the
+// registry was asked.
+func (a *app) setRef(ctx context.Context, file, name, ref string) error {
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+	}
+	text, err := connectors.SetPluginRef(ctx, before, name, ref)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if string(text) == string(before) {
+		return nil
+	}
+	if err := writeInPlace(file, text); err != nil {
+		return err
+	}
+	return writeLine(a.out, fmt.Sprintf("%s has name: %s and ref: %s", file, name, ref))
 }
 
 // writeInPlace writes a file that is there, with the permissions that it has.
@@ -210,7 +229,7 @@ func (a *app) pluginUpdate() *cobra.Command {
 			}
 			var failed error
 			for _, p := range refs {
-				if _, err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref); err != nil {
+				if err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref); err != nil {
 					if !errors.Is(err, errReported) {
 						a.printErr("keywright: plugin %s: %v", p.Name, err)
 					}
@@ -223,7 +242,11 @@ func (a *app) pluginUpdate() *cobra.Command {
 			if len(args) > 0 || flags.preview || failed != nil {
 				return failed
 			}
-			return i.prune()
+			removed, err := i.prune()
+			if err != nil || removed == nil {
+				return err
+			}
+			return writeLine(a.out, fmt.Sprintf("%s has no %s any more, since %s has none", filepath.Join(i.dir, lock.Name), strings.Join(removed, ", "), flags.file))
 		},
 	}
 	flags.common(c)
@@ -232,28 +255,28 @@ func (a *app) pluginUpdate() *cobra.Command {
 }
 
 // accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.
-func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o install.Options, name, ref string) (written bool, err error) {
+func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o install.Options, name, ref string) error {
 	before := i.lock.Find(name)
 	if before != nil {
 		before = &[]lock.Plugin{*before}[0] // the lock changes
 	}
 	r, err := install.Get(ctx, o, name, ref, before)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if other := install.TakenBy(i.lock, &r.Plugin); other != "" {
-		return false, fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, other)
+		return fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, other)
 	}
 	if err := a.writeResult(r, before); err != nil {
-		return false, err
+		return err
 	}
 	if err := a.mayWrite(f, r); err != nil || f.preview {
-		return false, err
+		return err
 	}
 	if err := i.store(r); err != nil {
-		return false, err
+		return err
 	}
-	return true, writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
+	return writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
 }
 
 // mayWrite returns an error if a plugin has changes that are refused, and the operator has not accepted them.

@@ -151,10 +151,10 @@ func Read(dir string) (*Lock, error) {
 func parse(text []byte) (*Lock, error) {
 	l := &Lock{}
 	if len(text) > maxBytes {
-		return nil, fmt.Errorf("%s is larger than %d KiB: it is no lock", Name, maxBytes>>10)
+		return nil, fmt.Errorf("%s is larger than %d KiB", Name, maxBytes>>10)
 	}
 	if err := json.Unmarshal(text, l, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control, or delete it and run `keywright plugin update`", Name, host.Printable(err.Error()))
+		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control; without it, `keywright plugin update` accepts whatever the registries have", Name, host.Printable(err.Error()))
 	}
 	switch {
 	case l.Format != format:
@@ -188,7 +188,8 @@ func (p *Plugin) check() error {
 	return nil
 }
 
-// Write writes the lock of a directory. The same plugins result in the same bytes. It replaces the file as a whole.
+// Write writes the lock of a directory. The same plugins result in the same bytes. It replaces the file as a whole, and leaves it
+// as it is if [Read] would refuse the new one.
 func (l *Lock) Write(dir string) error {
 	l.Format = format
 	var b bytes.Buffer
@@ -196,6 +197,9 @@ func (l *Lock) Write(dir string) error {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
 	b.WriteByte('\n')
+	if _, err := parse(b.Bytes()); err != nil {
+		return fmt.Errorf("%s stays as it is: the new one could not be read: %w", Name, err)
+	}
 	return replace(filepath.Join(dir, Name), b.Bytes())
 }
 

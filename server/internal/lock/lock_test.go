@@ -3,6 +3,7 @@ package lock
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,14 +247,36 @@ func TestALockThatIsNone(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	var twice Lock
-	twice.Plugins = []Plugin{example(), example()}
-	if err := twice.Write(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	out, _ := json.Marshal(Lock{Format: format, Plugins: twice.Plugins})
+	out, _ := json.Marshal(Lock{Format: format, Plugins: []Plugin{example(), example()}})
 	if _, err := parse(out); err == nil || !strings.Contains(err.Error(), "is there twice") {
 		t.Errorf("a plugin twice: %v", err)
+	}
+}
+
+// A plugin that the lock has no room for is not written, so that the lock can still be read (threats.md 172).
+func TestALockHasNoRoom(t *testing.T) {
+	many, large := &Lock{}, &Lock{}
+	for i := range maxPlugins + 1 {
+		p := example()
+		p.Name = fmt.Sprintf("acme%d", i)
+		many.Put(p)
+	}
+	p := example()
+	p.Capabilities["answer code"] = []string{strings.Repeat("x", maxBytes)}
+	large.Put(p)
+	for want, l := range map[string]*Lock{"has more than 64 plugins": many, "is larger than 1024 KiB": large} {
+		dir := t.TempDir()
+		good := &Lock{}
+		good.Put(example())
+		if err := good.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Write(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nand not %s", err, want)
+		}
+		if again, err := Read(dir); err != nil || !cmp.Equal(again, good) {
+			t.Errorf("the lock that was there: %v, %v", again, err)
+		}
 	}
 }
 
