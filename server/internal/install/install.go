@@ -152,11 +152,15 @@ func EncodeDescription(d abi.Description) ([]byte, error) {
 	return json.Marshal(d, json.Deterministic(true))
 }
 
-// DecodeDescription reads the layer of a description, which says what its publisher likes.
+// DecodeDescription reads the layer of a description, which says what its publisher likes. It refuses more fields than a module may
+// have, so that nobody has to read them.
 func DecodeDescription(text []byte) (*abi.Description, error) {
 	d := &abi.Description{}
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, errors.New("the description of its publisher is no JSON of a description")
+	}
+	if len(d.Fields) > abi.MaxFields {
+		return nil, fmt.Errorf("the description of its publisher has %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
 	}
 	return d, nil
 }

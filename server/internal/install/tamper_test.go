@@ -26,7 +26,7 @@ func with(change func(*abi.Description)) abi.Description {
 func same(*abi.Description) {}
 
 // Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
-// 168 and 171). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
+// 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
 // those on the operator's own machine. They show decisions.md "a version that may do more", "the same version, other bytes", "signed at
 // first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
@@ -81,7 +81,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			d.Version, d.Summary = "1.2.0", "Other."
 			w.publish("1.2.0", d, w.publisher, nil)
 		}, why: lock.WhyLower},
-		"a downgrade":             {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
+		"a downgrade": {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
 		"an old version under a new tag": {tamper: func(w *world) {
 			w.before = func(out http.ResponseWriter, r *http.Request) bool {
 				r.URL.Path = strings.Replace(r.URL.Path, "/manifests/1.3.0", "/manifests/1.2.0", 1)
@@ -145,6 +145,13 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			said, _ := json.Marshal(with(same))
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)
 		}, err: `says that its field secret is "to header", and its module says "to header, to token"`},
+		"a description without end": {tamper: func(w *world) {
+			said, _ := json.Marshal(with(func(d *abi.Description) { d.Fields = make([]abi.Field, 5000) }))
+			w.publish("1.3.0", with(same), w.publisher, said)
+		}, err: "has 5000 fields, and 256 are allowed"},
+		"controls of a terminal in an import": {tamper: func(w *world) {
+			w.publishModule("1.2.0", assemble(w.T, "(module (import \"\u009b31m\" \"\u009b32m\" (func)))"), w.made.Description, "1.2.0", w.publisher)
+		}, err: `it imports "\u009b31m"`},
 		"a description of no use": {tamper: func(w *world) { w.publish("1.3.0", with(same), w.publisher, []byte("<html>")) }, err: "no JSON of a description"},
 	} {
 		t.Run(name, func(t *testing.T) {

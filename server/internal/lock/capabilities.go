@@ -38,7 +38,7 @@ func Of(p host.PluginInfo) Capabilities {
 		c.field(f)
 	}
 	for _, a := range p.Answers {
-		c.answer("answer "+a.Name, a)
+		c.answer("answer "+a.Name, a, p.Fields)
 	}
 	for _, s := range p.State {
 		c.add("state "+s.Name, "kept")
@@ -54,7 +54,7 @@ func Of(p host.PluginInfo) Capabilities {
 			c.add("challenge", fmt.Sprintf("keeps answers for %d s", p.Challenge.Keep))
 		}
 		for _, a := range p.Challenge.Answers {
-			c.answer("challenge answer "+a.Name, a)
+			c.answer("challenge answer "+a.Name, a, p.Fields)
 		}
 	}
 	return c
@@ -113,10 +113,15 @@ func (c Capabilities) sinks(what string, sinks, derived []string) {
 	}
 }
 
-func (c Capabilities) answer(what string, a abi.Answer) {
+func (c Capabilities) answer(what string, a abi.Answer, fields []abi.Field) {
 	from := a.From
 	if a.FromField != "" {
 		from = "the place in " + a.FromField
+	}
+	for _, f := range fields {
+		if f.Name == a.FromField && f.Default != "" {
+			from += ", or of " + f.Default
+		}
 	}
 	c.add(what, a.Kind+" of "+from)
 	switch a.Kind {

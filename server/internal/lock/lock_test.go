@@ -58,8 +58,9 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 				{Name: "key", Kind: abi.KindKey},
 				{Name: "days", Kind: abi.KindInteger, Minimum: &minimum},
 				{Name: "unused", Kind: abi.KindString, Sealed: true},
+				{Name: "place", Kind: abi.KindString, Default: "json:/token"},
 			},
-			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}, {Name: "code", From: "json:/code", Kind: abi.AnswerEnum, Enum: []string{"a"}}},
+			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}, {Name: "code", From: "json:/code", Kind: abi.AnswerEnum, Enum: []string{"a"}}, {Name: "placed", FromField: "place", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}},
 			State:     []abi.State{{Name: "refresh"}},
 			Challenge: &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "header:Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}},
 		}, Imports: []string{abi.ModuleUser + "." + abi.UserMAC}}
@@ -77,6 +78,7 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 		"the plain text":                         func(p *host.PluginInfo) { p.Fields[0].Sealed = false },
 		"the plain text alone":                   func(p *host.PluginInfo) { p.Fields[0].Sealed, p.Fields[0].Sinks, p.Fields[0].Derived = false, nil, nil },
 		"the text of a secret that went nowhere": func(p *host.PluginInfo) { p.Fields[3].Sealed = false },
+		"another place of an answer":             func(p *host.PluginInfo) { p.Fields[4].Default = "json:/refresh_token" },
 		"a purpose":                              func(p *host.PluginInfo) { p.Fields[1].Purposes = []string{abi.PurposeJWT, abi.PurposeMessage} },
 		"a key of the host's":                    func(p *host.PluginInfo) { p.Fields[1].Generate = true },
 		"a field with a sink": func(p *host.PluginInfo) {

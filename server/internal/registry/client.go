@@ -20,6 +20,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/artifact"
 )
 
@@ -52,6 +53,7 @@ func New(o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			DisableCompression:  true, // the digests are of the bytes as they are sent
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 		}
 	}
@@ -251,8 +253,8 @@ func (c *Client) push(ctx context.Context, ref Reference, tag string, blobs map[
 	return r.PushReference(ctx, descriptor(artifact.Describe(artifact.TypeManifest, manifest)), bytes.NewReader(manifest), tag)
 }
 
-// failed returns the error for a registry that did not do what it was asked. It has the status and the code of the registry's answer,
-// and none of its words.
+// failed returns the error for a registry that did not do what it was asked. It has the status of the registry's answer, and nothing
+// of the body. Words of its headers are printable.
 func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	var answer *errcode.ErrorResponse
 	switch {
@@ -269,5 +271,5 @@ func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	case errors.As(err, &answer):
 		return fmt.Errorf("%s: the registry answers with status %d", ref, answer.StatusCode)
 	}
-	return fmt.Errorf("%s: %w", ref, err)
+	return fmt.Errorf("%s: %s", ref, host.Printable(err.Error()))
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -124,7 +125,8 @@ func TestPushAndGet(t *testing.T) {
 	}
 }
 
-// Whatever a registry, or somebody before it, sends in place of what was asked for: it is refused with its reason (threats.md 163).
+// Whatever a registry, or somebody before it, sends in place of what was asked for: it is refused with its reason, in which nothing controls a
+// terminal (threats.md 163 and 169).
 func TestARegistryThatSendsSomethingElse(t *testing.T) {
 	good := made(t)
 	text := string(good.Manifest)
@@ -206,6 +208,22 @@ func TestARegistryThatSendsSomethingElse(t *testing.T) {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
 			return true
 		}, "redirects without end"},
+		"controls of a terminal": {func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", artifact.TypeManifest)
+			w.Header().Set("Docker-Content-Digest", "\u009b31mred")
+			_, _ = io.WriteString(w, text)
+			return true
+		}, "invalid response header value"},
+		"a media type with controls": {func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "\u009b31mred")
+			_, _ = io.WriteString(w, text)
+			return true
+		}, "invalid response `Content-Type` header"},
+		"a place for tokens with controls": {func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+"\u009b31mred"+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}, "unsupported scheme"},
 		"a redirect to a file": {func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 			return true
@@ -222,10 +240,36 @@ func TestARegistryThatSendsSomethingElse(t *testing.T) {
 			if err == nil {
 				_, err = w.client.Module(t.Context(), w.ref, p)
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "evil") || !strings.HasPrefix(err.Error(), w.ref.String()) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\u009b\x1b") || strings.Contains(err.Error(), "evil") || !strings.HasPrefix(err.Error(), w.ref.String()) {
 				t.Errorf("%v\nand not %s", err, c.want)
 			}
 		})
+	}
+}
+
+// What a registry compresses is not expanded: the digest is of the bytes that it sends (threats.md 163).
+func TestNothingIsExpanded(t *testing.T) {
+	w := newWorld(t)
+	m := w.push()
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			t.Errorf("%s may be compressed", r.URL)
+		}
+		if !strings.HasSuffix(r.URL.Path, artifact.Digest(m.Module)) {
+			return false
+		}
+		out.Header().Set("Content-Encoding", "gzip")
+		small := gzip.NewWriter(out)
+		_, _ = small.Write(m.Module)
+		_ = small.Close()
+		return true
+	}
+	p, err := w.client.Resolve(t.Context(), w.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.Module(t.Context(), w.ref, p); err == nil {
+		t.Error("bytes with another digest are a module once they are expanded")
 	}
 }
 

@@ -113,6 +113,9 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 	}
 	for _, d := range found[:min(len(found), maxBundles)] {
 		text, err := manifest(ctx, r, d.Digest.String())
+		if errors.Is(err, errdef.ErrNotFound) {
+			continue // a list may name what is not there
+		}
 		if err != nil {
 			return nil, err
 		}

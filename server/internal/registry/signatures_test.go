@@ -2,6 +2,7 @@ package registry
 
 import (
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -67,6 +68,42 @@ func TestSignaturesInARegistry(t *testing.T) {
 	}
 	if _, err := w.client.Signatures(t.Context(), w.ref, p); err == nil || !strings.Contains(err.Error(), "status 502") {
 		t.Errorf("a registry that fails is one without signatures: %v", err)
+	}
+}
+
+// A repository may have any number of signatures. A few of them are looked at, and pages without end are an
+// error (threats.md 173).
+func TestManySignatures(t *testing.T) {
+	w := newWorld(t)
+	w.push()
+	p, err := w.client.Resolve(t.Context(), w.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endless, pages := false, 0
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		pages++
+		var all []string
+		for i := range 100 {
+			all = append(all, fmt.Sprintf(`{"mediaType":%q,"artifactType":%q,"digest":%q,"size":1}`, artifact.TypeManifest, typeBundle, artifact.Digest(fmt.Append(nil, pages, i))))
+		}
+		if endless {
+			out.Header().Set("Link", fmt.Sprintf("<%s?page=%d>; rel=next", r.URL.Path, pages))
+		}
+		out.Header().Set("Content-Type", artifact.TypeIndex)
+		_, _ = fmt.Fprintf(out, `{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, artifact.TypeIndex, strings.Join(all, ","))
+		return true
+	}
+	w.asked = nil
+	if all, err := w.client.Signatures(t.Context(), w.ref, p); err != nil || len(all) != 0 || pages != 1 || len(w.asked) != 3+maxBundles {
+		t.Errorf("%d signatures of %d pages, with %d requests: %v", len(all), pages, len(w.asked), err)
+	}
+	endless = true
+	if _, err := w.client.Signatures(t.Context(), w.ref, p); err == nil || !strings.Contains(err.Error(), "referrer listing exceeded 4 pages") {
+		t.Errorf("pages without end: %v", err)
 	}
 }
 
