@@ -202,7 +202,8 @@ func (a *app) pluginUpdate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept DIGEST]",
 		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
-		Long: "Asks the registries for the plugins of a configuration, and shows what is different from keywright.lock. What may do " +
+		Long: "Asks the registries for the plugins of a configuration, and shows what is different from keywright.lock, and the tag of " +
+			"the highest version if that is above the one in the lock. What may do " +
 			"more, has another signer, another contract or no higher version is not written without --accept, with the DIGEST " +
 			"that comes with the refusal. With --preview nothing is written.",
 		Args: func(c *cobra.Command, args []string) error {
@@ -229,7 +230,11 @@ func (a *app) pluginUpdate() *cobra.Command {
 			}
 			var failed error
 			for _, p := range refs {
-				if err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref); err != nil {
+				err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref)
+				if err == nil {
+					err = a.writeNewer(c.Context(), i, o.Client, p)
+				}
+				if err != nil {
 					if !errors.Is(err, errReported) {
 						a.printErr("keywright: plugin %s: %v", p.Name, err)
 					}
@@ -252,6 +257,26 @@ func (a *app) pluginUpdate() *cobra.Command {
 	flags.common(c)
 	c.Flags().BoolVar(&flags.preview, "preview", false, "show what is different, and write nothing")
 	return c
+}
+
+// writeNewer writes the tag with the highest version of a plugin, if that is above the one in the lock. It changes nothing: the file
+// says which version is used.
+func (a *app) writeNewer(ctx context.Context, i *installation, client *registry.Client, p connectors.PluginRef) error {
+	locked := i.lock.Find(p.Name)
+	ref, err := registry.ParseReference(p.Ref)
+	if err != nil || locked == nil {
+		return err
+	}
+	tags, err := client.Tags(ctx, ref)
+	if err != nil {
+		a.printErr("keywright: plugin %s: whether there is a newer version is unknown: %v", p.Name, err)
+		return nil
+	}
+	newest := lock.Newest(tags, locked.Version)
+	if newest == "" {
+		return nil
+	}
+	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s", p.Name, newest, ref.Name(), newest, p.Name))
 }
 
 // accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.

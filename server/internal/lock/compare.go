@@ -138,6 +138,19 @@ func VersionOf(tag string) string {
 	return version
 }
 
+// Newest returns the tag with the highest version above a plugin's own, or "". It passes over preliminary versions, unless the plugin's
+// own is one.
+func Newest(tags []string, version string) (newest string) {
+	for _, tag := range tags {
+		named := VersionOf(tag)
+		if higher(version, named) && (newest == "" || higher(VersionOf(newest), named)) &&
+			(semver.Prerelease("v"+named) == "" || semver.Prerelease("v"+version) != "") {
+			newest = tag
+		}
+	}
+	return newest
+}
+
 // CheckTag returns an error if a tag names another version than a plugin's own.
 func CheckTag(tag, version string) error {
 	if named := VersionOf(tag); named != "" && named != version {

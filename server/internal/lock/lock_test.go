@@ -198,6 +198,16 @@ func TestTagsThatAreVersions(t *testing.T) {
 	}
 }
 
+// The newest tag is the highest version above the own one, by the rules of semantic versioning.
+func TestTheNewestTag(t *testing.T) {
+	tags := []string{"1.2.0", "v1.10.0", "1.9.0", "2.0.0-rc.1", "latest", "3", "1.10", "sha256-00.sig", "\x1b[31m"}
+	for version, want := range map[string]string{"1.2.0": "v1.10.0", "1.9.9": "v1.10.0", "1.10.0": "", "2.0.0-alpha": "2.0.0-rc.1", "3.0.0": "", "new": ""} {
+		if got := Newest(tags, version); got != want {
+			t.Errorf("above %s: %q, and not %q", version, got, want)
+		}
+	}
+}
+
 // The same plugins are the same bytes, in whatever order they came, and what was written is read again.
 func TestALockIsWrittenInOneWay(t *testing.T) {
 	a, b := example(), example()

@@ -120,7 +120,8 @@ func (c *Client) repository(ref Reference) (*remote.Repository, error) {
 		return nil, err
 	}
 	r.Client, r.PlainHTTP = c.http, ref.local()
-	r.MaxMetadataBytes, r.ReferrerListMaxPages = artifact.MaxManifest+1, 4 // oras cuts a longer manifest without an error
+	r.MaxMetadataBytes = artifact.MaxManifest + 1 // oras cuts a longer manifest without an error
+	r.ReferrerListMaxPages, r.TagListPageSize, r.TagListMaxPages = 4, 400, 16
 	return r, nil
 }
 
@@ -154,6 +155,24 @@ func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
 	}
 	p.Plugin = *parsed
 	return p, nil
+}
+
+// Tags gets the tags of a repository, in the order of the registry.
+func (c *Client) Tags(ctx context.Context, ref Reference) (all []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	r, err := c.repository(ref)
+	if err != nil {
+		return nil, err
+	}
+	err = r.Tags(ctx, "", func(tags []string) error {
+		all = append(all, tags...)
+		return nil
+	})
+	if err != nil {
+		return nil, c.failed(ctx, ref, fmt.Errorf("its tags: %w", err))
+	}
+	return all, nil
 }
 
 // manifest gets a manifest by its tag or digest.

@@ -107,6 +107,34 @@ func TestManySignatures(t *testing.T) {
 	}
 }
 
+// The tags of a repository are listed from all pages, which stay with the registry and have an end (threats.md 167 and 173).
+func TestTags(t *testing.T) {
+	w := newWorld(t)
+	w.push()
+	if _, err := w.client.Push(t.Context(), w.reference("latest"), made(t)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := w.client.Tags(t.Context(), w.ref); err != nil || strings.Join(all, " ") != "1.2.0 latest" {
+		t.Errorf("%q, %v", all, err)
+	}
+	next := ""
+	w.before = func(out http.ResponseWriter, _ *http.Request) bool {
+		out.Header().Set("Link", fmt.Sprintf("<%s>; rel=next", next))
+		_, _ = io.WriteString(out, `{"tags":["1.2.0"]}`)
+		return true
+	}
+	for link, want := range map[string]string{
+		"/v2/acme/hmac/tags/list?last=1.2.0": "tag listing exceeded 16 pages",
+		"http://evil.example/v2/":            "not the same origin",
+		"file:///etc/passwd":                 "not the same origin",
+	} {
+		next = link
+		if _, err := w.client.Tags(t.Context(), w.ref); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", link, err)
+		}
+	}
+}
+
 // References name their registry and one of tag and digest. Names that are paths are refused (threats.md 168).
 func TestReferences(t *testing.T) {
 	digest := artifact.Digest(nil)
