@@ -114,27 +114,32 @@ func (c *Connector) Secrets() []string {
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
-// name user.token stands for the token of the user's session. Fields without secrets are left out.
+// name user.token stands for the token of the user's session. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
+// Fields without secrets are left out.
 func (c *Connector) FieldSecrets() map[string][]string {
-	if c.plan == nil {
-		return nil
-	}
 	all := map[string][]string{}
-	for name, f := range c.plan.Fields {
-		var names template.Names
-		switch {
-		case f.Text != nil:
-			names = f.Text.Names()
-		case f.Object != nil:
-			names = f.Object.Names()
-		}
+	if c.plan == nil {
+		return all
+	}
+	add := func(field string, names template.Names) {
 		secrets := slices.Clone(names.Secrets)
 		if names.UserToken() {
 			secrets = append(secrets, "user.token")
 		}
 		if slices.Sort(secrets); len(secrets) > 0 {
-			all[name] = slices.Compact(secrets)
+			all[field] = slices.Compact(secrets)
 		}
+	}
+	for name, f := range c.plan.Fields {
+		switch {
+		case f.Text != nil:
+			add(name, f.Text.Names())
+		case f.Object != nil:
+			add(name, f.Object.Names())
+		}
+	}
+	for _, t := range c.tls.templates() {
+		add(t.path, t.Names())
 	}
 	return all
 }

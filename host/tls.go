@@ -81,6 +81,25 @@ type connectorTLS struct {
 	api, token           bool
 }
 
+// tlsTemplate is a template of a TLS, with the path of its member.
+type tlsTemplate struct {
+	path string
+	*template.Template
+}
+
+// templates returns the templates of a TLS, which may be nil.
+func (t *connectorTLS) templates() (all []tlsTemplate) {
+	if t == nil {
+		return nil
+	}
+	for _, one := range []tlsTemplate{{"tls.certificate", t.certificate}, {"tls.key", t.key}, {"tls.ca", t.ca}} {
+		if one.Template != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 // pemTexts are the rendered texts of a TLS.
 type pemTexts struct{ certificate, key, ca string }
 

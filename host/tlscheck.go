@@ -89,25 +89,16 @@ func (k *checker) pem(path, text string) *template.Template {
 // can ask for them.
 func (k *checker) tlsNames() {
 	c := k.connector
-	if c.tls == nil {
-		return
-	}
-	for _, one := range []struct {
-		path     string
-		template *template.Template
-	}{{"tls.certificate", c.tls.certificate}, {"tls.key", c.tls.key}, {"tls.ca", c.tls.ca}} {
-		if one.template == nil {
-			continue
-		}
-		names := one.template.Names()
+	for _, t := range c.tls.templates() {
+		names := t.Names()
 		c.plan.Names.Merge(names)
 		for _, secret := range names.Secrets {
 			if c.fieldOfSecret[secret] == "" {
-				c.fieldOfSecret[secret] = one.path
+				c.fieldOfSecret[secret] = t.path
 			}
 		}
 	}
-	if c.tls.token {
+	if c.tls != nil && c.tls.token {
 		c.plan.ClientOf = c.tokenClient
 	}
 }

@@ -77,6 +77,23 @@ func (c *Connector) Secrets() []string {
 	return slices.Compact(names)
 }
 
+// FieldSecrets returns the names of the secrets in each field of auth and tls, as [host.Connector.FieldSecrets] does, and in each header
+// and query parameter, under headers.NAME and query.NAME.
+func (c *Connector) FieldSecrets() map[string][]string {
+	all := c.upstream.FieldSecrets()
+	for where, parameters := range map[string][]parameter{"headers.": c.headers, "query.": c.query} {
+		for _, p := range parameters {
+			if secrets := p.value.Secrets(); len(secrets) > 0 {
+				name := where + p.Name
+				all[name] = append(all[name], secrets...)
+				slices.Sort(all[name])
+				all[name] = slices.Compact(all[name])
+			}
+		}
+	}
+	return all
+}
+
 // parameter is a Parameter with its compiled value.
 type parameter struct {
 	Parameter

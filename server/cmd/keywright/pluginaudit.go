@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -17,9 +18,9 @@ import (
 type reach struct {
 	Connector string `json:"connector"`
 	Secret    string `json:"secret"`
-	// Field is the field of the configuration, or "" for a secret that the connector's own headers, query or URL name.
+	// Field is the field of auth.config, or the member of the connector that no plugin gets, as tls.key or headers.NAME.
 	Field string `json:"field"`
-	// Type is the auth type, and Plugin the plugin that has it.
+	// Type is the auth type, and Plugin the plugin that has it. Both are empty where no plugin gets the secret.
 	Type   string `json:"type"`
 	Plugin string `json:"plugin"`
 	// May has the rights, as keywright.lock has them.
@@ -68,16 +69,15 @@ func audit(set *connectors.Set) (all []reach) {
 		d := c.Definition()
 		p := types[d.Auth.Type]
 		capabilities := lock.Of(p)
-		others := slices.Clone(c.Secrets())
-		fields := c.Upstream().FieldSecrets()
+		fields := c.FieldSecrets()
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
 			for _, secret := range fields[field] {
-				others = slices.DeleteFunc(others, func(name string) bool { return name == secret })
-				all = append(all, reach{d.Permalink, secret, field, d.Auth.Type, p.Name, orEmpty(capabilities["field "+field]), orEmpty(p.Grants)})
+				r := reach{d.Permalink, secret, field, "", "", []string{"where the file puts it"}, []string{}}
+				if !strings.Contains(field, ".") { // no name of a field has a dot
+					r.Type, r.Plugin, r.May, r.Grants = d.Auth.Type, p.Name, orEmpty(capabilities["field "+field]), orEmpty(p.Grants)
+				}
+				all = append(all, r)
 			}
-		}
-		for _, secret := range others {
-			all = append(all, reach{d.Permalink, secret, "", d.Auth.Type, "", []string{"where the file puts it"}, []string{}})
 		}
 	}
 	return all
@@ -93,11 +93,7 @@ func (a *app) writeAudit(all []reach) error {
 		if len(r.Grants) > 0 {
 			may = append(slices.Clone(may), "granted "+strings.Join(r.Grants, ", "))
 		}
-		field, plugin := r.Field, host.Printable(r.Plugin)
-		if field == "" {
-			field, plugin = "-", "-"
-		}
-		rows = append(rows, []string{r.Connector, r.Secret, field, r.Type, plugin, shown(may)})
+		rows = append(rows, []string{r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), shown(may)})
 	}
 	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
 }
