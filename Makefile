@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help tinygo plugins check lint format test test-busy bench soak mutants vet race modules rebuild deps npm clean
+.PHONY: help tinygo plugins languages check lint format test test-busy bench soak mutants vet race modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -34,6 +34,12 @@ tinygo: ## get TinyGo, unless one that is new enough is on PATH
 plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
 	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin build -guest $(GUESTS)
+
+languages: npm ## compile the examples in C and AssemblyScript, and write the constants of their SDKs
+	@tools/debian clang-19 lld-19
+	go generate ./tools/constants
+	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
+	cd examples/acme_hmac_as && npm run build
 
 test: deps vet race modules check ## install what the tests need, and run all tests and checks
 

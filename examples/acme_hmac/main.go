@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,20 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
+const noToken = "has a character that is neither a letter nor a digit nor one of !#$%&'*+-.^_`|~"
+
+// Validate implements [sdk.Validator].
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	if keyID, literal := c.Literal("key_id"); literal && !sdk.IsToken(keyID) {
+		return []sdk.Problem{{Field: "key_id", Message: noToken}}
+	}
+	return nil
+}
+
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if !sdk.IsToken(c.Config("key_id")) { // it came from a template
+		return sdk.Mutation{}, errors.New("key_id " + noToken)
+	}
 	request, err := c.Request()
 	if err != nil {
 		return sdk.Mutation{}, err

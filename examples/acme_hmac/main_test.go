@@ -71,3 +71,20 @@ func TestStreamedBodyIsSigned(t *testing.T) {
 		}
 	})
 }
+
+// A key ID that came with a parameter of its own would be sent beside the signature.
+func TestKeyIDWithAnotherParameter(t *testing.T) {
+	hosttest.Run(t, plugin{}, "acme_hmac.wasm", func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("acme")
+		h.Variable("key", "north-1, signature=0")
+		const want = "has a character that is neither a letter nor a digit nor one of !#$%&'*+-.^_`|~"
+		got := h.Problems(hosttest.Config{"key_id": "north-1, signature=0", "secret": config["secret"]})
+		if len(got) != 1 || got[0].Path != "auth.config.key_id" || got[0].Message != want {
+			t.Errorf("the problems are %v", got)
+		}
+		err := h.AuthenticateError(hosttest.Config{"key_id": "{{ get_variable('key') }}", "secret": config["secret"]}, hosttest.GET("https://api.acme.test/v1"))
+		if !strings.Contains(err.Error(), "key_id "+want) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}

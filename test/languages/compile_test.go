@@ -1,11 +1,12 @@
-// Package languages tests Keywright with plugins that are not written in Go: in C and in AssemblyScript. It compiles them and runs
-// them.
+// Package languages tests the SDKs for C and AssemblyScript. It compiles plugins with them and runs these.
 package languages
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -13,39 +14,45 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// assemblyScript compiles the plugin in a file of the directory assembly, and returns the path of the module.
-func assemblyScript(t *testing.T, name string) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "as_"+name+".wasm")
-	run(t, []string{"assembly/*.ts", "*.json"}, "node_modules/.bin/asc", "assembly/"+name+".ts", "--outFile", out)
-	return out
+// examples has the modules that are committed, by their sources.
+var examples = map[string]string{
+	"../../examples/acme_hmac_c/acme_hmac.c":   "../../examples/acme_hmac_c/acme_hmac_c.wasm",
+	"../../examples/acme_hmac_as/acme_hmac.ts": "../../examples/acme_hmac_as/acme_hmac_as.wasm",
 }
 
-// clang compiles the plugin in a file of the directory c, and returns the path of the module.
-func clang(t *testing.T, name string) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "c_"+name+".wasm")
-	run(t, []string{"c/*"}, "clang-19", "--target=wasm32", "-Oz", "-Wall", "-Wextra", "-Werror", "-mbulk-memory", "-nostdlib", "-fno-builtin-strlen",
-		"-Wl,--no-entry,--strip-debug,--stack-first,-z,stack-size=16384", "-o", out, "c/"+name+".c")
-	return out
-}
-
-// run runs a compiler. It reads the sources, so that go test runs the test again when they change.
-func run(t *testing.T, sources []string, compiler string, arguments ...string) {
-	t.Helper()
-	for _, pattern := range sources {
-		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) == 0 {
-			t.Fatalf("no sources %s: %v", pattern, err)
-		}
-		for _, name := range names {
-			read(t, name)
+// Compiling an example anew makes the module that is committed, byte by byte.
+func TestExamplesAreCompiledFromTheirSources(t *testing.T) {
+	for source, module := range examples {
+		if !bytes.Equal(read(t, module), read(t, compile(t, source))) {
+			t.Errorf("%s is not what %s compiles to: run make languages", module, source)
 		}
 	}
-	command := exec.CommandContext(t.Context(), compiler, arguments...)
-	command.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/lib/llvm-19/bin") // where Debian has the linker
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s does not compile (make deps installs it): %v\n%s", compiler, err, text)
+}
+
+// compile compiles a plugin in C or AssemblyScript, and returns the path of the module.
+func compile(t *testing.T, source string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))+".wasm")
+	read(t, source) // so that go test runs the test again when a source changes
+	if filepath.Ext(source) == ".c" {
+		read(t, "../../sdk/c/keywright.h")
+		read(t, "../../sdk/c/keywright.cfg")
+		run(t, "clang-19", "--config=../../sdk/c/keywright.cfg", "-o", out, source)
+		return out
+	}
+	read(t, "../../sdk/assemblyscript/keywright.ts")
+	read(t, asDir+"/asconfig.json")
+	run(t, asDir+"/node_modules/.bin/asc", source, "--config", asDir+"/asconfig.json", "--outFile", out)
+	return out
+}
+
+// asDir has AssemblyScript, at the version that its lock file names.
+const asDir = "../../examples/acme_hmac_as"
+
+func run(t *testing.T, compiler string, arguments ...string) {
+	t.Helper()
+	if text, err := exec.CommandContext(t.Context(), compiler, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("%s fails (make deps installs it): %v\n%s", compiler, err, text)
 	}
 }
 

@@ -5,11 +5,7 @@
 //
 // The plugin holds references in place of password, session, workspace, secret, nonces and signatures. The bytes stay in the host.
 
-import { Host } from "@extism/as-pdk";
-import {
-  body, cache, cached, challenge, config, decode, done, drop, encode, exchange, failed, hexDigest, mac, publicKey, random, signSealed,
-} from "./host";
-import { member, pair, quote } from "./json";
+import * as sdk from "../../../sdk/assemblyscript/keywright";
 
 // MARGIN is the time before the end of a session in which it is not used, in seconds.
 const MARGIN: i64 = 60;
@@ -32,43 +28,46 @@ const DESCRIPTION = `{"abi":1,"type":"depot_as","version":"1.0.0","summary":"A s
 {"name":"error","from":"header:Depot-Error","kind":"enum","enum":["use_nonce"]}]}}`;
 
 export function describe(): i32 {
-  return done(DESCRIPTION);
+  return sdk.done(DESCRIPTION);
 }
 
 export function authenticate(): i32 {
-  const known = challenge();
-  if (member(known, "status") == "401" && member(known, "error") != "use_nonce" && !drop("session")) {
-    return done('{"pass":true}'); // another session would not help
+  const known = sdk.challenge();
+  if (known.status == 401 && known.get("error") != "use_nonce" && !sdk.drop("session")) {
+    const pass = new sdk.Mutation();
+    pass.pass = true; // another session would not help
+    return sdk.mutate(pass);
   }
-  let session = cached("session");
+  let session = sdk.cached("session");
   if (session === null) {
     const reply = logIn();
-    const status = member(reply, "status");
-    if (!status.startsWith("2")) return failed("the login was answered with " + status);
-    session = [member(reply, "session"), member(reply, "workspace"), member(reply, "secret")].join(" ");
-    const ttl = I64.parseInt(member(reply, "expires_in")) - MARGIN;
-    if (ttl > 0) cache("session", session, ttl);
+    if (reply.status / 100 != 2) return sdk.fail("the login was answered with " + reply.status.toString());
+    session = [reply.get("session"), reply.get("workspace"), reply.get("secret")].join(" ");
+    const seconds = sdk.integer(reply.get("expires_in")) - MARGIN;
+    if (seconds > 0) sdk.cache("session", session, seconds);
   }
   const parts = session.split(" ");
 
   // From here on the plugin knows its request, so it may use neither the cache nor an endpoint.
-  const once = random(8);
-  const message = ["depot/1", member(Host.inputString(), "method"), hexDigest("sha256", body()), once, member(known, "nonce")].join("\n");
-  const tag = mac("HS256", decode("base64", parts[2]), message);
-  const proof = signSealed("device_key", "message", message);
-  return done(
-    '{"headers":[' + pair("Depot-Once", once) + "," + pair("Depot-MAC", encode("base64", tag)) + "," +
-    pair("Depot-Proof", encode("base64url", proof)) + '],"cookies":[' + pair("SESSION", parts[0]) +
-    '],"path":[' + pair("{workspace}", parts[1]) + "]}",
-  );
+  const once = sdk.random(8), body = sdk.hex(sdk.digest(sdk.DIGEST_SHA256, sdk.body()));
+  const message = ["depot/1", sdk.request().method, body, once, known.get("nonce")].join("\n");
+  const mac = sdk.mac(sdk.SHA256, sdk.decode(sdk.BASE64_FORMAT, parts[2]), message);
+  const proof = sdk.signSealed("device_key", sdk.FOR_MESSAGE, message);
+  const m = new sdk.Mutation();
+  m.headers = [new sdk.Pair("Depot-Once", once), new sdk.Pair("Depot-MAC", sdk.base64(mac)), new sdk.Pair("Depot-Proof", sdk.base64URL(proof))];
+  m.cookies = [new sdk.Pair("SESSION", parts[0])];
+  m.path = [new sdk.Pair("{workspace}", parts[1])];
+  return sdk.mutate(m);
 }
 
-// logIn returns the host's reply to a login.
-function logIn(): string {
-  const user = config("user");
-  const proof = hexDigest("sha256", user + ":" + config("password"));
-  return exchange(
-    '{"url":' + quote(config("url")) + ',"path":["sessions"],"json":{"user":' + quote(user) + ',"proof":' + quote(proof) +
-    ',"device":' + publicKey("device_key", "jwk") + "}}",
-  );
+// logIn returns the answers of a login.
+function logIn(): sdk.Answers {
+  const user = sdk.config("user"), login = new sdk.Members();
+  login.string("user", user);
+  login.string("proof", sdk.hex(sdk.digest(sdk.DIGEST_SHA256, user + ":" + sdk.config("password"))));
+  login.raw("device", sdk.publicKey("device_key", sdk.JWK));
+  const request = new sdk.Exchange(sdk.config("url"));
+  request.path = ["sessions"];
+  request.json = login.json();
+  return sdk.exchange(request);
 }

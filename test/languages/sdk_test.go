@@ -1,0 +1,135 @@
+package languages
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/sdk"
+)
+
+const (
+	header = "../../sdk/c/keywright.h"
+	script = "../../sdk/assemblyscript/keywright.ts"
+)
+
+// Both SDKs have all that the Go SDK has for a call, under the same names.
+func TestSDKsHaveTheNamesOfTheGoSDK(t *testing.T) {
+	c, as := string(read(t, header)), string(read(t, script))
+	call := reflect.TypeFor[*sdk.Call]()
+	for i := range call.NumMethod() {
+		name := call.Method(i).Name
+		if name == "Seconds" {
+			continue // it returns a time.Duration; times are numbers of seconds there
+		}
+		words := regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`).ReplaceAllString(name, "${1}${3}_${2}${4}")
+		if want := " kw_" + strings.ToLower(words) + "("; !strings.Contains(c, want) {
+			t.Errorf("%s has no%s…), for Call.%s", header, want, name)
+		}
+		first, rest, _ := strings.Cut(words, "_")
+		want := regexp.MustCompile(`export function ` + strings.ToLower(first) + strings.ReplaceAll(rest, "_", "") + `\b`)
+		if !want.MatchString(as) {
+			t.Errorf("%s has no %s, for Call.%s", script, want, name)
+		}
+	}
+}
+
+// The SDKs declare each function as the host has it: a module that imports all functions as the header declares them is loaded, and
+// AssemblyScript's declarations are the same.
+func TestSDKsDeclareTheFunctionsOfTheHost(t *testing.T) {
+	declared := map[string]string{}
+	var calls strings.Builder
+	for _, m := range regexp.MustCompile(`(?m)^KW_(ENV|USER)\((\w+), (\w+), (.*)\)$`).FindAllStringSubmatch(string(read(t, header)), -1) {
+		declared[m[3]] = signature(m[1], m[4], m[2])
+		calls.WriteString("\t(void *)kw_host_" + m[3] + ",\n")
+	}
+	as := map[string]string{}
+	for _, m := range regexp.MustCompile(`@external\("extism:host/(\w+)", "(\w+)"\) declare function \w+\((.*)\): (\w+);`).FindAllStringSubmatch(string(read(t, script)), -1) {
+		as[m[2]] = signature(m[1], m[3], m[4])
+	}
+	if diff := cmp.Diff(declared, as); diff != "" {
+		t.Errorf("the declarations differ (-C +AssemblyScript):\n%s", diff)
+	}
+	for _, function := range userFunctions(t) {
+		if declared[function] == "" {
+			t.Errorf("no SDK declares %s", function)
+		}
+	}
+
+	source := filepath.Join(t.TempDir(), "all.c")
+	text := "#include \"keywright.h\"\nvoid *volatile all[] = {\n" + calls.String() + "};\n" +
+		`KW_EXPORT(describe) { return kw_done(KW_JSON({"abi": 1, "type": "all", "version": "1.0.0", "summary": "All.", "anonymous": true})); }` +
+		"\nKW_EXPORT(authenticate) { return all[kw_now() & 1] == 0; }\n"
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := host.Inspect(t.Context(), host.Plugin{Name: "all.wasm", Wasm: read(t, compile(t, source))}, host.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(info.Imports) != len(declared) {
+		t.Errorf("the module imports %d functions of %d", len(info.Imports), len(declared))
+	}
+}
+
+// signature returns the module, parameters and result of a function, in the types of WebAssembly.
+func signature(module, parameters, result string) string {
+	types := strings.NewReplacer(
+		"const void *address", "i32", "void *address", "i32", "uint32_t", "i32", "usize", "i32", "u32", "i32",
+		"uint64_t", "i64", "int64_t", "i64", "u64", "i64", "void", "",
+	)
+	var list []string
+	for parameter := range strings.SplitSeq(parameters, ",") {
+		name := regexp.MustCompile(`^(\w+): (\w+)$`).ReplaceAllString(strings.TrimSpace(parameter), "$2 $1")
+		kind, _, _ := strings.Cut(types.Replace(name), " ")
+		list = append(list, kind)
+	}
+	return strings.ToLower(module) + "(" + strings.Join(list, ",") + ")" + types.Replace(result)
+}
+
+// userFunctions returns the functions of Keywright's own module, which package abi names.
+func userFunctions(t *testing.T) (names []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^\tUser\w+ += "(\w+)"`).FindAllStringSubmatch(string(read(t, "../../abi/abi.go")), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 20 {
+		t.Errorf("package abi has %d functions only", len(names))
+	}
+	return names
+}
+
+// The code of the READMEs is that of the examples, so an author who copies it has what is tested.
+func TestTheCodeOfTheREADMEsIsThatOfTheExamples(t *testing.T) {
+	makefile := string(read(t, "../../Makefile"))
+	for readme, files := range map[string][]string{
+		"../../sdk/c/README.md":              {"../../examples/acme_hmac_c/acme_hmac.c"},
+		"../../sdk/assemblyscript/README.md": {"../../examples/acme_hmac_as/acme_hmac.ts", asDir + "/asconfig.json"},
+	} {
+		all := makefile + strings.Replace(string(read(t, asDir+"/package.json")), "asc ", "npx asc ", 1)
+		for _, name := range files {
+			all += string(read(t, name))
+		}
+		blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(string(read(t, readme)), -1)
+		if len(blocks) < 3 {
+			t.Errorf("%s has %d blocks of code only", readme, len(blocks))
+		}
+		for _, block := range blocks {
+			for line := range strings.Lines(strings.ReplaceAll(block[2], "\n\n", "\n")) {
+				if block[1] != "sh" {
+					line = block[2]
+				}
+				if !strings.Contains(all, strings.TrimSuffix(line, "\n")) {
+					t.Errorf("%s has code that no example has:\n%s", readme, line)
+					break
+				}
+			}
+		}
+	}
+}

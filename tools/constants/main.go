@@ -1,0 +1,167 @@
+// Command constants writes the constants of the plugin contract into the SDKs for C and AssemblyScript, between two comments.
+// They are those of package sdk, under the same names, and the limits of package abi. Their values come from package abi.
+//
+//	go generate ./tools/constants
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+//go:generate go run . -root ../..
+
+// The comments that the constants stand between.
+const (
+	begins = "// Constants of the contract. go generate ./tools/constants writes them.\n"
+	ends   = "// End of the constants.\n"
+)
+
+// sdks has the files with constants, and how each writes one.
+var sdks = map[string]func(constant) string{
+	"sdk/c/keywright.h": func(c constant) string {
+		if c.text() {
+			return fmt.Sprintf("#define KW_%s KW(%s)\n", c.name, c.value)
+		}
+		return fmt.Sprintf("#define KW_%s %s\n", c.name, c.value)
+	},
+	"sdk/assemblyscript/keywright.ts": func(c constant) string {
+		if c.text() {
+			return fmt.Sprintf("export const %s: string = %s;\n", c.name, c.value)
+		}
+		return fmt.Sprintf("export const %s: i64 = %s;\n", c.name, c.value)
+	},
+}
+
+func main() {
+	if len(os.Args) != 3 || os.Args[1] != "-root" {
+		fmt.Fprintln(os.Stderr, "usage: constants -root DIR")
+		os.Exit(2)
+	}
+	if err := write(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// write writes the constants into the SDKs below a directory.
+func write(root string) error {
+	for name := range sdks {
+		now, err := updated(root, name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(now), 0o644); err != nil { //nolint:gosec // a source file
+			return err
+		}
+	}
+	return nil
+}
+
+// updated returns the file of an SDK with the constants of the contract.
+func updated(root, name string) (string, error) {
+	constants, err := constantsOf(root)
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return "", err
+	}
+	before, rest, found := strings.Cut(string(source), begins)
+	_, after, closed := strings.Cut(rest, ends)
+	if !found || !closed {
+		return "", fmt.Errorf("%s does not have the lines %q and %q", name, begins, ends)
+	}
+	var list strings.Builder
+	for _, c := range constants {
+		list.WriteString(sdks[name](c))
+	}
+	return before + begins + list.String() + ends + after, nil
+}
+
+// constant is a constant of the contract. The value is a literal, which is the same in Go, C and AssemblyScript.
+type constant struct{ name, value string }
+
+func (c constant) text() bool { return c.value[0] == '"' }
+
+// constantsOf returns the constants in the order of the sources.
+func constantsOf(root string) (list []constant, err error) {
+	contract, err := declared(filepath.Join(root, "abi"))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, c := range contract {
+		values["abi."+c.name] = c.value
+	}
+	offered, err := declared(filepath.Join(root, "sdk"))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range offered {
+		if value := values[c.value]; value != "" {
+			list = append(list, constant{upper(c.name), value})
+		}
+	}
+	for _, c := range contract {
+		if strings.HasPrefix(c.name, "Max") {
+			list = append(list, constant{upper(c.name), c.value})
+		}
+	}
+	return list, nil
+}
+
+// declared returns the exported constants of a package whose values are literals or constants of package abi.
+func declared(dir string) (list []constant, err error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range file.Decls {
+			if group, ok := d.(*ast.GenDecl); ok && group.Tok == token.CONST {
+				for _, s := range group.Specs {
+					list = append(list, literals(s.(*ast.ValueSpec))...)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+func literals(s *ast.ValueSpec) (list []constant) {
+	for i, name := range s.Names {
+		if !name.IsExported() || i >= len(s.Values) {
+			continue
+		}
+		switch value := s.Values[i].(type) {
+		case *ast.BasicLit:
+			list = append(list, constant{name.Name, value.Value})
+		case *ast.SelectorExpr:
+			list = append(list, constant{name.Name, fmt.Sprint(value.X, ".", value.Sel)})
+		}
+	}
+	return list
+}
+
+// word matches the end of a word in a name and the beginning of the next, such as xF in HexFormat.
+var word = regexp.MustCompile(`([a-z])([A-Z])|([A-Z0-9])([A-Z][a-z])`)
+
+// upper returns a name as constants are written in C, such as DIGEST_SHA256 for DigestSHA256.
+func upper(name string) string {
+	return strings.ToUpper(word.ReplaceAllString(strings.Replace(name, "64URL", "64_URL", 1), "${1}${3}_${2}${4}"))
+}
