@@ -32,5 +32,5 @@ KW_EXPORT(authenticate) {
 	kw_text message = KW_JOIN(request.method, KW("\n"), kw_split(request.url, 0, 0), KW("\n"), now, KW("\n"), body);
 	kw_text signature = kw_hex(kw_mac(KW_SHA256, kw_config(KW("secret")), message));
 	kw_text value = KW_JOIN(KW("ACME-HMAC-SHA256 key="), key_id, KW(", time="), now, KW(", signature="), signature);
-	return kw_mutate((struct kw_mutation){.headers = KW_PAIRS({KW("Authorization"), value})});
+	return kw_mutate(kw_header(KW("Authorization"), value));
 }

@@ -110,7 +110,7 @@ export class Bytes {
 function give<T>(value: T): u64 {
   if (value instanceof Bytes) return value.block;
   if (!isString<T>()) ERROR("only a string or Bytes can be given to the host");
-  const bytes = String.UTF8.encode(changetype<string>(value));
+  const bytes = String.UTF8.encode(changetype<string>(value), false, String.UTF8.ErrorMode.REPLACE);
   return block_new(changetype<usize>(bytes), bytes.byteLength);
 }
 

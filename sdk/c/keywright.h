@@ -461,6 +461,16 @@ static inline int32_t kw_mutate(struct kw_mutation m) {
 	return kw_done(kw_object(&o));
 }
 
+// kw_header and kw_query return a mutation with one header or query parameter, and kw_bearer one with a token in the Authorization header.
+static inline struct kw_pairs kw_one(kw_text name, kw_text value) {
+	struct kw_pair *pair = kw_room(sizeof *pair);
+	*pair = (struct kw_pair){name, value};
+	return (struct kw_pairs){pair, 1};
+}
+static inline struct kw_mutation kw_header(kw_text name, kw_text value) { return (struct kw_mutation){.headers = kw_one(name, value)}; }
+static inline struct kw_mutation kw_query(kw_text name, kw_text value) { return (struct kw_mutation){.query = kw_one(name, value)}; }
+static inline struct kw_mutation kw_bearer(kw_text token) { return kw_header(KW("Authorization"), KW_JOIN(KW("Bearer "), token)); }
+
 // struct kw_consent is the page to which a user's browser goes. kw_ask is the end of consent.
 struct kw_consent {
 	kw_text url, issuer, code_parameter;
