@@ -255,7 +255,9 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	call.Lease, call.Shared = local, shared
-	return c.run(ctx, call, stats)
+	out := c.run(ctx, call, stats)
+	out.err = c.overTime(ctx, out.err)
+	return out
 }
 
 // share asks the store of state for the entry of a lease. If another node has stored it, share stores it in the cache and

@@ -312,7 +312,7 @@ func (k *checker) validate(ctx context.Context) {
 	if !c.plugin.guest.Has(abi.ExportValidate) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.host.config.Limits.CallTime)
+	ctx, cancel := context.WithTimeout(ctx, c.plugin.limits.CallTime)
 	defer cancel()
 	call := hostfn.New(ctx, c.plan, &hostfn.Inputs{}, hostfn.Validating)
 	result, err := c.plugin.guest.Call(ctx, abi.ExportValidate, call)

@@ -29,7 +29,7 @@ type ConnectorConfig struct {
 	// [Config].Base it is an error. A transport that is given to [Connector.Transport] is not limited.
 	Egress *Egress
 	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
-	// 0 means CallTime of the host's [Limits].
+	// 0 means CallTime of the host's [Limits]. A lower CallTime of the plugin's limits applies in any case.
 	Timeout time.Duration
 	// RefreshAhead is the time before the end of a cached token at which the host begins to replace it: with the first request
 	// that uses the token from then on, on one node, while requests go on with the token that they have. If the token lives for
@@ -146,7 +146,11 @@ func (c *Connector) FieldSecrets() map[string][]string {
 
 // exchangeTime returns the time limit of a token exchange.
 func (c *Connector) exchangeTime() time.Duration {
-	return cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
+	limit := cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
+	if own := c.plugin.info.Limits.CallTime; own > 0 {
+		limit = min(limit, own)
+	}
+	return limit
 }
 
 // turnTime returns the time limit of a wait for another node, which may hold a lease and then exchange. The host has a State.

@@ -120,7 +120,7 @@ func (k *checker) shown(ctx context.Context) {
 		in.Discovered = append(in.Discovered, d.Issuer)
 	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
-	result, failure := run(ctx, c.plugin.guest, abi.ExportConsent, call)
+	result, failure := c.plugin.run(ctx, abi.ExportConsent, call)
 	if failure != nil {
 		return
 	}

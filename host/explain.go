@@ -171,7 +171,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		return nil, c.fail(StagePlugin, err)
 	}
 	defer c.host.calls.Done()
-	ctx, cancel := context.WithTimeout(r.Context(), c.host.config.Limits.CallTime)
+	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
 	defer cancel()
 	subject := c.subject(ctx)
 	values, err := c.read(ctx, &subject, nil, &Attempt{})
@@ -248,7 +248,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 // explained runs a call that is explained, and returns its masked mutation and its fuel.
 func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.Mutation, *hostfn.Call, int64, error) {
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
-	result, failure := run(ctx, c.plugin.guest, abi.ExportAuthenticate, call)
+	result, failure := c.plugin.run(ctx, abi.ExportAuthenticate, call)
 	if failure != nil {
 		return nil, nil, 0, c.failure(failure)
 	}

@@ -194,7 +194,10 @@ func (h *Host) loadAll(ctx context.Context) error {
 		return fmt.Errorf("loading the plugins: %w", err)
 	}
 	for i, p := range prepared {
-		if errs[i] != nil {
+		switch {
+		case errors.As(errs[i], new(*LimitError)): // it names the plugin
+			return errs[i]
+		case errs[i] != nil:
 			return fmt.Errorf("plugin %q: %w", sources[i].Name, errs[i])
 		}
 		p.info.BuiltIn = i < len(h.config.BuiltIns)
@@ -220,15 +223,18 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	}
 	p.deterministic = true
 	p.info = PluginInfo{Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants}
+	if err := p.setLimits(source.Limits, h.config.Limits); err != nil {
+		return nil, err
+	}
 	if p.guest == nil {
-		module, err := h.runtime.Load(ctx, source.Wasm)
+		module, err := h.runtime.LoadWithin(ctx, source.Wasm, p.limits.sandbox())
 		if err != nil {
 			return nil, err
 		}
 		p.guest, p.deterministic = module, module.Deterministic()
 		p.info.NotPooled, p.info.Imports = module.NotPooled(), module.Imports()
 	}
-	description, fuel, err := h.describe(ctx, p.guest)
+	description, fuel, err := h.describe(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
@@ -243,17 +249,17 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	return p, nil
 }
 
-// describe runs the describe export of a guest, and returns its decoded output and the fuel that it used.
-func (h *Host) describe(ctx context.Context, guest sandbox.Guest) (*abi.Description, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.config.Limits.CallTime)
+// describe runs the describe export of a plugin, and returns its decoded output and the fuel that it used.
+func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.limits.CallTime)
 	defer cancel()
 	log := &connectorLog{logger: h.config.Logger}
 	plan := &hostfn.Plan{
-		Random: h.config.Random, Clock: h.config.Clock, Limits: h.config.Limits.call(), Log: log.line,
+		Random: h.config.Random, Clock: h.config.Clock, Limits: p.limits.call(), Log: log.line,
 		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, abi.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
-	result, failure := run(ctx, guest, abi.ExportDescribe, call)
+	result, failure := p.run(ctx, abi.ExportDescribe, call)
 	call.Flush()
 	if failure != nil {
 		return nil, 0, failure

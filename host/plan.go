@@ -40,7 +40,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Revealed:      h.revealed,
 		Explains:      h.explained != nil,
 		RandomText:    h.random,
-		Limits:        h.config.Limits.call(),
+		Limits:        c.plugin.limits.call(),
 		ExchangeTime:  c.exchangeTime(),
 		KeySecret:     h.cache.keySecret[:],
 	}

@@ -16,6 +16,8 @@ type Plugin struct {
 	SHA256 string
 	// Grants are the plugin's rights beyond the default, from the operator: sign_raw, reveal.
 	Grants []string
+	// Limits are limits of this plugin alone. None may be above that of the host.
+	Limits PluginLimits
 
 	// guest replaces Wasm in tests of plugins.
 	guest sandbox.Guest
@@ -33,6 +35,8 @@ type PluginInfo struct {
 	Size int
 	// Grants are the plugin's rights beyond the default.
 	Grants []string
+	// Limits are the limits of the [Plugin].
+	Limits PluginLimits
 	// BuiltIn reports whether the plugin is one of [Config].BuiltIns.
 	BuiltIn bool
 	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset
@@ -56,8 +60,10 @@ func (p *PluginInfo) SealedFields() (names []string) {
 
 // plugin is a loaded plugin.
 type plugin struct {
-	info   PluginInfo
-	guest  sandbox.Guest
+	info  PluginInfo
+	guest sandbox.Guest
+	// limits are those of the host, with those of the plugin in their place.
+	limits Limits
 	digest [32]byte
 	grants map[string]bool
 	uses   map[string]bool

@@ -11,9 +11,32 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
 
-// run calls an export of a guest. The guest's output is valid only if there is no failure.
-func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
-	result, err := guest.Call(ctx, export, call)
+// run calls an export of the plugin. The guest's output is valid only if there is no failure. The error of a limit that the
+// plugin has of its own is a [LimitError].
+func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
+	result, failure := p.call(ctx, export, call)
+	if failure == nil {
+		return result, nil
+	}
+	limit := ""
+	var stopped *sandbox.Error
+	switch {
+	case failure.TokenRequests:
+		limit = limitTokenRequests
+	case errors.As(failure.Err, &stopped):
+		limit = limitsOfSandbox[stopped.Limit]
+	}
+	failure.Err = p.overOwn(limit, failure.Err)
+	return result, failure
+}
+
+// limitsOfSandbox has the names of limits that the sandbox enforces, as fields of [PluginLimits].
+var limitsOfSandbox = map[string]string{
+	sandbox.LimitFuel: limitFuel, sandbox.LimitMemory: limitMemory, sandbox.LimitTime: limitTime,
+}
+
+func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
+	result, err := p.guest.Call(ctx, export, call)
 	switch {
 	case call.Restart() != nil:
 		return result, nil
@@ -34,7 +57,7 @@ func run(ctx context.Context, guest sandbox.Guest, export string, call *hostfn.C
 
 // runCounted runs an export, ends the turn of the call's grant, and adds to stats.
 func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *Attempt) (sandbox.Result, *hostfn.Failure) {
-	result, failure := run(ctx, c.plugin.guest, export, call)
+	result, failure := c.plugin.run(ctx, export, call)
 	call.EndTurn()
 	requests, took := call.KeyRequests()
 	stats.Sandbox, stats.Fuel = stats.Sandbox+result.Time, stats.Fuel+result.Fuel

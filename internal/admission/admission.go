@@ -59,12 +59,15 @@ type Limits struct {
 	// ModuleBytes is the maximum size of the module as delivered. It must be less than 2 GiB, because offsets are kept
 	// in 32 bits.
 	ModuleBytes int
-	// MemoryBytes is the maximum size of the module's memory. A larger maximum in the module is lowered to it.
+	// MemoryBytes is the maximum size of the module's memory at first. The sandbox enforces it for a memory that grows.
 	MemoryBytes int
 	// Fuel is the number of units that an instance begins with. It must be at most 1<<60, so that subtracting from it
 	// never wraps.
 	Fuel int64
 }
+
+// maxPages is the number of pages of 64 KiB that WebAssembly can address.
+const maxPages = 1 << 16
 
 // pages returns the maximum size of the memory in pages of 64 KiB.
 func (l Limits) pages() uint32 { return uint32(l.MemoryBytes >> 16) }

@@ -99,8 +99,8 @@ func (m *module) readTable(r *reader) {
 	m.tables = append(m.tables, t)
 }
 
-// readMemories reads the memory section and lowers the memory's maximum to the limit, so that memory.grow fails beyond
-// it.
+// readMemories reads the memory section, and writes it with a maximum. The limit is not the maximum: the host refuses to grow a
+// memory beyond its limit, and so knows that the guest wanted more.
 func (m *module) readMemories(r *reader) {
 	n := r.atMost(1, "memories")
 	for i := 0; i < n && !r.failed(); i++ {
@@ -124,13 +124,13 @@ func (m *module) readMemory(r *reader) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.at
-	has := memory{min: r.u32(), max: m.limits.pages()}
+	has := memory{min: r.u32(), max: maxPages}
 	if flags == 1 {
 		most := r.u32()
-		if most < has.min || most > 1<<16 {
+		if most < has.min || most > maxPages {
 			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
 		}
-		has.max = min(has.max, most)
+		has.max = most
 	}
 	if has.min > m.limits.pages() {
 		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.pages()))

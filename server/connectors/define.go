@@ -45,6 +45,7 @@ type pluginFile struct {
 	Path, Name, Ref string
 	SHA256          string `file:"sha256"`
 	Grants          []*node
+	Limits          host.PluginLimits
 
 	member *node
 	// at is the path of the item in problems.

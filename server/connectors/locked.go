@@ -70,7 +70,7 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 		wasm, files, err := p.Open(lock.PlacesOf(l.dir, l.options.PluginCache), min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
 		l.set.Files = append(l.set.Files, files...)
 		if err == nil {
-			return candidate{f, host.Plugin{Name: f.Name, Wasm: wasm, SHA256: lock.Hex(p.Module), Grants: f.grants}, p}, true
+			return candidate{f, host.Plugin{Name: f.Name, Wasm: wasm, SHA256: lock.Hex(p.Module), Grants: f.grants, Limits: f.Limits}, p}, true
 		}
 		advice := ""
 		if errors.Is(err, lock.ErrMissing) {

@@ -108,7 +108,10 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 		}
 		names := append([]string{info.Type}, info.Aliases...)
 		i := slices.IndexFunc(names, func(name string) bool { _, there := taken[name]; return there })
+		var limit *host.LimitError
 		switch {
+		case errors.As(err, &limit):
+			l.at(c.member.get("limits").value.get(limit.Member).value.Place, c.at+".limits."+limit.Member, "%v", limit.Err)
 		case err != nil:
 			l.at(c.member.Place, c.at, "%v", err)
 		case i >= 0:
@@ -167,7 +170,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			continue
 		}
 		room -= len(wasm)
-		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants}, nil})
+		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants, Limits: f.Limits}, nil})
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
 )
 
 const oneConnector = "connectors: [{name: a, url: 'https://api.example.com', auth: {type: none}}]\n"
@@ -54,6 +55,30 @@ func TestAPluginOverTheLimitsOfTheHost(t *testing.T) {
 		_, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(oneConnector+"plugins: [{path: a.wasm}]"), options)
 		if err == nil || strings.Contains(err.Error(), "memory") != want {
 			t.Errorf("with %d bytes: %v", limit, err)
+		}
+	}
+}
+
+// A plugin may have limits of its own in the file. One above the host's is a problem at its place (threats.md 182).
+func TestLimitsOfAPluginInTheFile_threats_182(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.wasm"), plugins.Of("api_key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for limits, want := range map[string]string{
+		"{fuel: 6000000}":          "connectors.yaml:2:41: plugins[0].limits.fuel: is 6000000, and the host's own limit is 5000000: give at most that, or leave it out",
+		"{call_time: 1m}":          "plugins[0].limits.call_time: is 1m0s, and the host's own limit is 15s",
+		"{memory_bytes: 17000000}": "plugins[0].limits.memory_bytes: is 17000000, and the host's own limit is 16777216",
+		"{token_requests: 5}":      "plugins[0].limits.token_requests: is 5, and the host's own limit is 4",
+		"{fuel: 10}":               "plugins[0].limits.fuel: the guest is over a limit: more than 10 units of fuel",
+		"{memory: 1}":              "plugins[0].limits.memory: is not known here",
+		"{fuel: -1}":               "plugins[0].limits.fuel: is not a number above 0",
+		"[1]":                      "plugins[0].limits: is a list",
+		"{fuel: 5000000, call_time: 15s, memory_bytes: 65536, token_requests: 4}": "<nil>",
+	} {
+		said, _ := told(t, dir, oneConnector+"plugins: [{path: a.wasm, limits: "+limits+"}]")
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: it says %s, want %s", limits, said, want)
 		}
 	}
 }

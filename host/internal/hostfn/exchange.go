@@ -110,7 +110,8 @@ func (c *Call) beginExchange(function string) {
 		panic(ended{})
 	}
 	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
-		c.endf(StagePlugin, "more than %d token requests in one call", c.plan.Limits.TokenRequests)
+		c.failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
+		panic(ended{})
 	}
 }
 

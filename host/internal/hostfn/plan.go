@@ -36,6 +36,8 @@ const (
 type Failure struct {
 	Stage string
 	Err   error
+	// TokenRequests is set if the call has made more token requests than it may.
+	TokenRequests bool
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }

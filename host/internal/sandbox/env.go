@@ -137,7 +137,7 @@ func (r *run) inputAt(function string, position, n uint64) []byte {
 // outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
 // call of it counts.
 func outputSet(r *run, stack []uint64) {
-	if limit := r.module.runtime.limits.OutputBytes; stack[1] > uint64(limit) {
+	if limit := r.module.limits.OutputBytes; stack[1] > uint64(limit) {
 		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)
 	}
 	bytes, err := r.arena.Range(stack[0], stack[1])
@@ -154,7 +154,7 @@ func outputSet(r *run, stack []uint64) {
 
 // errorSet implements error_set(offset). Offset 0 removes the message.
 func errorSet(r *run, stack []uint64) {
-	if limit := r.module.runtime.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
+	if limit := r.module.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
 		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", r.arena.Length(stack[0]), limit)
 	}
 	r.result.Message = r.text(abi.EnvErrorSet, stack[0])

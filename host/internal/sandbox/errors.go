@@ -42,6 +42,8 @@ type Error struct {
 	Kind Kind
 	// Detail says what happened, and what can be done about it if anything can.
 	Detail string
+	// Limit names the limit if the guest was over one that a plugin may have of its own: [LimitFuel], [LimitMemory] or [LimitTime].
+	Limit string
 	// cause is set for ErrTime: context.DeadlineExceeded, or the cause of the context's end.
 	cause error
 }
@@ -60,6 +62,13 @@ func (e *Error) Unwrap() []error {
 	}
 	return []error{e.Kind, e.cause}
 }
+
+// Names of limits, for Error.Limit. LimitMemory also stands for the limits of memory blocks.
+const (
+	LimitFuel   = "fuel"
+	LimitMemory = "memory"
+	LimitTime   = "time"
+)
 
 func stopped(cause error, where string) *Error {
 	return &Error{Kind: ErrTime, Detail: where, cause: cause}
@@ -97,6 +106,10 @@ func (r *run) explain(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
+	if r.memory.refused {
+		return &Error{Kind: ErrLimit, Limit: LimitMemory, Detail: fmt.Sprintf(
+			"it wanted more than %d bytes of memory and then trapped: make it use less, or raise the limit", r.memory.limit)}
+	}
 	detail := cut(err.Error())
 	if detail == "unreachable" { // a panic of the guest leaves no more than that in the error
 		detail += ", as after a panic: its text is in the log where the compiler keeps it, as that of make tinygo does, and a native test shows it"
@@ -105,8 +118,8 @@ func (r *run) explain(err error) error {
 }
 
 func (r *run) outOfFuel() *Error {
-	return &Error{Kind: ErrLimit, Detail: fmt.Sprintf(
-		"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.runtime.limits.Fuel)}
+	return &Error{Kind: ErrLimit, Limit: LimitFuel, Detail: fmt.Sprintf(
+		"more than %d units of fuel in a call: make it do less, or raise the limit", r.module.limits.Fuel)}
 }
 
 // cut returns the first line of text, shortened to 200 bytes.

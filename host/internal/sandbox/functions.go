@@ -50,7 +50,7 @@ func (f function) hostFunction() api.GoFunc {
 		r := ctx.(*run)
 		r.proceed(f.name)
 		r.hostCalls++
-		if limit := r.module.runtime.limits.HostCalls; r.hostCalls > limit {
+		if limit := r.module.limits.HostCalls; r.hostCalls > limit {
 			r.fail(ErrLimit, "more than %d calls of host functions in a call", limit)
 		}
 		if r.hostCalls%16 == 0 { // not at each, since reading the clock takes longer than most of them
@@ -62,8 +62,10 @@ func (f function) hostFunction() api.GoFunc {
 
 // inTime ends the call if it has taken more than CallTime.
 func (r *run) inTime(function string) {
-	if r.elapsed() > r.module.runtime.limits.CallTime {
-		r.abort(stopped(context.DeadlineExceeded, "its time was over when it called "+function))
+	if r.elapsed() > r.module.limits.CallTime {
+		why := stopped(context.DeadlineExceeded, "its time was over when it called "+function)
+		why.Limit = LimitTime
+		r.abort(why)
 	}
 }
 

@@ -18,7 +18,9 @@ const exportInitialize = "_initialize"
 
 // Module is a compiled guest. It is safe for concurrent use.
 type Module struct {
-	runtime  *Runtime
+	runtime *Runtime
+	// limits are those of the runtime, or lower ones.
+	limits   Limits
 	compiled wazero.CompiledModule
 	admitted *admission.Module
 	// first names the exports that a new instance runs before any other.
@@ -38,10 +40,16 @@ type Module struct {
 	idle []*run
 }
 
-// Load checks a module against the contract and the limits, compiles it, and finds out whether its instances can be
-// reused. If the module is refused, the error is a *RefusedError with all reasons. Load does not keep wasm.
+// Load loads a module with the limits of the runtime, see [Runtime.LoadWithin].
 func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: r.limits.ModuleBytes, MemoryBytes: r.limits.MemoryBytes, Fuel: r.limits.Fuel})
+	return r.LoadWithin(ctx, wasm, r.limits)
+}
+
+// LoadWithin checks a module against the contract and limits, compiles it, and finds out whether its instances can be
+// reused. If the module is refused, the error is a *RefusedError with all reasons. LoadWithin does not keep wasm. The limit of
+// guests that run at the same time is that of the runtime.
+func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
+	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
 	var refused *admission.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -67,6 +75,7 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	admitted.Wasm = nil
 	m := &Module{
 		runtime:   r,
+		limits:    limits,
 		compiled:  compiled,
 		admitted:  admitted,
 		first:     first,
@@ -93,7 +102,7 @@ func (m *Module) initialise(ctx context.Context) (why string) {
 	case len(r.memory.bytes) > maxIdle:
 		why = fmt.Sprintf("its memory has more than %d bytes after its initialisation", maxIdle)
 	default:
-		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.runtime.limits.Fuel-r.fuelLeft())
+		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.limits.Fuel-r.fuelLeft())
 	}
 	r.release(err == nil)
 	return why
@@ -147,7 +156,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}
-	if err := m.runtime.slots.acquire(ctx, m.runtime.limits.CallTime); err != nil {
+	if err := m.runtime.slots.acquire(ctx, m.limits.CallTime); err != nil {
 		return Result{}, err
 	}
 	if ctx.Err() != nil {
@@ -160,7 +169,7 @@ func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, 
 	result := r.result
 	result.Time = r.elapsed()
 	if r.guest != nil {
-		result.Fuel = r.module.runtime.limits.Fuel - r.fuelLeft()
+		result.Fuel = r.module.limits.Fuel - r.fuelLeft()
 	}
 	slot := !r.waiting
 	r.release(err == nil && m.pristine != nil && result.Fuel-m.pristine.fuel < keptFuel)

@@ -61,8 +61,8 @@ type input struct {
 }
 
 func newRun(m *Module) *run {
-	limits := m.runtime.limits
-	r := &run{module: m, memory: &memory{}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
+	limits := m.limits
+	r := &run{module: m, memory: &memory{limit: uint64(limits.MemoryBytes)}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
 	r.stderr.proceed = func() {
 		r.hostUsed = true
@@ -98,6 +98,7 @@ func (r *run) release(keep bool) {
 		observe(r.memory.bytes, r.arena.Used())
 	}
 	r.arena.Reset()
+	r.memory.refused = false
 	r.stderr.begun = r.stderr.begun[:0]
 	r.Context, r.state = context.Background(), state{}
 	if keep && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
@@ -133,7 +134,7 @@ func (r *run) call(export string) error {
 
 func (r *run) execute(export string) error {
 	if r.guest != nil { // it is initialised, and each call pays for that
-		r.guest.fuel.Set(uint64(r.module.runtime.limits.Fuel - r.module.pristine.fuel))
+		r.guest.fuel.Set(uint64(r.module.limits.Fuel - r.module.pristine.fuel))
 		r.initialised = true
 	} else if err := r.initialise(); err != nil {
 		return err
@@ -187,6 +188,11 @@ func (r *run) fail(kind Kind, format string, args ...any) {
 	r.abort(&Error{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 }
 
+// exceed ends the call because it is over a limit. It must be called within a host function.
+func (r *run) exceed(limit, format string, args ...any) {
+	r.abort(&Error{Kind: ErrLimit, Limit: limit, Detail: fmt.Sprintf(format, args...)})
+}
+
 func (r *run) abort(why *Error) {
 	r.failure = why
 	panic(why)
@@ -224,13 +230,13 @@ func put[Text []byte | string](r *run, text Text) uint64 {
 
 // check ends the call if err, an error of kernel.Arena, is not nil.
 func (r *run) check(err error) {
-	limits := r.module.runtime.limits
+	limits := r.module.limits
 	switch {
 	case err == nil:
 	case errors.Is(err, kernel.ErrFull):
-		r.fail(ErrLimit, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
+		r.exceed(LimitMemory, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
 	case errors.Is(err, kernel.ErrBlocks):
-		r.fail(ErrLimit, "more than %d memory blocks in a call", limits.Blocks)
+		r.exceed(LimitMemory, "more than %d memory blocks in a call", limits.Blocks)
 	default:
 		r.fail(ErrUse, "%v", err)
 	}

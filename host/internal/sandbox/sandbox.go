@@ -120,8 +120,8 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).
-		WithMemoryLimitPages(uint32(c.Limits.MemoryBytes / pageBytes)).
-		WithDebugInfoEnabled(false) // nobody sees the stack traces
+		WithMemoryLimitPages(maxPages). // each memory has a limit of its own, which its allocator enforces
+		WithDebugInfoEnabled(false)     // nobody sees the stack traces
 	if c.CodeCache != "" {
 		var err error
 		if r.code, err = openCodeCache(c.CodeCache); err != nil {

@@ -142,7 +142,7 @@ func (r *run) withoutSlot(wait func()) {
 	defer func() { r.waited += time.Since(began) }()
 	r.module.runtime.slots.release()
 	wait()
-	if stop := r.module.runtime.slots.acquire(r.Context, r.module.runtime.limits.CallTime); stop != nil {
+	if stop := r.module.runtime.slots.acquire(r.Context, r.module.limits.CallTime); stop != nil {
 		r.abort(stop)
 	}
 	r.waiting = false
