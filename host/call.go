@@ -21,7 +21,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers
 	out := c.find(ctx, r, body, answer, &stats)
 	if out.err == nil {
 		if err := checkChange(r, h, out.mutation); err != nil {
-			out = &outcome{err: c.fail(StageMutation, err), detached: out.detached}
+			out, stats.Failure = &outcome{err: c.fail(StageMutation, err), detached: out.detached}, FailureAnswer
 		}
 	}
 	if !out.detached {
@@ -256,7 +256,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	call.Lease, call.Shared = local, shared
 	out := c.run(ctx, call, stats)
-	out.err = c.overTime(ctx, out.err)
+	out.err = c.overTime(out.err)
 	return out
 }
 
@@ -321,7 +321,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 		out.putIn = call.PutIn()
 	}
 	if failure != nil {
-		out.err = c.failure(failure)
+		out.err, stats.Failure = c.failure(failure), failureOf(failure)
 	}
 	if c.host.explained != nil {
 		c.host.explained(c.explanation(call, result.Output, out))
@@ -390,6 +390,3 @@ func (c *Connector) subject(ctx context.Context) (s subject) {
 	}
 	return s
 }
-
-// personal reports whether the templates name something of the user.
-func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }

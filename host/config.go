@@ -83,6 +83,12 @@ type Attempt struct {
 	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
 	// fuel.
 	Fuel int64
+	// Runs is the number of times that the guest ran: more than once if it needed an entry of the token cache or the request's
+	// body, and 0 if it did not. MostFuel is the fuel of the run that used most, which [Limits].Fuel bounds.
+	Runs     int
+	MostFuel int64
+	// Failure says in which way the plugin failed, if it is the plugin that has failed the attempt.
+	Failure PluginFailure
 	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration

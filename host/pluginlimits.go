@@ -81,15 +81,11 @@ func (p *plugin) overOwn(field string, err error) error {
 	return p.limitError(field, err)
 }
 
-// overTime returns err, the error of an exchange with the context ctx. It is a [LimitError] if the plugin's own time has ended the
-// exchange.
-func (c *Connector) overTime(ctx context.Context, err error) error {
-	own := c.plugin.info.Limits.CallTime
-	if err == nil || own == 0 || own != c.exchangeTime() || !errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.As(err, new(*LimitError)) {
-		return err
-	}
+// overTime returns err, the error of an exchange or nil. It is a [LimitError] if the plugin's own time was over.
+func (c *Connector) overTime(err error) error {
 	var e *Error
-	if !errors.As(err, &e) {
+	own := c.plugin.info.Limits.CallTime
+	if own == 0 || own != c.exchangeTime() || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*LimitError)) || !errors.As(err, &e) {
 		return err
 	}
 	return c.fail(e.Stage, c.plugin.limitError(limitTime, e.Err))

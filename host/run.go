@@ -48,7 +48,9 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 		}
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
 	case result.Code != 0:
-		return result, guestFailure(export, call, result.Message)
+		failure := guestFailure(export, call, result.Message)
+		failure.Guest = true
+		return result, failure
 	case !result.OutputSet && abi.HasOutput(export):
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
 	}
@@ -60,7 +62,7 @@ func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.
 	result, failure := c.plugin.run(ctx, export, call)
 	call.EndTurn()
 	requests, took := call.KeyRequests()
-	stats.Sandbox, stats.Fuel = stats.Sandbox+result.Time, stats.Fuel+result.Fuel
+	stats.ran(result)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
 	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
 	return result, failure

@@ -36,6 +36,8 @@ const (
 type Failure struct {
 	Stage string
 	Err   error
+	// Guest is set if the guest itself has returned Err.
+	Guest bool
 	// TokenRequests is set if the call has made more token requests than it may.
 	TokenRequests bool
 }

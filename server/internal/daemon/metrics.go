@@ -30,6 +30,7 @@ type gatewayMetrics struct {
 	failures   *prometheus.CounterVec
 	ahead      *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
+	plugins    *pluginMetrics
 
 	mu         sync.RWMutex
 	connectors map[string]*connectorMetrics
@@ -90,6 +91,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		failures:   r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
 		ahead:      r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
 		reloads:    r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
+		plugins:    newPluginMetrics(r),
 		connectors: map[string]*connectorMetrics{},
 	}
 	for _, result := range []string{resultUsed, resultRefused} {
@@ -168,6 +170,7 @@ func (m *gatewayMetrics) forget(connector string) {
 
 // attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 func (m *gatewayMetrics) attempted(attempt host.Attempt) {
+	m.plugins.attempted(attempt)
 	c := m.of(attempt.Connector)
 	switch {
 	case attempt.Consent: // it is for no request

@@ -56,3 +56,29 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 		}
 	}
 }
+
+// An operator sees how often a plugin failed, in which way, and how much fuel it takes. An auth type that is no longer in use is
+// not shown.
+func TestMetricsOfPlugins(t *testing.T) {
+	m := newMetrics(&daemon{})
+	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, Fuel: 30_000, MostFuel: 30_000})
+	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 2, Fuel: 5_020_000, MostFuel: 5_000_001, Failure: host.FailureFuel, Err: errors.New("over")})
+	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, MostFuel: 7, Err: errors.New("the endpoint refused")})
+	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Reused: true})
+	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Err: errors.New("no secret")})
+	m.attempted(host.Attempt{Connector: "other", Type: "none", Runs: 1, Failure: host.FailureTrap, Err: errors.New("trapped")})
+	text := page(t, m)
+	for _, line := range []string{
+		`keywright_plugin_calls_total{type="acme"} 3`, `keywright_plugin_failures_total{reason="fuel",type="acme"} 1`,
+		`keywright_plugin_failures_total{reason="trap",type="acme"} 0`, `keywright_plugin_failures_total{reason="trap",type="none"} 1`,
+		`keywright_plugin_fuel_bucket{type="acme",le="50000"} 2`, `keywright_plugin_fuel_bucket{type="acme",le="5e+06"} 2`, `keywright_plugin_fuel_count{type="acme"} 3`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("the page does not have %s", line)
+		}
+	}
+	m.plugins.keep(map[string]bool{"none": true})
+	if text := page(t, m); strings.Contains(text, `"acme"`) || !strings.Contains(text, `keywright_plugin_calls_total{type="none"} 1`) {
+		t.Errorf("the page has\n%s", text)
+	}
+}

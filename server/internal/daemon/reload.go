@@ -192,15 +192,17 @@ func (d *daemon) use(next *inUse) {
 	}
 }
 
-// forget removes the metrics of the connectors of before that the set in use does not have. The set in use may be a later one
+// forget removes the metrics of the connectors of before, and of the auth types, that the set in use does not have. The set in use may be a later one
 // than the successor of before, so that a connector that was added again keeps its metrics.
 func (d *daemon) forget(before *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	there := map[string]bool{}
+	there, types := map[string]bool{}, map[string]bool{}
 	for _, c := range d.set.Connectors {
 		there[c.Definition().Permalink] = true
+		types[c.Definition().Auth.Type] = true
 	}
+	d.metrics.plugins.keep(types)
 	for _, c := range before.Connectors {
 		if !there[c.Definition().Permalink] {
 			d.metrics.forget(c.Definition().Permalink)

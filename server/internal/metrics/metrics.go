@@ -30,9 +30,12 @@ func (r *Registry) Counter(name, help string, labels ...string) *prometheus.Coun
 
 // Seconds adds a histogram of durations from a millisecond to half a minute. Its name gets the prefix keywright_.
 func (r *Registry) Seconds(name, help string, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "keywright", Name: name, Help: help, Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	}, labels)
+	return r.Histogram(name, help, []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, labels...)
+}
+
+// Histogram adds a histogram with the upper bounds of its buckets. Its name gets the prefix keywright_.
+func (r *Registry) Histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "keywright", Name: name, Help: help, Buckets: buckets}, labels)
 	r.registry.MustRegister(h)
 	return h
 }
