@@ -83,6 +83,8 @@ type Challenge struct {
 type Field struct {
 	// Name is the name of the configuration's member, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string `json:"name"`
+	// Aliases are deprecated names of the member, at most [MaxAliases]. The plugin knows the field by Name only.
+	Aliases []string `json:"aliases,omitempty"`
 	// Kind is one of [Kinds].
 	Kind string `json:"kind"`
 	// Required fields must be present and must not render to blank text.
@@ -145,6 +147,8 @@ func (c Condition) String() string {
 const (
 	// MaxFields is the maximum number of fields.
 	MaxFields = 256
+	// MaxAliases is the maximum number of aliases of a field.
+	MaxAliases = 8
 	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
 	MaxAnswers = 16
 	// MaxPlainAnswers is the maximum number of these that are not sealed.

@@ -76,6 +76,7 @@ func (k *checker) run(ctx context.Context) {
 			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
 		return
 	}
+	k.aliases()
 	c.plan = c.newPlan()
 	k.fields()
 	k.tlsNames()
@@ -161,9 +162,9 @@ func (k *checker) fields() {
 				k.field(field, value)
 			}
 		case present:
-			k.Wrong(path(f.Name), "is null: give it a value or leave it out")
+			k.Wrong(k.connector.path(f.Name), "is null: give it a value or leave it out")
 		case field.Required:
-			k.Wrong(path(f.Name), "is missing%s: %s%s", reason, hint(f.Doc), suggestions(f))
+			k.Wrong(k.connector.path(f.Name), "is missing%s: %s%s", reason, hint(f.Doc), suggestions(f))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
@@ -174,10 +175,10 @@ func (k *checker) fields() {
 			continue
 		}
 		if len(known) == 0 {
-			k.Wrong(path(name), "auth type %s has no configuration, remove it", c.plugin.info.Type)
+			k.Wrong(k.connector.path(name), "auth type %s has no configuration, remove it", c.plugin.info.Type)
 			continue
 		}
-		k.Wrong(path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
+		k.Wrong(k.connector.path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
 	}
 }
 
@@ -197,7 +198,7 @@ func (k *checker) answers() {
 			text, literal = f.Text.Literal()
 		}
 		if !literal {
-			k.Wrong(path(f.Name), "may not hold a template: it says where the plugin finds %s in an answer", a.Name)
+			k.Wrong(k.connector.path(f.Name), "may not hold a template: it says where the plugin finds %s in an answer", a.Name)
 			continue
 		}
 		if text == "" {
@@ -205,20 +206,17 @@ func (k *checker) answers() {
 		}
 		var err error
 		if a.Source, err = hostfn.ParseSource(text); err != nil {
-			k.Wrong(path(f.Name), "%v", err)
+			k.Wrong(k.connector.path(f.Name), "%v", err)
 		}
 	}
 }
-
-// path returns the path of a field in the connector.
-func path(field string) string { return "auth.config." + field }
 
 // field checks a member of the configuration, and compiles its templates.
 func (k *checker) field(f *hostfn.Field, value any) {
 	if f.Kind == abi.KindObject {
 		if _, ok := value.(map[string]any); !ok {
 			f.Source = nil // keeps the value from validate
-			k.Wrong(path(f.Name), "is %s, an object is wanted", typeOf(value))
+			k.Wrong(k.connector.path(f.Name), "is %s, an object is wanted", typeOf(value))
 			return
 		}
 		object, errs := template.CompileObject(value, f.Escape)
@@ -232,7 +230,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	text, ok := scalar(f.Kind, value)
 	if !ok {
-		k.Wrong(path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
+		k.Wrong(k.connector.path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
 		return
 	}
 	compiled, errs := template.CompileEscaped(text, f.Escape)
@@ -247,7 +245,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	k.names(f, compiled.Names())
 	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
-		k.Wrong(path(f.Name), "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential")
+		k.Wrong(k.connector.path(f.Name), "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential")
 	}
 	literal, isLiteral := compiled.Literal()
 	if !isLiteral {
@@ -261,7 +259,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		err = k.connector.dialer.checkTokenURL(literal)
 	}
 	if err != nil {
-		k.Wrong(path(f.Name), "%v", err)
+		k.Wrong(k.connector.path(f.Name), "%v", err)
 	}
 }
 
@@ -278,7 +276,7 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 		c.plan.SecretSinks[secret] |= sinks
 		c.plan.SecretDerived[secret] |= derived
 		if c.fieldOfSecret[secret] == "" {
-			c.fieldOfSecret[secret] = path(f.Name)
+			c.fieldOfSecret[secret] = c.path(f.Name)
 		}
 	}
 	k.userToken(f, names)
@@ -290,7 +288,7 @@ func (k *checker) template(field string, errs []*template.Error) {
 		if k.Skip() {
 			continue
 		}
-		at := path(field)
+		at := k.connector.path(field)
 		if e.Path != "" {
 			at += dot(e.Path) + e.Path
 		}
@@ -338,7 +336,7 @@ func (k *checker) complaint(line string) {
 		k.Wrong("auth.config", "%s", line)
 		return
 	}
-	k.Wrong(path(field), "%s", message)
+	k.Wrong(k.connector.path(field), "%s", message)
 }
 
 // scalar returns the text of a value, and reports whether a field of the kind may have the value. A field of any kind

@@ -35,7 +35,7 @@ func (k *checker) effective(f *abi.Field) bool {
 		reasons = append(reasons, condition.String())
 	}
 	if len(reasons) > 0 {
-		k.Wrong(path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
+		k.Wrong(k.connector.path(f.Name), "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
 	}
 	return len(reasons) == 0
 }

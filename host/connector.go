@@ -91,6 +91,8 @@ type Connector struct {
 	// grantOwner says whose the grant of the connector's states is, and renewal how to renew it.
 	grantOwner owner
 	renewal    string
+	// aliases has the alias that a field was configured with, by the name of the field.
+	aliases map[string]string
 	// fieldOfSecret is the path of the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
@@ -100,7 +102,7 @@ type Connector struct {
 	lastMutation atomic.Pointer[cachedMutation]
 }
 
-// Config returns the configuration that [Host.Connect] received, with the name of the auth type in place of an alias.
+// Config returns the configuration that [Host.Connect] received, with the names of the auth type and of its fields in place of aliases.
 // The caller must not change its maps and slices.
 func (c *Connector) Config() ConnectorConfig { return c.config }
 

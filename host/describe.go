@@ -73,6 +73,9 @@ func (p *plugin) checkDescription() error {
 		}
 		p.fields[f.Name] = reach
 	}
+	if err := checkAliases(d); err != nil {
+		problems = append(problems, err)
+	}
 	var err error
 	if p.answers, err = checkAnswers(d, d.Answers); err != nil {
 		wrong("answers: %w", err)

@@ -41,7 +41,7 @@ func (e *DiscoveryError) Unwrap() error { return e.err }
 func (k *checker) issuers(f *hostfn.Field, names template.Names) {
 	for _, d := range names.Discovered {
 		if err := k.connector.dialer.checkTokenURL(d.Issuer); err != nil {
-			k.Wrong(path(f.Name), "the issuer of discover %v", err)
+			k.Wrong(k.connector.path(f.Name), "the issuer of discover %v", err)
 		}
 	}
 }

@@ -101,11 +101,11 @@ func (k *checker) states() {
 		c.plan.States[i].Seed = f
 		names := f.Text.Names()
 		if names.UserToken() {
-			k.Wrong(path(f.Name), "names user.token, which a grant would outlive: name a secret")
+			k.Wrong(k.connector.path(f.Name), "names user.token, which a grant would outlive: name a secret")
 		}
 		if !seeded {
 			c.grantOwner, seeded = owner{}, true
-			c.renewal = "configure a new " + path(f.Name)
+			c.renewal = "configure a new " + c.path(f.Name)
 		}
 		// A user may be in several tenants, and a seed that names the user alone is the same in each.
 		c.grantOwner.tenant = c.grantOwner.tenant || names.Tenant

@@ -72,9 +72,9 @@ func keyError(err error) error {
 func (k *checker) key(f *hostfn.Field) {
 	switch {
 	case f.Kind != abi.KindKey && (!f.Sealed || f.Sinks != seal.Sign):
-		k.At(problem.Place{Column: 1}, path(f.Name), "%s", template.NoKey)
+		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "%s", template.NoKey)
 	case k.host.config.Keys == nil:
-		k.At(problem.Place{Column: 1}, path(f.Name), "there is no store of keys for get_key")
+		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "there is no store of keys for get_key")
 	default:
 		k.connector.plan.AsksKeys = true
 	}

@@ -14,27 +14,35 @@ import (
 // lists them in the description of "type" as deprecated.
 func (p PluginInfo) Schema() ([]byte, error) {
 	config := schema{Type: "object", Properties: map[string]schema{}, AdditionalProperties: new(bool)}
+	needed := false
 	for i := range p.Fields {
 		f := &p.Fields[i]
 		config.Properties[f.Name] = fieldSchema(f)
-		if f.Required {
-			config.Required = append(config.Required, f.Name)
+		for _, alias := range f.Aliases {
+			former := fieldSchema(f)
+			former.Description, former.Default, former.Deprecated = "Deprecated: use "+f.Name+".", nil, true
+			config.Properties[alias] = former
 		}
+		names := namesOf(f)
+		for i, name := range names {
+			for _, other := range names[:i] {
+				config.AllOf = append(config.AllOf, schema{Not: &schema{Required: []string{other, name}}})
+			}
+		}
+		switch {
+		case f.Required && len(f.Aliases) == 0:
+			config.Required = append(config.Required, f.Name)
+		case f.Required:
+			config.AllOf = append(config.AllOf, present(f))
+		}
+		needed = needed || f.Required
 		for _, condition := range f.RequiredIf {
-			holds := p.conditionSchema(&condition)
-			config.AllOf = append(config.AllOf, schema{If: &holds, Then: &schema{Required: []string{f.Name}}})
+			holds, then := p.conditionSchema(&condition), present(f)
+			config.AllOf = append(config.AllOf, schema{If: &holds, Then: &then})
 		}
 		if len(f.OnlyIf) > 0 {
-			var some schema
-			for _, condition := range f.OnlyIf {
-				some.AnyOf = append(some.AnyOf, p.conditionSchema(&condition))
-				if len(condition.Values) > 0 {
-					some.AnyOf = append(some.AnyOf, schema{
-						Properties: map[string]schema{condition.Field: {Type: "string", Pattern: anyTemplate}}, Required: []string{condition.Field},
-					})
-				}
-			}
-			config.AllOf = append(config.AllOf, schema{If: &schema{Required: []string{f.Name}}, Then: &some})
+			some, there := p.effective(f), present(f)
+			config.AllOf = append(config.AllOf, schema{If: &there, Then: &some})
 		}
 	}
 	auth := schema{
@@ -46,7 +54,7 @@ func (p PluginInfo) Schema() ([]byte, error) {
 		Required:             []string{"type"},
 		AdditionalProperties: new(bool),
 	}
-	if len(config.Required) > 0 {
+	if needed {
 		auth.Required = append(auth.Required, "config")
 	} else {
 		config.Type = []string{"object", "null"}
@@ -68,6 +76,8 @@ type schema struct {
 	Minimum              *int64            `json:"minimum,omitempty"`
 	Pattern              string            `json:"pattern,omitempty"`
 	WriteOnly            bool              `json:"writeOnly,omitempty"`
+	Deprecated           bool              `json:"deprecated,omitempty"`
+	Not                  *schema           `json:"not,omitempty"`
 	AnyOf                []schema          `json:"anyOf,omitempty"`
 	AllOf                []schema          `json:"allOf,omitempty"`
 	If                   *schema           `json:"if,omitempty"`
@@ -94,13 +104,52 @@ func typeSchema(p PluginInfo) schema {
 	}
 }
 
+// namesOf returns the name of a field and its aliases.
+func namesOf(f *abi.Field) []string { return append([]string{f.Name}, f.Aliases...) }
+
+// present returns a schema of the configurations that have a field, under any of its names.
+func present(f *abi.Field) schema {
+	if len(f.Aliases) == 0 {
+		return schema{Required: []string{f.Name}}
+	}
+	var some schema
+	for _, name := range namesOf(f) {
+		some.AnyOf = append(some.AnyOf, schema{Required: []string{name}})
+	}
+	return some
+}
+
+// effective returns a schema of the configurations in which a field with OnlyIf has an effect.
+func (p PluginInfo) effective(f *abi.Field) (some schema) {
+	for _, condition := range f.OnlyIf {
+		some.AnyOf = append(some.AnyOf, p.conditionSchema(&condition))
+		if len(condition.Values) == 0 {
+			continue
+		}
+		for _, name := range namesOf(p.field(condition.Field)) {
+			some.AnyOf = append(some.AnyOf, schema{
+				Properties: map[string]schema{name: {Type: "string", Pattern: anyTemplate}}, Required: []string{name},
+			})
+		}
+	}
+	return some
+}
+
+// field returns the field with a name, which must be there.
+func (p PluginInfo) field(name string) *abi.Field {
+	return &p.Fields[slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == name })]
+}
+
 // conditionSchema returns a schema of the configurations for which a condition holds.
 func (p PluginInfo) conditionSchema(condition *abi.Condition) schema {
-	holds := schema{Properties: map[string]schema{condition.Field: {Enum: condition.Values}}}
-	for _, f := range p.Fields {
-		if f.Name == condition.Field && !slices.Contains(condition.Values, f.Default) {
-			holds.Required = []string{f.Name} // otherwise the condition would hold without the field
-		}
+	f := p.field(condition.Field)
+	holds := schema{Properties: map[string]schema{}}
+	if !slices.Contains(condition.Values, f.Default) { // otherwise the condition holds without the field
+		holds = present(f)
+		holds.Properties = map[string]schema{}
+	}
+	for _, name := range namesOf(f) {
+		holds.Properties[name] = schema{Enum: condition.Values}
 	}
 	return holds
 }

@@ -50,15 +50,15 @@ func (k *checker) userToken(f *hostfn.Field, names template.Names) {
 	case !names.UserToken():
 		return
 	case f.Kind == abi.KindObject:
-		k.Wrong(path(f.Name), "names user.token, and no object is sealed: %s", userTokenPlace)
+		k.Wrong(k.connector.path(f.Name), "names user.token, and no object is sealed: %s", userTokenPlace)
 	case !f.Sealed:
-		k.Wrong(path(f.Name), "names user.token, and is not sealed: %s", userTokenPlace)
+		k.Wrong(k.connector.path(f.Name), "names user.token, and is not sealed: %s", userTokenPlace)
 	case f.Kind != abi.KindString: // such as a url: what is requested of an endpoint may not be a token
-		k.Wrong(path(f.Name), "names user.token, and is of kind %s: %s", f.Kind, userTokenPlace)
+		k.Wrong(k.connector.path(f.Name), "names user.token, and is of kind %s: %s", f.Kind, userTokenPlace)
 	case f.Sinks&seal.Token != seal.Token:
-		k.Wrong(path(f.Name), "names user.token, and its value goes elsewhere (%s): %s", f.Sinks, userTokenPlace)
+		k.Wrong(k.connector.path(f.Name), "names user.token, and its value goes elsewhere (%s): %s", f.Sinks, userTokenPlace)
 	case len(k.host.userTokenHosts) == 0:
-		k.Wrong(path(f.Name), "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
+		k.Wrong(k.connector.path(f.Name), "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
 	}
 	f.Sinks, f.Derived = seal.Listed, 0
 }
@@ -76,7 +76,7 @@ func (c *Connector) warnOfUnlisted(ctx context.Context) {
 		}
 		text, literal := f.Text.Literal()
 		if u, err := url.Parse(text); literal && err == nil && !c.host.listsHost(u) {
-			c.plan.Warn(ctx, fmt.Sprintf("%s: the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), so that requests fail if user.token goes there", path(f.Name), Printable(u.Host)))
+			c.plan.Warn(ctx, fmt.Sprintf("%s: the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), so that requests fail if user.token goes there", c.path(f.Name), Printable(u.Host)))
 		}
 	}
 }

@@ -170,6 +170,7 @@ func (m *Members) flag(name string, value bool) {
 func fieldJSON(f Field) string {
 	var o Members
 	o.String("name", f.Name)
+	o.names("aliases", f.Aliases)
 	o.String("kind", f.Kind)
 	o.flag("required", f.Required)
 	if len(f.RequiredIf) > 0 {

@@ -15,7 +15,7 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 	description := Description{
 		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Uses: []string{"u"}, Anonymous: true,
 		Fields: []Field{{
-			Name: "n", Kind: "k", Required: true, RequiredIf: []Condition{{Field: "f", Values: []string{"v", "w"}}},
+			Name: "n", Aliases: []string{"o"}, Kind: "k", Required: true, RequiredIf: []Condition{{Field: "f", Values: []string{"v", "w"}}},
 			OnlyIf: []Condition{{Field: "g", Values: []string{"u"}}}, Sealed: true,
 			Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Default: "d",
 			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc",

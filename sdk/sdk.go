@@ -151,6 +151,9 @@ type Challenge struct {
 type Field struct {
 	// Name is the name of the configuration's member, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string
+	// Aliases are deprecated names of the member, at most 8, so that a field can be renamed. The host accepts them with a warning.
+	// The plugin uses Name.
+	Aliases []string
 	// Kind is [String], [URL], [Integer], [Boolean], [Object], [Key] or [Certificate].
 	Kind string
 	// Required fields must be present and must not render to blank text.

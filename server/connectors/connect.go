@@ -128,10 +128,22 @@ func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 			paths["auth.config."+meant] = true
 		}
 	}
-	for name := range c.gateway.Auth.Config {
-		delete(paths, "auth.config."+name)
+	for _, f := range info.Fields {
+		if _, there := c.gateway.Auth.Config[c.writtenAs(f)]; there {
+			delete(paths, "auth.config."+f.Name)
+		}
 	}
 	return paths
+}
+
+// writtenAs returns the name of a field, or the alias that the file has in place of it.
+func (c *definition) writtenAs(f abi.Field) string {
+	for _, alias := range f.Aliases {
+		if _, there := c.gateway.Auth.Config[alias]; there {
+			return alias
+		}
+	}
+	return f.Name
 }
 
 func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
@@ -169,5 +181,5 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 // problem's place is that of the name.
 func hasField(info host.PluginInfo, path string) bool {
 	name, _, _ := step(path)
-	return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
+	return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
 }

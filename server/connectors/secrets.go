@@ -157,7 +157,7 @@ func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool 
 	_, where, _ := c.member.locate("auth.config")
 	named, _, _ := strings.Cut(failed.Err.Error(), ":")
 	for _, f := range info.Fields {
-		n, _, found := c.member.locate("auth.config." + f.Name)
+		n, _, found := c.member.locate("auth.config." + c.writtenAs(f))
 		if found && failed.Stage == host.StageSign && (f.Name == named || f.Kind == abi.KindKey && !hasField(info, named)) {
 			where = n.Place
 		}

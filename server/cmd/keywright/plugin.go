@@ -294,6 +294,9 @@ func meaning(f abi.Field) string {
 	if f.Default != "" {
 		text += " Default " + f.Default + "."
 	}
+	if len(f.Aliases) > 0 {
+		text += " Formerly " + strings.Join(f.Aliases, ", ") + "."
+	}
 	return host.Printable(strings.TrimSpace(text))
 }
 

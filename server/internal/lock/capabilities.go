@@ -76,6 +76,9 @@ func (c Capabilities) add(what string, rights ...string) {
 
 func (c Capabilities) field(f abi.Field) {
 	what := "field " + f.Name
+	for _, alias := range f.Aliases { // what a file has under that name goes where this field goes
+		c.add(what, "also named "+alias)
+	}
 	switch f.Kind {
 	case abi.KindKey:
 		purposes := f.Purposes

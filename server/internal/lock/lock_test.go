@@ -81,6 +81,16 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 		"another place of an answer":             func(p *host.PluginInfo) { p.Fields[4].Default = "json:/refresh_token" },
 		"a purpose":                              func(p *host.PluginInfo) { p.Fields[1].Purposes = []string{abi.PurposeJWT, abi.PurposeMessage} },
 		"a key of the host's":                    func(p *host.PluginInfo) { p.Fields[1].Generate = true },
+		"another name of a field":                func(p *host.PluginInfo) { p.Fields[0].Aliases = []string{"token"} },
+		"the name of another field": func(p *host.PluginInfo) { // what the file has as unused is read in plain (threats.md 183)
+			p.Fields[3] = abi.Field{Name: "note", Aliases: []string{"unused"}, Kind: abi.KindString}
+		},
+		"the name of another field for a sink": func(p *host.PluginInfo) { // threats.md 183
+			p.Fields[0].Aliases, p.Fields = []string{"unused"}, p.Fields[:3]
+		},
+		"a name of a field that is new": func(p *host.PluginInfo) {
+			p.Fields = append(p.Fields, abi.Field{Name: "n", Kind: abi.KindInteger, Aliases: []string{"m"}})
+		},
 		"a field with a sink": func(p *host.PluginInfo) {
 			p.Fields = append(p.Fields, abi.Field{Name: "x", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader}})
 		},

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// checkAliases returns an error unless each name of a configuration's member stands for one field.
+func checkAliases(d *abi.Description) error {
+	taken := map[string]string{}
+	for _, f := range d.Fields {
+		taken[f.Name] = f.Name
+	}
+	for _, f := range d.Fields {
+		if len(f.Aliases) > abi.MaxAliases {
+			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), abi.MaxAliases)
+		}
+		for _, alias := range f.Aliases {
+			if len(alias) > maxName || !fieldName.MatchString(alias) {
+				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, Printable(alias))
+			}
+			if other := taken[alias]; other != "" {
+				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, other)
+			}
+			taken[alias] = f.Name
+		}
+	}
+	return nil
+}
+
+// aliases puts the name of each field in place of the alias that the configuration has. From here on the connector is as if it had
+// been configured with that name, with its partition in the cache, its grants and its sinks. Only errors have the alias.
+func (k *checker) aliases() {
+	c := k.connector
+	given := c.config.Auth.Config
+	c.aliases = map[string]string{}
+	config := maps.Clone(given)
+	for _, f := range c.plugin.info.Fields {
+		_, named := given[f.Name]
+		written := f.Name
+		for _, alias := range f.Aliases {
+			value, there := given[alias]
+			switch {
+			case !there:
+				continue
+			case named:
+				k.Wrong(c.path(alias), "is a former name of %s, and %s is there too: remove it", f.Name, written)
+			default:
+				config[f.Name], c.aliases[f.Name] = value, alias
+				named, written = true, alias
+			}
+			delete(config, alias)
+		}
+	}
+	c.config.Auth.Config = config
+}
+
+// path returns the path of a field, or of a member within one, in the connector as it is written.
+func (c *Connector) path(field string) string {
+	name, rest, nested := strings.Cut(field, ".")
+	if alias := c.aliases[name]; alias != "" {
+		name = alias
+	}
+	if nested {
+		name += "." + rest
+	}
+	return "auth.config." + name
+}
+
+// warnOfAliases warns of deprecated names of fields.
+func (c *Connector) warnOfAliases(ctx context.Context) {
+	for _, f := range c.plugin.info.Fields {
+		if c.aliases[f.Name] != "" {
+			c.plan.Warn(ctx, fmt.Sprintf("%s is a deprecated name, use %q", c.path(f.Name), f.Name))
+		}
+	}
+}
