@@ -14,6 +14,10 @@ type Description struct {
 	Version string `json:"version"`
 	// Summary is one sentence for users.
 	Summary string `json:"summary"`
+	// Homepage is the https URL of a page about the plugin, for users. License is the SPDX expression of its licence. Each is empty, or
+	// at most [MaxAbout] bytes of printable text.
+	Homepage string `json:"homepage,omitempty"`
+	License  string `json:"license,omitempty"`
 	// Uses are the groups of host functions that the plugin calls, of [Groups].
 	Uses []string `json:"uses,omitempty"`
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
@@ -124,6 +128,9 @@ type Field struct {
 	Suggested []string `json:"suggested,omitempty"`
 	// Doc is one sentence for users.
 	Doc string `json:"doc,omitempty"`
+	// Obtain says how users get the value, such as the page of the API's settings where keys are made. It is at most [MaxAbout] bytes
+	// of printable text.
+	Obtain string `json:"obtain,omitempty"`
 }
 
 // Condition holds if a field has one of some values, or if it is present.
@@ -149,6 +156,8 @@ const (
 	MaxFields = 256
 	// MaxAliases is the maximum number of aliases of a field.
 	MaxAliases = 8
+	// MaxAbout is the maximum length of Homepage, License and Obtain, in bytes.
+	MaxAbout = 512
 	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
 	MaxAnswers = 16
 	// MaxPlainAnswers is the maximum number of these that are not sealed.

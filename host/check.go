@@ -164,7 +164,7 @@ func (k *checker) fields() {
 		case present:
 			k.Wrong(k.connector.path(f.Name), "is null: give it a value or leave it out")
 		case field.Required:
-			k.Wrong(k.connector.path(f.Name), "is missing%s: %s%s", reason, hint(f.Doc), suggestions(f))
+			k.Wrong(k.connector.path(f.Name), "is missing%s: %s%s", reason, hint(about(f)), suggestions(f))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {

@@ -52,6 +52,9 @@ func (p *plugin) checkDescription() error {
 	if d.Version == "" || d.Summary == "" {
 		wrong("version and summary must not be empty")
 	}
+	if err := checkAbout(d); err != nil {
+		problems = append(problems, err)
+	}
 	for _, group := range d.Uses {
 		if !slices.Contains(abi.Groups, group) {
 			wrong("uses: there is no group %q; there are %s", Printable(group), strings.Join(abi.Groups, ", "))

@@ -45,10 +45,14 @@ func (p PluginInfo) Schema() ([]byte, error) {
 			config.AllOf = append(config.AllOf, schema{If: &there, Then: &some})
 		}
 	}
+	summary := p.Summary
+	if p.Homepage != "" {
+		summary += " " + p.Homepage
+	}
 	auth := schema{
 		Schema:               "https://json-schema.org/draft/2020-12/schema",
 		Title:                p.Type,
-		Description:          p.Summary,
+		Description:          summary,
 		Type:                 "object",
 		Properties:           map[string]schema{"type": typeSchema(p), "config": config},
 		Required:             []string{"type"},
@@ -155,7 +159,7 @@ func (p PluginInfo) conditionSchema(condition *abi.Condition) schema {
 }
 
 func fieldSchema(f *abi.Field) schema {
-	s := schema{Description: f.Doc, Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
+	s := schema{Description: about(f), Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
 	template := schema{Type: "string", Pattern: anyTemplate}
 	if f.Default != "" {
 		s.Default = f.Default

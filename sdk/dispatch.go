@@ -81,6 +81,8 @@ func descriptionJSON(d Description) string {
 	o.names("aliases", d.Aliases)
 	o.String("version", d.Version)
 	o.String("summary", d.Summary)
+	o.text("homepage", d.Homepage)
+	o.text("license", d.License)
 	o.names("uses", d.Uses)
 	o.flag("anonymous", d.Anonymous)
 	o.Raw("fields", listJSON(d.Fields, fieldJSON))
@@ -126,29 +128,21 @@ func challengeJSON(c *Challenge) string {
 func stateJSON(s State) string {
 	var o Members
 	o.String("name", s.Name)
-	if s.Seed != "" {
-		o.String("seed", s.Seed)
-	}
+	o.text("seed", s.Seed)
 	return o.JSON()
 }
 
 func answerJSON(a Answer) string {
 	var o Members
 	o.String("name", a.Name)
-	if a.From != "" {
-		o.String("from", a.From)
-	}
-	if a.FromField != "" {
-		o.String("from_field", a.FromField)
-	}
+	o.text("from", a.From)
+	o.text("from_field", a.FromField)
 	o.String("kind", a.Kind)
 	o.names("sinks", a.Sinks)
 	o.names("derived", a.Derived)
 	o.names("enum", a.Enum)
 	o.flag("required", a.Required)
-	if a.State != "" {
-		o.String("state", a.State)
-	}
+	o.text("state", a.State)
 	o.flag("keep", a.Keep)
 	return o.JSON()
 }
@@ -157,6 +151,13 @@ func answerJSON(a Answer) string {
 func (m *Members) names(name string, list []string) {
 	if len(list) > 0 {
 		m.Raw(name, stringsJSON(list))
+	}
+}
+
+// text adds a text unless it is empty.
+func (m *Members) text(name, value string) {
+	if value != "" {
+		m.String(name, value)
 	}
 }
 
@@ -183,24 +184,17 @@ func fieldJSON(f Field) string {
 	o.names("sinks", f.Sinks)
 	o.names("derived", f.Derived)
 	o.names("enum", f.Enum)
-	if f.Default != "" {
-		o.String("default", f.Default)
-	}
+	o.text("default", f.Default)
 	if f.Minimum != nil {
 		o.Integer("minimum", *f.Minimum)
 	}
-	if f.AlgorithmField != "" {
-		o.String("algorithm_field", f.AlgorithmField)
-	}
+	o.text("algorithm_field", f.AlgorithmField)
 	o.names("purposes", f.Purposes)
 	o.flag("generate", f.Generate)
-	if f.Escape != "" {
-		o.String("escape", f.Escape)
-	}
+	o.text("escape", f.Escape)
 	o.names("suggested", f.Suggested)
-	if f.Doc != "" {
-		o.String("doc", f.Doc)
-	}
+	o.text("doc", f.Doc)
+	o.text("obtain", f.Obtain)
 	return o.JSON()
 }
 

@@ -73,6 +73,9 @@ type Description struct {
 	Version string
 	// Summary is one sentence for users.
 	Summary string
+	// Homepage is the https URL of a page about the plugin, and License the SPDX expression of its licence. Both may be empty, and have at
+	// most 512 bytes.
+	Homepage, License string
 	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign],
 	// [UsesBody], [UsesState].
 	// Calling a function of any other group ends the call.
@@ -194,6 +197,8 @@ type Field struct {
 	Suggested []string
 	// Doc is one sentence for users.
 	Doc string
+	// Obtain says how users get the value, such as the page of the API's settings where keys are made. It has at most 512 bytes.
+	Obtain string
 }
 
 // Condition holds if a field has one of some values, or if it is present.

@@ -26,6 +26,7 @@ func (plugin) Describe() sdk.Description {
 			{
 				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
 				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}, Doc: "Secret access key.",
+				Obtain: "In the AWS console: IAM, Users, Security credentials, Create access key.",
 			},
 			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: sent, Doc: "Session token of temporary credentials."},
 		}, sigv4.Fields()),

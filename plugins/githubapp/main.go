@@ -34,8 +34,11 @@ func (plugin) Describe() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "client_id", Kind: sdk.String, Sinks: claim, Doc: "Client ID of the app. Either this or app_id is required."},
 			{Name: "app_id", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "ID of the app, in place of client_id."},
-			{Name: "installation_id", Kind: sdk.Integer, Required: true, Minimum: sdk.AtLeast(1), Doc: "ID of the installation that the token is for."},
-			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Private key of the app, the PEM file as GitHub hands it out."},
+			{Name: "installation_id", Kind: sdk.Integer, Required: true, Minimum: sdk.AtLeast(1), Doc: "ID of the installation that the token is for.", Obtain: "It ends the URL of the installation's settings."},
+			{
+				Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Private key of the app, the PEM file as GitHub hands it out.",
+				Obtain: "In the settings of the app: Private keys, Generate a private key.",
+			},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: GitHub knows one."},
 			{
 				Name: "api_url", Kind: sdk.URL, Required: true, Sinks: token, Suggested: []string{"https://api.github.com"},

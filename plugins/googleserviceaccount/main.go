@@ -41,7 +41,10 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: []sdk.Field{
 			{Name: "client_email", Kind: sdk.String, Required: true, Sinks: claim, Doc: "client_email of the key file."},
-			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "private_key of the key file."},
+			{
+				Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "private_key of the key file.",
+				Obtain: "In the Google Cloud console: IAM, Service Accounts, Keys, Add key, JSON.",
+			},
 			{Name: "private_key_id", Kind: sdk.String, RequiredIf: of(selfSigned), Sinks: claim, Doc: "private_key_id of the key file."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: Google knows one."},
 			{Name: "token_type", Kind: sdk.String, Enum: []string{accessToken, idToken, selfSigned}, Default: accessToken, Doc: "What the API gets."},

@@ -217,6 +217,8 @@ func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error
 	line("aliases", strings.Join(p.Aliases, ", "))
 	line("version", host.Printable(p.Version))
 	line("summary", host.Printable(p.Summary))
+	line("homepage", p.Homepage)
+	line("license", p.License)
 	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
 	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
 	line("sha256", p.SHA256)
@@ -296,6 +298,9 @@ func meaning(f abi.Field) string {
 	}
 	if len(f.Aliases) > 0 {
 		text += " Formerly " + strings.Join(f.Aliases, ", ") + "."
+	}
+	if f.Obtain != "" {
+		text += " " + f.Obtain
 	}
 	return host.Printable(strings.TrimSpace(text))
 }

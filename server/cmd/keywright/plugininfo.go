@@ -106,6 +106,9 @@ func (a *app) writePublished(p *published) error {
 	} {
 		line(strings.TrimPrefix(name, "org.opencontainers.image."), p.Annotations[name])
 	}
+	if p.Description != nil {
+		line("homepage", host.Printable(p.Description.Homepage))
+	}
 	line("signed by", strings.Join(p.Signed, ", "))
 	if p.Description != nil && len(p.Description.Fields) > 0 {
 		b.WriteByte('\n')

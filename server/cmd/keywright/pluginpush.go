@@ -66,7 +66,7 @@ func (a *app) pluginPush() *cobra.Command {
 	c.Flags().StringVar(&flags.sign, "sign", "", "a `FILE` with the private key that signs")
 	c.Flags().StringVar(&flags.source, "source", "", "the `URL` of the sources")
 	c.Flags().StringVar(&flags.revision, "revision", "", "the `COMMIT` of the sources")
-	c.Flags().StringVar(&flags.licenses, "licenses", "", "the licence, by its `NAME` of SPDX")
+	c.Flags().StringVar(&flags.licenses, "licenses", "", "the licence, by its `NAME` of SPDX, if the plugin does not say it")
 	c.Flags().StringVar(&flags.documentation, "documentation", "", "the `URL` of documentation")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -81,7 +81,7 @@ func (f *pushFlags) made(wasm []byte, info host.PluginInfo) (artifact.Made, erro
 	annotations := map[string]string{}
 	for name, value := range map[string]string{
 		artifact.AnnotationTitle: info.Type, artifact.AnnotationDescription: info.Summary, artifact.AnnotationVersion: info.Version,
-		artifact.AnnotationSource: f.source, artifact.AnnotationRevision: f.revision, artifact.AnnotationLicenses: f.licenses,
+		artifact.AnnotationSource: f.source, artifact.AnnotationRevision: f.revision, artifact.AnnotationLicenses: cmp.Or(f.licenses, info.License),
 		artifact.AnnotationDocumentation: f.documentation,
 	} {
 		if value != "" {

@@ -1,0 +1,37 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// checkAbout checks the texts of a description that say where the plugin and its credentials come from. They are shown to people,
+// at terminals and in editors, so that they may hold nothing but printable text.
+func checkAbout(d *abi.Description) error {
+	var problems []error
+	check := func(name, text string) {
+		if len(text) > abi.MaxAbout || Printable(text) != text {
+			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, abi.MaxAbout))
+		}
+	}
+	check("homepage", d.Homepage)
+	check("license", d.License)
+	for _, f := range d.Fields {
+		check("field "+Printable(f.Name)+": obtain", f.Obtain)
+	}
+	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+		problems = append(problems, errors.New("homepage is no https URL of a page"))
+	}
+	return errors.Join(problems...)
+}
+
+// about returns what users read of a field: what it is, and how to get it.
+func about(f *abi.Field) string {
+	if f.Doc == "" || f.Obtain == "" {
+		return f.Doc + f.Obtain
+	}
+	return f.Doc + " " + f.Obtain
+}
