@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 var (
@@ -36,14 +37,36 @@ func parseReach(sinks, derived []string) (r reach, err error) {
 	return r, err
 }
 
+// decodeDescription decodes the output of describe. The description of another contract may have members and rules that this host does
+// not know, so nothing but its number is read.
+func decodeDescription(output []byte, d *abi.Description) error {
+	var contract struct {
+		ABI int `json:"abi"`
+	}
+	if err := strictjson.UnmarshalOpen(output, &contract); err != nil {
+		return fmt.Errorf("its output %w", err)
+	}
+	switch {
+	case contract.ABI > abi.Version:
+		return fmt.Errorf("abi is %d, this host knows %d: the module is of a contract that a later Keywright may know", contract.ABI, abi.Version)
+	case contract.ABI != abi.Version:
+		return fmt.Errorf("abi is %d, this host knows %d: no plugin has that contract", contract.ABI, abi.Version)
+	}
+	err := strictjson.Unmarshal(output, d)
+	switch {
+	case err == nil:
+		return nil
+	case strictjson.UnmarshalOpen(output, &abi.Description{}) == nil: // only the member is wrong
+		return fmt.Errorf("its output %w, which a later Keywright may know", err)
+	}
+	return fmt.Errorf("its output %w", err)
+}
+
 // checkDescription checks the description of a plugin, and sets the reach of its fields, and its answers.
 func (p *plugin) checkDescription() error {
 	d := &p.info.Description
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if d.ABI != abi.Version {
-		wrong("abi is %d, this host knows %d", d.ABI, abi.Version)
-	}
 	for _, name := range append([]string{d.Type}, d.Aliases...) {
 		if len(name) > maxName || !typeName.MatchString(name) {
 			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", Printable(name))

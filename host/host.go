@@ -25,7 +25,6 @@ import (
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/plugins"
 )
@@ -265,8 +264,8 @@ func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64
 		return nil, 0, failure
 	}
 	var d abi.Description
-	if err := strictjson.Unmarshal(result.Output, &d); err != nil {
-		return nil, 0, fmt.Errorf("its output %w", err)
+	if err := decodeDescription(result.Output, &d); err != nil {
+		return nil, 0, err
 	}
 	return &d, result.Fuel, nil
 }

@@ -167,7 +167,7 @@ func (c contract) checkImport(i Import, kind byte, t Signature) string {
 	case i.Module == abi.ModuleEnv && strings.HasPrefix(i.Name, "http_"):
 		return text + ": a plugin has no HTTP of its own; ask for tokens with token_request"
 	case i.Module == abi.ModuleEnv || i.Module == abi.ModuleUser:
-		return text + ": there is no such function in version 1 of the plugin contract; see ABI.md"
+		return text + ": there is no such function in version 1 of the plugin contract, as this Keywright knows it; see ABI.md"
 	case i.Module == abi.ModuleWASI:
 		return text + ": a plugin has no files and no sockets; leave out the code that needs them"
 	case i.Module == "env" && i.Name == "abort":
