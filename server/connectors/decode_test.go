@@ -32,7 +32,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"mount, role_id, secret_id_file":                                                                             secretstore.VaultAppRole{},
 		"mount, role, token_file":                                                                                    secretstore.VaultKubernetes{},
 		"mount":                                                                                                      secretstore.VaultTransit{},
-		"path, name, ref, sha256, grants":                                                                            pluginFile{},
+		"path, name, ref, sha256, grants, limits":                                                                    pluginFile{},
 	} {
 		var names []string
 		for _, f := range fieldsOf(reflect.TypeOf(v)) {
