@@ -46,7 +46,7 @@ var codes = []struct {
 }{
 	{"28", state.ErrRefused, "the user or the password is wrong"},
 	{"3D000", state.ErrRefused, "there is no such database"},
-	{"42501", state.ErrRefused, "the user may not do this: it needs to select, insert, update and delete in state_rows, and to create it once"},
+	{"42501", state.ErrRefused, "the user may not do this: it needs to select, insert, update and delete in state_rows, to select in state_migrations, and to create both once"},
 	{"25006", state.ErrRefused, "it is read-only: name the primary server"},
 	{"3F", state.ErrSchema, "a schema is missing"},
 	{"42", state.ErrSchema, "a table or a column is missing, or is another"},
