@@ -110,14 +110,28 @@ export class Bytes {
 function give<T>(value: T): u64 {
   if (value instanceof Bytes) return value.block;
   if (!isString<T>()) ERROR("only a string or Bytes can be given to the host");
-  const bytes = String.UTF8.encode(changetype<string>(value), false, String.UTF8.ErrorMode.REPLACE);
+  const text = changetype<string>(value), ascii = changetype<usize>(new ArrayBuffer(text.length));
+  if (copyASCII<u16, u8>(changetype<usize>(text), ascii, text.length)) return block_new(ascii, text.length);
+  const bytes = String.UTF8.encode(text, false, String.UTF8.ErrorMode.REPLACE);
   return block_new(changetype<usize>(bytes), bytes.byteLength);
 }
 
 function take(block: u64): string {
-  const bytes = new ArrayBuffer(<i32>block_read(block, 0, 0));
-  block_read(block, changetype<usize>(bytes), bytes.byteLength);
-  return String.UTF8.decode(bytes);
+  const bytes = new ArrayBuffer(<i32>block_read(block, 0, 0)), length = bytes.byteLength;
+  block_read(block, changetype<usize>(bytes), length);
+  const text = changetype<string>(__new(<usize>length << 1, idof<string>()));
+  return copyASCII<u8, u16>(changetype<usize>(bytes), changetype<usize>(text), length) ? text : String.UTF8.decode(bytes);
+}
+
+// copyASCII copies characters from one width to another, and reports whether all are ASCII. It costs less fuel than String.UTF8.
+function copyASCII<From, To>(from: usize, to: usize, length: i32): bool {
+  let all: From = 0;
+  for (let i: usize = 0; i < <usize>length; i++) {
+    const c = load<From>(from + i * sizeof<From>());
+    all |= c;
+    store<To>(to + i * sizeof<To>(), <To>c);
+  }
+  return all < 0x80;
 }
 
 // maybe returns the text of a memory block, or null if there is none.

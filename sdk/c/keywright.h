@@ -150,6 +150,13 @@ static inline kw_text kw_new(uint32_t length, char **at) {
 	return t;
 }
 
+// kw_fit cuts the text that was made last at its end.
+static inline kw_text kw_fit(kw_text t, const char *end) {
+	((struct kw_text *)t)->length = (uint32_t)(end - t->at);
+	kw_used = ((uintptr_t)end + 7) & ~(uintptr_t)7;
+	return t;
+}
+
 // kw_take returns the text of a memory block, or 0 if there is no block.
 static inline kw_text kw_take(uint64_t block) {
 	if (!block) return 0;
@@ -164,7 +171,7 @@ static inline kw_text kw_take(uint64_t block) {
 
 // KW_JOIN returns texts one after the other.
 #define KW_JOIN(...) kw_join((const kw_text[]){__VA_ARGS__}, sizeof((const kw_text[]){__VA_ARGS__}) / sizeof(kw_text))
-static inline kw_text kw_join(const kw_text *parts, uint32_t count) {
+static inline __attribute__((noinline)) kw_text kw_join(const kw_text *parts, uint32_t count) {
 	uint32_t length = 0;
 	for (uint32_t i = 0; i < count; i++) length += kw_length(parts[i]);
 	char *at;
@@ -183,7 +190,7 @@ static inline kw_text kw_slice(kw_text t, uint32_t from, uint32_t to) {
 	return part;
 }
 
-static inline bool kw_equal(kw_text a, kw_text b) {
+static inline __attribute__((noinline)) bool kw_equal(kw_text a, kw_text b) {
 	if (kw_length(a) != kw_length(b)) return false;
 	for (uint32_t i = 0; i < kw_length(a); i++)
 		if (a->at[i] != b->at[i]) return false;
@@ -191,7 +198,7 @@ static inline bool kw_equal(kw_text a, kw_text b) {
 }
 
 // kw_find returns the index of the first byte of a text, from an index on, that is one of any, or the length of the text.
-static inline uint32_t kw_find(kw_text t, uint32_t from, kw_text any) {
+static inline __attribute__((noinline)) uint32_t kw_find(kw_text t, uint32_t from, kw_text any) {
 	for (; from < kw_length(t); from++)
 		for (uint32_t i = 0; i < any->length; i++)
 			if (t->at[from] == any->at[i]) return from;
@@ -199,7 +206,7 @@ static inline uint32_t kw_find(kw_text t, uint32_t from, kw_text any) {
 }
 
 // kw_lower returns a text with its ASCII letters in lower case.
-static inline kw_text kw_lower(kw_text t) {
+static inline __attribute__((noinline)) kw_text kw_lower(kw_text t) {
 	char *at;
 	kw_text lower = kw_new(kw_length(t), &at);
 	for (uint32_t i = 0; i < lower->length; i++) at[i] = t->at[i] >= 'A' && t->at[i] <= 'Z' ? (char)(t->at[i] + 'a' - 'A') : t->at[i];
@@ -207,7 +214,7 @@ static inline kw_text kw_lower(kw_text t) {
 }
 
 // kw_is_token reports whether a text is a token, such as a cookie's name or an authentication scheme (RFC 9110 section 5.6.2).
-static inline bool kw_is_token(kw_text t) {
+static inline __attribute__((noinline)) bool kw_is_token(kw_text t) {
 	kw_text others = KW("!#$%&'*+-.^_`|~");
 	for (uint32_t i = 0; i < kw_length(t); i++) {
 		char c = t->at[i], letter = c | 0x20;
@@ -220,7 +227,7 @@ static inline bool kw_is_token(kw_text t) {
 }
 
 // kw_decimal returns a number as a text. kw_integer returns the number at the beginning of a text, or 0.
-static inline kw_text kw_decimal(int64_t n) {
+static inline __attribute__((noinline)) kw_text kw_decimal(int64_t n) {
 	char digits[20], *at;
 	uint32_t length = 0;
 	uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
@@ -231,7 +238,7 @@ static inline kw_text kw_decimal(int64_t n) {
 	while (length) *at++ = digits[--length];
 	return t;
 }
-static inline int64_t kw_integer(kw_text t) {
+static inline __attribute__((noinline)) int64_t kw_integer(kw_text t) {
 	uint64_t n = 0;
 	bool negative = kw_length(t) && t->at[0] == '-';
 	for (uint32_t i = negative; i < kw_length(t) && t->at[i] >= '0' && t->at[i] <= '9'; i++) n = 10 * n + (uint64_t)(t->at[i] - '0');
@@ -240,26 +247,36 @@ static inline int64_t kw_integer(kw_text t) {
 
 // JSON.
 
+// kw_plain returns the index of the first byte, from an index on, that needs an escape in a JSON string, or the length of the text.
+// Functions with a loop over bytes are not inlined: an iteration pays for all code in its loop, and clang puts what follows there.
+static inline __attribute__((noinline)) uint32_t kw_plain(kw_text t, uint32_t i) {
+	while (i < t->length && (unsigned char)t->at[i] >= ' ' && t->at[i] != '"' && t->at[i] != '\\') i++;
+	return i;
+}
+
 // kw_quote returns a text as a JSON string.
 static inline kw_text kw_quote(kw_text t) {
-	uint32_t length = kw_length(t) + 2;
 	char *at;
-	for (uint32_t i = 0; i < kw_length(t); i++) length += (unsigned char)t->at[i] < ' ' ? 5 : t->at[i] == '"' || t->at[i] == '\\';
-	kw_text json = kw_new(length, &at);
+	kw_text json = kw_new(6 * (t = t ? t : KW(""))->length + 2, &at);
 	*at++ = '"';
-	for (uint32_t i = 0; i < kw_length(t); i++) {
-		char c = t->at[i];
+	for (uint32_t i = 0;;) {
+		uint32_t end = kw_plain(t, i);
+		__builtin_memcpy(at, t->at + i, end - i);
+		at += end - i;
+		if (end == t->length) break;
+		char c = t->at[end];
+		i = end + 1;
+		*at++ = '\\';
 		if ((unsigned char)c < ' ') {
-			__builtin_memcpy(at, "\\u00", 4);
-			at[4] = (char)('0' + (c >> 4)), at[5] = "0123456789abcdef"[c & 15];
-			at += 6;
-			continue;
+			__builtin_memcpy(at, "u00", 3);
+			at[3] = (char)('0' + (c >> 4));
+			at += 4;
+			c = "0123456789abcdef"[c & 15];
 		}
-		if (c == '"' || c == '\\') *at++ = '\\';
 		*at++ = c;
 	}
-	*at = '"';
-	return json;
+	*at++ = '"';
+	return kw_fit(json, at);
 }
 
 // struct kw_members builds a JSON object, member by member: struct kw_members m = {0}. kw_raw adds a member that is JSON, kw_string one
@@ -288,18 +305,24 @@ struct kw_each {
 	bool object;
 };
 
-static inline uint32_t kw_space(kw_text t, uint32_t i) {
+static inline __attribute__((noinline)) uint32_t kw_space(kw_text t, uint32_t i) {
 	while (i < kw_length(t) && (unsigned char)t->at[i] <= ' ') i++;
 	return i;
 }
 
+// kw_closing returns the index of the quote that ends the JSON string that begins at i, or the length of the text.
+static inline __attribute__((noinline)) uint32_t kw_closing(kw_text t, uint32_t i) {
+	for (i++; i < t->length && t->at[i] != '"'; i++) i += t->at[i] == '\\';
+	return i < t->length ? i : t->length;
+}
+
 // kw_end returns the end of the JSON value that begins at i.
 static inline uint32_t kw_end(kw_text t, uint32_t i) {
-	for (uint32_t depth = 0; i < kw_length(t); i++) {
+	for (uint32_t depth = 0; i < t->length; i++) {
 		unsigned char c = (unsigned char)t->at[i];
 		if (c == '"') {
-			for (i++; i < t->length && t->at[i] != '"'; i++) i += t->at[i] == '\\';
-			if (!depth) return i < t->length ? i + 1 : t->length;
+			i = kw_closing(t, i);
+			if (!depth) return i < t->length ? i + 1 : i;
 		} else if (c == '{' || c == '[') {
 			depth++;
 		} else if (c == '}' || c == ']') {
@@ -309,11 +332,11 @@ static inline uint32_t kw_end(kw_text t, uint32_t i) {
 			return i;
 		}
 	}
-	return kw_length(t);
+	return t->length;
 }
 
 // kw_unit returns the value of the four hexadecimal digits at i.
-static inline uint32_t kw_unit(kw_text t, uint32_t i) {
+static inline __attribute__((noinline)) uint32_t kw_unit(kw_text t, uint32_t i) {
 	uint32_t unit = 0;
 	for (uint32_t end = i + 4; i < end && i < t->length; i++) unit = unit << 4 | ((uint32_t)(t->at[i] <= '9' ? t->at[i] - '0' : (t->at[i] | 0x20) - 'a' + 10) & 15);
 	return unit;
@@ -323,10 +346,9 @@ static inline uint32_t kw_unit(kw_text t, uint32_t i) {
 static inline kw_text kw_value(kw_text json) {
 	if (kw_length(json) < 2 || json->at[0] != '"') return json;
 	json = kw_slice(json, 1, json->length - 1);
-	if (kw_find(json, 0, KW("\\")) == json->length) return json;
-	char *at, *to;
-	kw_text escapes = KW("b\bf\fn\nr\rt\t"), decoded = kw_new(json->length, &at);
-	to = at;
+	if (kw_plain(json, 0) == json->length) return json;
+	char *to;
+	kw_text escapes = KW("b\bf\fn\nr\rt\t"), decoded = kw_new(json->length, &to);
 	for (uint32_t i = 0; i < json->length; i++) {
 		uint32_t code = (unsigned char)json->at[i];
 		if (code == '\\' && i + 1 < json->length) {
@@ -351,13 +373,13 @@ static inline kw_text kw_value(kw_text json) {
 		}
 		*to++ = (char)code;
 	}
-	return kw_slice(decoded, 0, (uint32_t)(to - at));
+	return kw_fit(decoded, to);
 }
 
 static inline bool kw_next(struct kw_each *e) {
-	kw_text t = e->json;
+	kw_text t = e->json ? e->json : KW("");
 	uint32_t i = kw_space(t, e->at), end;
-	char c = i < kw_length(t) ? t->at[i] : 0;
+	char c = i < t->length ? t->at[i] : 0;
 	if (e->at ? c != ',' : c != '{' && c != '[') return false;
 	if (c != ',') e->object = c == '{';
 	i = kw_space(t, i + 1);
