@@ -131,7 +131,7 @@ func (k *checker) shown(ctx context.Context) {
 	case shown.Field == "":
 		k.Wrong("auth.config", "%v", shown)
 	default:
-		k.Wrong(path(shown.Field), "%v", shown)
+		k.Wrong(c.path(shown.Field), "%v", shown)
 	}
 }
 

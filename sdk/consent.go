@@ -13,7 +13,8 @@ import (
 // back, checks that it is the same user and the same browser, and keeps the grant.
 type Consenter interface {
 	Plugin
-	// Consent returns the page to which a user's browser goes. It may hold no sealed value.
+	// Consent returns the page to which a user's browser goes. It may hold no sealed value. It also runs when a connector is loaded,
+	// so that a configuration that would show a secret to the browser is refused.
 	Consent(c *Call) (Consent, error)
 	// Connect exchanges the code with which the user came back. The host keeps the answers with a state as the grant of the
 	// user, once Connect has returned no error.
