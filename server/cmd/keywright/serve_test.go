@@ -68,11 +68,17 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 // serveDemo runs serve --demo. end ends it like Ctrl-C, and returns the exit code.
 func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end func() int) {
 	t.Helper()
+	return serveUntil(t, env, "Ctrl-C", "--demo")
+}
+
+// serveUntil runs serve, until it has written the text last. end ends it like Ctrl-C, and returns the exit code.
+func serveUntil(t *testing.T, env func(string) string, last string, flags ...string) (out, errs *output, end func() int) {
+	t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
-	out, errs = &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
+	out, errs = &output{last: last, written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, env)
+		ended <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, flags...), strings.NewReader(""), out, errs, env)
 	}()
 	end = sync.OnceValue(func() int { interrupt(); return <-ended })
 	t.Cleanup(func() { end() })

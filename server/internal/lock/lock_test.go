@@ -147,7 +147,7 @@ func example() Plugin {
 }
 
 // A lower version, another signer, a lost signature, another contract and, where nobody signs, another repository are refused, each
-// with its reason (threats.md 160 and 161, decisions.md "who publishes what nobody signs").
+// with its reason (threats.md 160 and 161, decisions.md "who publishes what nobody signs" and "fuel of describe").
 func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Plugin)
@@ -160,6 +160,7 @@ func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 			[]Change{{"signer", []string{"minisign RWQ"}, []string{"minisign RWX"}, WhySigner}},
 		},
 		"the same key of another kind":     {func(p *Plugin) { p.Signer = &Signer{Kind: "cosign", Key: "RWQ"} }, []Change{{"signer", []string{"minisign RWQ"}, []string{"cosign RWQ"}, WhySigner}}},
+		"more fuel":                        {func(p *Plugin) { p.Fuel *= 100 }, nil},
 		"no signature":                     {func(p *Plugin) { p.Signer = nil }, []Change{{"signer", []string{"minisign RWQ"}, []string{}, WhyUnsigned}}},
 		"a lower version":                  {func(p *Plugin) { p.Version, p.Module = "1.1.9", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.1.9"}, WhyLower}}},
 		"a preliminary version":            {func(p *Plugin) { p.Version, p.Module = "1.2.0-rc.1", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.2.0-rc.1"}, WhyLower}}},
