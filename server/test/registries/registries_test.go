@@ -77,7 +77,7 @@ func (u *user) refused(want, program string, args ...string) {
 	}
 }
 
-// bin is the directory of the programs.
+// bin is the directory of what the tests build.
 var bin string
 
 func TestMain(m *testing.M) {
@@ -91,25 +91,32 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// programs builds keywright and cosign, each once.
-var programs = sync.OnceValue(func() error {
-	for _, args := range [][]string{
-		{"build", "-C", "../..", "-o", bin + "/keywright", "./cmd/keywright"},
-		{"build", "-o", bin + "/cosign", "github.com/sigstore/cosign/v3/cmd/cosign"},
-	} {
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("go %v: %w\n%s", args, err, out)
-		}
+// keywright builds keywright once, and returns its path.
+var keywright = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(bin, "keywright")
+	out, err := exec.Command("go", "build", "-C", "../..", "-o", program, "./cmd/keywright").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return nil
+	return program, nil
 })
 
-func program(t *testing.T, name string) string {
+// cosign returns the path of cosign in go's build cache. It takes minutes to compile, and is not linked anew each time.
+var cosign = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-n", "cosign").Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool cosign: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+})
+
+func program(t *testing.T, build func() (string, error)) string {
 	t.Helper()
-	if err := programs(); err != nil {
+	path, err := build()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(bin, name)
+	return path
 }
 
 // registries starts a registry of each kind. Each returns its address, and a function that ends it.
@@ -165,7 +172,7 @@ func dockerRegistry(t *testing.T) (string, func()) {
 
 // One user publishes a plugin, another one installs it from either registry, and serves it when the registry is gone.
 func TestPublishAndInstall(t *testing.T) {
-	keywright := program(t, "keywright")
+	keywright := program(t, keywright)
 	wasm, err := filepath.Abs(plugin)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +214,7 @@ var digest = regexp.MustCompile(`@(sha256:[0-9a-f]{64})`)
 
 // cosign verifies what keywright has signed, and keywright what cosign has, in both of its formats (threats.md 161).
 func TestCosign(t *testing.T) {
-	keywright, cosign := program(t, "keywright"), program(t, "cosign")
+	keywright, cosign := program(t, keywright), program(t, cosign)
 	wasm, err := filepath.Abs(plugin)
 	if err != nil {
 		t.Fatal(err)
