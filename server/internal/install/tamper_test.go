@@ -83,7 +83,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		}, why: lock.WhyLower},
 		"a downgrade": {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
 		"an old version under a new tag": {tamper: func(w *world) {
-			w.before = func(out http.ResponseWriter, r *http.Request) bool {
+			w.before = func(_ http.ResponseWriter, r *http.Request) bool {
 				r.URL.Path = strings.Replace(r.URL.Path, "/manifests/1.3.0", "/manifests/1.2.0", 1)
 				return false
 			}
