@@ -59,6 +59,7 @@ func TestGrant(t *testing.T) {
 	eachLanguage(t, "grant", map[string]func(*testing.T, *hosttest.Harness){
 		"a grant is kept until it is revoked": testGrantIsKept,
 		"the server refuses a grant":          testGrantRefused,
+		"an answer without iss is refused":    testConsentWithoutIssuer,
 	})
 }
 
@@ -110,5 +111,14 @@ func testGrantRefused(t *testing.T, h *hosttest.Harness) {
 	err := h.AuthenticateError(grantConfig, hosttest.GET("https://api.test/v1"))
 	if !strings.Contains(err.Error(), "429") {
 		t.Errorf("the error is %v, want one with 429", err)
+	}
+}
+
+func testConsentWithoutIssuer(t *testing.T, h *hosttest.Harness) {
+	h.As(host.User{ID: "ann"})
+	for _, answer := range []url.Values{{"code": {"the-code-of-the-user"}}, {"code": {"the-code-of-the-user"}, "iss": {"https://evil.test"}}} {
+		if err := h.Consent(grantConfig, func(*url.URL) url.Values { return answer }); err == nil || len(h.Exchanges()) > 0 {
+			t.Errorf("after %v the error is %v, and the code was exchanged %d times", answer, err, len(h.Exchanges()))
+		}
 	}
 }
