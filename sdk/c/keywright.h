@@ -74,6 +74,8 @@ typedef const struct kw_text {
 #define KW_USES_STATE KW("state")
 #define KW_MAX_RANDOM 64
 #define KW_MAX_FIELDS 256
+#define KW_MAX_ALIASES 8
+#define KW_MAX_ABOUT 512
 #define KW_MAX_ANSWERS 16
 #define KW_MAX_PLAIN_ANSWERS 8
 #define KW_MAX_STATES 4
