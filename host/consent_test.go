@@ -352,6 +352,9 @@ func TestConsentsThatCannotBegin(t *testing.T) {
 			t.Errorf("%s: the browser goes to %s", test.name, target)
 		}
 	}
+	if _, err := connector.Consent(forUser(t, alice), redirectURI, "sixteen bytes..."); err != nil {
+		t.Errorf("a binding that is long enough: %v", err)
+	}
 	nobody := host.User{Email: "nobody@acme.test"}
 	w.refuse(connector, get(forUser(t, nobody)), host.StageTemplate, "no id")
 	if err := connector.Disconnect(forUser(t, nobody)); err == nil {

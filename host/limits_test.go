@@ -65,6 +65,19 @@ func TestLimitsThatCanBe(t *testing.T) {
 	}
 }
 
+// A cache of one entry for each partition is enough for a plugin with one token.
+func TestPartitionsOfOneEntry(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Limits.CachePerPartition = 1 })
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	for range 3 {
+		w.get(c)
+	}
+	if w.login.Count() != 1 {
+		t.Errorf("%d tokens were requested", w.login.Count())
+	}
+}
+
 // By default, four guests run at once for each processor, and at least 16.
 func TestDefaultConcurrentGuests(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -64,6 +64,11 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		change(&c)
 		return &guest{about: abi.Description{Challenge: &c}}
 	}
+	enumOf := func(length int) *guest {
+		return answer(func(a *abi.Answer) {
+			a.Kind, a.Sinks, a.Enum = abi.AnswerEnum, nil, []string{strings.Repeat("x", length)}
+		})
+	}
 	many := slices.Repeat([]abi.Answer{{}}, abi.MaxAnswers+1)
 	for i := range many {
 		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
@@ -107,6 +112,8 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a sealed answer without sinks":   answer(func(a *abi.Answer) { a.Sinks = nil }),
 		"an integer with sinks":           answer(func(a *abi.Answer) { a.Kind = abi.AnswerInteger }),
 		"an enum without names":           answer(func(a *abi.Answer) { a.Kind, a.Sinks = abi.AnswerEnum, nil }),
+		"an enum with a long name":        enumOf(65),
+		"an enum with an empty name":      enumOf(0),
 		"names of no enum":                answer(func(a *abi.Answer) { a.Enum = []string{"x"} }),
 		"a kept answer of an exchange":    answer(func(a *abi.Answer) { a.Keep = true }),
 		"too many answers":                {about: abi.Description{Answers: many}},
@@ -130,6 +137,11 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	longest := host.Config{Plugins: []host.Plugin{enumOf(64).plugin()}}
+	withoutBuiltIns(&longest)
+	if _, err := host.New(t.Context(), longest); err != nil {
+		t.Errorf("an enum with the longest name: %v", err)
 	}
 	if _, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{(&guest{}).plugin("root")}}); err == nil {
 		t.Error("an unknown grant is accepted")
