@@ -66,17 +66,20 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 		}, Imports: []string{abi.ModuleUser + "." + abi.UserMAC}}
 	}
 	for name, gain := range map[string]func(*host.PluginInfo){
-		"another type":                           func(p *host.PluginInfo) { p.Type = "jwt" },
-		"an alias":                               func(p *host.PluginInfo) { p.Aliases = []string{"apikey"} },
-		"a group":                                func(p *host.PluginInfo) { p.Uses = append(p.Uses, abi.GroupToken) },
-		"no credential":                          func(p *host.PluginInfo) { p.Anonymous = true },
-		"consent":                                func(p *host.PluginInfo) { p.Consent = true },
-		"reveal":                                 func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserReveal) },
-		"raw signatures":                         func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserSign) },
-		"a sink":                                 func(p *host.PluginInfo) { p.Fields[0].Sinks = append(p.Fields[0].Sinks, abi.SinkToken) },
-		"a derived sink":                         func(p *host.PluginInfo) { p.Fields[0].Derived = append(p.Fields[0].Derived, abi.SinkQuery) },
-		"the plain text":                         func(p *host.PluginInfo) { p.Fields[0].Sealed = false },
-		"the plain text alone":                   func(p *host.PluginInfo) { p.Fields[0].Sealed, p.Fields[0].Sinks, p.Fields[0].Derived = false, nil, nil },
+		"another type":         func(p *host.PluginInfo) { p.Type = "jwt" },
+		"an alias":             func(p *host.PluginInfo) { p.Aliases = []string{"apikey"} },
+		"a group":              func(p *host.PluginInfo) { p.Uses = append(p.Uses, abi.GroupToken) },
+		"no credential":        func(p *host.PluginInfo) { p.Anonymous = true },
+		"consent":              func(p *host.PluginInfo) { p.Consent = true },
+		"reveal":               func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserReveal) },
+		"raw signatures":       func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserSign) },
+		"a sink":               func(p *host.PluginInfo) { p.Fields[0].Sinks = append(p.Fields[0].Sinks, abi.SinkToken) },
+		"a derived sink":       func(p *host.PluginInfo) { p.Fields[0].Derived = append(p.Fields[0].Derived, abi.SinkQuery) },
+		"the plain text":       func(p *host.PluginInfo) { p.Fields[0].Sealed = false },
+		"the plain text alone": func(p *host.PluginInfo) { p.Fields[0].Sealed, p.Fields[0].Sinks, p.Fields[0].Derived = false, nil, nil },
+		"the plain text of a secret that is renamed": func(p *host.PluginInfo) {
+			p.Fields[0] = abi.Field{Name: "token", Kind: abi.KindString, Aliases: []string{p.Fields[0].Name}}
+		},
 		"the text of a secret that went nowhere": func(p *host.PluginInfo) { p.Fields[3].Sealed = false },
 		"another place of an answer":             func(p *host.PluginInfo) { p.Fields[4].Default = "json:/refresh_token" },
 		"a purpose":                              func(p *host.PluginInfo) { p.Fields[1].Purposes = []string{abi.PurposeJWT, abi.PurposeMessage} },
