@@ -1,3 +1,8 @@
+//go:build !race
+
+// Under the race detector these tests take minutes, and nothing in them runs concurrently. make test runs them without
+// it.
+
 package lease_test
 
 import (
