@@ -77,7 +77,7 @@ func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 func (h *Harness) API(answers ...Answer) {
 	h.tb.Helper()
 	if len(answers) == 0 {
-		h.tb.Fatal("hosttest: API without an answer; give it one, such as hosttest.JSON")
+		h.tb.Fatalf("hosttest: API without an answer; give it one, such as hosttest.JSON")
 	}
 	h.api.restart(answers)
 }

@@ -84,7 +84,7 @@ func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
 					}
 					return looping
 				}
-				h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+				h := newHarness(tb, "", func(grants []string) host.Plugin {
 					return testhook.NativePlugin("native", plugin, grants).(host.Plugin)
 				}, false)
 				h.Canary("crm")

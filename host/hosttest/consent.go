@@ -49,7 +49,7 @@ func (h *Harness) Connection(config Config) host.Connection {
 	h.tb.Helper()
 	connection, err := h.consenting(config).Connection(h.context(context.Background()))
 	if err != nil {
-		h.tb.Fatal(err)
+		h.tb.Fatalf("%v", err)
 	}
 	return connection
 }

@@ -52,7 +52,7 @@ func mustJSON(s string) []byte {
 
 // A single line of a PEM key is a leak. The first and the last line are no secret.
 func TestLinesOfAKey(t *testing.T) {
-	h := newHarness(t, [32]byte{}, nil, false)
+	h := newHarness(t, "", nil, false)
 	h.Key("key", "ES256")
 	lines := strings.Split(h.secrets["key"], "\n")
 	for text, leaks := range map[string]bool{

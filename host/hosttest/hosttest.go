@@ -2,18 +2,15 @@ package hosttest
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	randv2 "math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -21,45 +18,18 @@ import (
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
-	"github.com/keywright/keywright/sdk"
 )
 
 // Config is the configuration of a connector: the config object of its auth.
 type Config = map[string]any
 
-// Run runs a test of a plugin as two subtests: native runs p itself, and sandbox runs the module at the path wasm. The
-// path is relative to the package's directory, which must be the directory of the plugin's sources. Each subtest has a
-// harness of its own.
-//
-// If p is nil, for a plugin that is not written in Go, only the sandbox subtest runs. It does not check that the module
-// is up to date.
-func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
-	t.Helper()
-	seed := sha256.Sum256([]byte(t.Name())) // both runs get the same random bytes
-	if p != nil {
-		t.Run("native", func(t *testing.T) {
-			h := newHarness(t, seed, func(grants []string) host.Plugin {
-				return testhook.NativePlugin("native", newNative(t, p), grants).(host.Plugin)
-			}, builtIn(wasm))
-			h.native = true
-			test(t, h)
-		})
-	}
-	t.Run("sandbox", func(t *testing.T) {
-		module := readModule(t, wasm, p != nil)
-		test(t, newHarness(t, seed, func(grants []string) host.Plugin {
-			return host.Plugin{Name: filepath.Base(wasm), Wasm: module, Grants: grants}
-		}, builtIn(wasm)))
-	})
-}
-
 // A Harness is a host with one plugin, and everything that the host connects to. [Harness.Grant], [Harness.Variable],
 // [Harness.Limits] and [Harness.AllowHTTP] must be called before the first request. A Harness is safe for concurrent use.
 type Harness struct {
-	tb     testing.TB
+	tb     TB
 	plugin func(grants []string) host.Plugin
-	// native is set if the plugin runs as plain Go. verbose is set if the test's log shows what calls do.
-	native, verbose bool
+	// verbose is set if the test's log shows what calls do.
+	verbose bool
 	// builtIn is set if the plugin is one of the host's own.
 	builtIn bool
 	random  io.Reader
@@ -96,13 +66,12 @@ type Harness struct {
 	evidence  evidence
 }
 
-func newHarness(tb testing.TB, seed [32]byte, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {
+func newHarness(tb TB, name string, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {
 	h := &Harness{
 		tb:         tb,
-		verbose:    testing.Verbose(),
 		plugin:     plugin,
 		builtIn:    builtIn,
-		random:     &locked{reader: randv2.NewChaCha8(seed)},
+		random:     &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
 		variables:  map[string]string{},
 		secrets:    map[string]string{},
 		clock:      testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
@@ -128,16 +97,6 @@ func (h *Harness) Canary(name string) string {
 	secret := randomText(32)
 	h.Secret(name, secret)
 	return secret
-}
-
-func randomText(n int) string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=&%~"
-	random := make([]byte, n)
-	_, _ = rand.Read(random) // never fails
-	for i, b := range random {
-		random[i] = alphabet[int(b)%len(alphabet)]
-	}
-	return string(random)
 }
 
 // Variable sets a variable for get_variable in templates.
@@ -302,11 +261,11 @@ func (h *Harness) live() *host.Host {
 	return made
 }
 
-// explain logs an explanation of a call in a verbose test, once for both runs. It may hold no credential.
+// explain logs an explanation of a call in the sandbox, in a verbose test. It may hold no credential.
 func (h *Harness) explain(text string) {
 	h.evidence.text("the explanation of a call", text)
-	if h.verbose && !h.native {
-		h.tb.Log(text)
+	if h.verbose {
+		h.tb.Logf("%s", text)
 	}
 }
 
@@ -342,51 +301,3 @@ func (h *Harness) finish() {
 		h.tb.Errorf("hosttest: %s", leak)
 	}
 }
-
-// secrets is the host's view of the harness's secrets.
-type secrets struct{ harness *Harness }
-
-func (s secrets) Secret(_ context.Context, name string) (string, error) {
-	s.harness.mu.Lock()
-	defer s.harness.mu.Unlock()
-	if value, ok := s.harness.secrets[name]; ok {
-		return value, nil
-	}
-	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret", host.ErrSecretNotFound)
-}
-
-// locked makes a reader safe for concurrent use.
-type locked struct {
-	mu     sync.Mutex
-	reader io.Reader
-}
-
-func (l *locked) Read(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reader.Read(p)
-}
-
-// logger records what the host logs.
-type logger struct {
-	harness *Harness
-	attrs   []slog.Attr
-}
-
-func (*logger) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *logger) Handle(_ context.Context, r slog.Record) error {
-	r = r.Clone()
-	r.AddAttrs(l.attrs...)
-	l.harness.mu.Lock()
-	defer l.harness.mu.Unlock()
-	l.harness.logs = append(l.harness.logs, r)
-	return nil
-}
-
-func (l *logger) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &logger{harness: l.harness, attrs: append(slices.Clone(l.attrs), attrs...)}
-}
-
-// WithGroup returns l itself: for a search of all values, the groups of attributes do not matter.
-func (l *logger) WithGroup(string) slog.Handler { return l }

@@ -42,8 +42,6 @@ func (o *observed) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-func (o *observed) Fatal(args ...any) { o.Fatalf("%s", fmt.Sprint(args...)) }
-
 // complaints runs a test with its clean-up functions, and returns its failures.
 func complaints(t *testing.T, test func(tb testing.TB)) []string {
 	t.Helper()
@@ -76,12 +74,11 @@ func wantComplaint(t *testing.T, got []string, texts ...string) {
 // In a verbose test, each call in the sandbox logs what it did, as Explain shows it.
 func TestAVerboseTestShowsWhatCallsDo(t *testing.T) {
 	for name, want := range map[string]struct {
-		verbose, native bool
-		texts           []string
+		verbose bool
+		texts   []string
 	}{
-		"not verbose": {false, false, nil},
-		"native":      {true, true, nil},
-		"sandbox": {true, false, []string{
+		"not verbose": {false, nil},
+		"verbose": {true, []string{
 			"auth type scripted\n",
 			"the request to the token endpoint\n  POST https://login.test/token\n  grant_type=client_credentials&audience=a",
 			"the data of digest sha256\n  {{ get_secret('crm') }}",
@@ -91,7 +88,7 @@ func TestAVerboseTestShowsWhatCallsDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &logging{observed: observed{TB: t}}
 			h := nativeHarness(o, exchanging{scripted(exchange)})
-			h.verbose, h.native = want.verbose, want.native
+			h.verbose = want.verbose
 			h.Canary("crm")
 			h.TokenEndpoint("https://login.test/token", Token("the-access-token", 300))
 			h.Authenticate(config, GET("https://api.test"))
@@ -149,7 +146,7 @@ type logging struct {
 	text string
 }
 
-func (l *logging) Log(args ...any) { l.text += fmt.Sprintln(args...) }
+func (l *logging) Logf(format string, args ...any) { l.text += fmt.Sprintf(format, args...) + "\n" }
 
 // scripted is a plugin whose Authenticate is a function of the test.
 type scripted func(c *sdk.Call) (sdk.Mutation, error)
@@ -170,7 +167,7 @@ func (s scripted) Authenticate(c *sdk.Call) (sdk.Mutation, error) { return s(c) 
 var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://login.test/token"}
 
 func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
-	return newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+	return newHarness(tb, "", func(grants []string) host.Plugin {
 		return testhook.NativePlugin("native", newNative(tb, p), grants).(host.Plugin)
 	}, false)
 }
@@ -187,7 +184,7 @@ func leakyModule(t *testing.T) []byte {
 
 // leakyHarness returns a harness for the module of leakyModule, with the grant reveal.
 func leakyHarness(tb testing.TB, wasm []byte) *Harness {
-	h := newHarness(tb, [32]byte{}, func(grants []string) host.Plugin {
+	h := newHarness(tb, "", func(grants []string) host.Plugin {
 		return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
 	}, false)
 	h.Grant("reveal")

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/plugins"
@@ -23,7 +22,7 @@ var digests sync.Map // of func() (string, error), by directory
 
 // readModule reads the compiled plugin. It fails the test if the module is missing, or if fromGo is set and the module
 // was not compiled from the sources beside it.
-func readModule(tb testing.TB, path string, fromGo bool) []byte {
+func readModule(tb TB, path string, fromGo bool) []byte {
 	tb.Helper()
 	dir := filepath.Dir(path)
 	build := howToBuild(path, fromGo)
@@ -81,7 +80,6 @@ func sourceDigest(dir string) (string, error) {
 }
 
 // builtIn reports whether a module is one of the host's own.
-func builtIn(path string) bool {
-	wasm, err := os.ReadFile(path)
-	return err == nil && slices.ContainsFunc(plugins.Types(), func(name string) bool { return bytes.Equal(plugins.Of(name), wasm) })
+func builtIn(wasm []byte) bool {
+	return slices.ContainsFunc(plugins.Types(), func(name string) bool { return bytes.Equal(plugins.Of(name), wasm) })
 }

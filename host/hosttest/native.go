@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +21,7 @@ const callTimeout = time.Minute
 
 // native is a guest that runs a plugin as plain Go.
 type native struct {
-	tb     testing.TB
+	tb     TB
 	plugin sdk.Plugin
 	// expired returns a channel that receives when a call that begins now has taken too long.
 	expired func() <-chan time.Time
@@ -30,7 +29,7 @@ type native struct {
 
 var _ sandbox.Guest = native{}
 
-func newNative(tb testing.TB, p sdk.Plugin) native {
+func newNative(tb TB, p sdk.Plugin) native {
 	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(callTimeout) }}
 }
 

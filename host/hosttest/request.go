@@ -70,7 +70,7 @@ func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error 
 	h.tb.Helper()
 	result, err := h.Try(config, r)
 	if err == nil || result != nil && result.Attempts > 0 {
-		h.tb.Fatal("the request was sent, but is one that must not be")
+		h.tb.Fatalf("the request was sent, but is one that must not be")
 	}
 	var failure *host.Error
 	if !errors.As(err, &failure) {
@@ -117,7 +117,7 @@ func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
 	h.tb.Helper()
 	connector, err := h.connect(config, r)
 	if err != nil {
-		h.tb.Fatal(err)
+		h.tb.Fatalf("%v", err)
 	}
 	h.evidence.begin()
 	defer h.evidence.end()
@@ -136,7 +136,7 @@ func (h *Harness) Problems(config Config) []host.Problem {
 	_, err := h.connect(config, GET("https://api.test"))
 	var problems *host.ConfigError
 	if err != nil && !errors.As(err, &problems) {
-		h.tb.Fatal(err)
+		h.tb.Fatalf("%v", err)
 	}
 	if problems == nil {
 		return nil

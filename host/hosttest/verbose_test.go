@@ -26,7 +26,7 @@ func TestAVerboseTestShowsThatAnAnswerIsPassedOn(t *testing.T) {
 		}
 		return sdk.Bearer(c.Config("value")), nil
 	}})
-	h.verbose, h.native = true, false
+	h.verbose = true
 	h.Canary("crm")
 	h.API(JSON(http.StatusForbidden, "{}"))
 	h.Authenticate(config, GET("https://api.test"))

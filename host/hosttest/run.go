@@ -1,0 +1,67 @@
+package hosttest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/sdk"
+)
+
+// TB is the part of [testing.TB] that a [Harness] needs. Programs that test plugins outside of go test implement it.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	// Fatalf does not return.
+	Fatalf(format string, args ...any)
+	// Cleanup registers a function to be called when the test has ended.
+	Cleanup(f func())
+}
+
+// Run runs a test of a plugin as two subtests: native runs p itself, and sandbox runs the module at the path wasm. The
+// path is relative to the package's directory, which must be the directory of the plugin's sources. Each subtest has a
+// harness of its own.
+//
+// If p is nil, for a plugin that is not written in Go, only the sandbox subtest runs. It does not check that the module
+// is up to date.
+func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
+	t.Helper()
+	name := t.Name() // the same for both runs
+	if p != nil {
+		t.Run("native", func(t *testing.T) { test(t, newNativeHarness(t, name, p, wasm)) })
+	}
+	t.Run("sandbox", func(t *testing.T) {
+		test(t, New(t, name, Module{Name: filepath.Base(wasm), Wasm: readModule(t, wasm, p != nil), Verbose: testing.Verbose()}))
+	})
+}
+
+// A Module is a compiled plugin for [New].
+type Module struct {
+	// Name is the name of the plugin in errors.
+	Name string
+	Wasm []byte
+	// Verbose is set if what each call does is to be logged.
+	Verbose bool
+}
+
+// New returns a harness for a compiled plugin in the sandbox. [Run] calls it. Programs that test plugins outside of go test
+// call it themselves. Harnesses with the same name get the same random bytes.
+func New(tb TB, name string, m Module) *Harness {
+	tb.Helper()
+	h := newHarness(tb, name, func(grants []string) host.Plugin {
+		return host.Plugin{Name: m.Name, Wasm: m.Wasm, Grants: grants}
+	}, builtIn(m.Wasm))
+	h.verbose = m.Verbose
+	return h
+}
+
+// newNativeHarness returns a harness for a plugin as plain Go. The file wasm is its compiled module.
+func newNativeHarness(tb TB, name string, p sdk.Plugin, wasm string) *Harness {
+	module, _ := os.ReadFile(wasm) // the harness of the sandbox reports what is wrong with it
+	return newHarness(tb, name, func(grants []string) host.Plugin {
+		return testhook.NativePlugin("native", newNative(tb, p), grants).(host.Plugin)
+	}, builtIn(module))
+}
