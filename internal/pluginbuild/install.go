@@ -87,6 +87,10 @@ func Install(ctx context.Context, cache string, begin func()) error {
 		return patch(root) // an earlier version of Keywright may have changed it in another way
 	}
 	begin()
+	cache, err := filepath.Abs(cache) // go build runs in another directory
+	if err != nil {
+		return fmt.Errorf("build TinyGo: %w", err)
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return fmt.Errorf("build TinyGo: %w", err)
 	}
@@ -98,7 +102,10 @@ func Install(ctx context.Context, cache string, begin func()) error {
 	if err := buildTinyGo(ctx, fresh); err != nil {
 		return fmt.Errorf("build TinyGo: %w", err)
 	}
-	if err := os.Rename(fresh, root); err != nil {
+	if _, err := os.Stat(compilerIn(cache)); err != nil {
+		_ = os.RemoveAll(rootIn(cache)) // a directory without the compiler: os.Rename reports it if it is still there
+	}
+	if err := os.Rename(fresh, rootIn(cache)); err != nil {
 		if _, there := os.Stat(compilerIn(cache)); there != nil { // otherwise another process was faster
 			return fmt.Errorf("build TinyGo: %w", err)
 		}

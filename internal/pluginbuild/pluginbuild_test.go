@@ -347,6 +347,34 @@ func TestInstallOnce(t *testing.T) {
 	}
 }
 
+// A TinyGo that is built is in the cache, also if that is a relative directory or has a part of one.
+func TestInstallInARelativeDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	source, path := t.TempDir(), t.TempDir()
+	half := "cache/tinygo-" + Pinned + "/src" // of a build that was not finished
+	for _, dir := range []string{filepath.Join(source, "src/runtime"), filepath.Join(source, "targets"), half} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(source, "src/runtime/runtime_tinygowasm_unknown.go"), []byte("func putchar(c byte) {\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A go command whose builds are a TinyGo at once: go build -tags TAGS -o FILE MODULE.
+	script(t, path, "go", `case $1 in
+list) echo `+source+` ;;
+build) mkdir -p "$(dirname "$5")"; printf '#!/bin/sh\necho tinygo version 0.41.1\n' >"$5"; chmod 755 "$5" ;;
+esac`)
+	t.Setenv("PATH", path+":/usr/bin:/bin")
+	t.Setenv(CompilerVariable, "")
+	if err := Install(t.Context(), "cache", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := findTinyGo(t.Context(), "cache"); err != nil {
+		t.Error(err)
+	}
+}
+
 // With a TinyGo of the user, only the packages that plugins are linked with are needed.
 func TestPackages(t *testing.T) {
 	t.Setenv(CompilerVariable, "")
