@@ -88,3 +88,8 @@ func TestKeyIDWithAnotherParameter(t *testing.T) {
 		}
 	})
 }
+
+// The cases are those of the same plugin in C and AssemblyScript, too.
+func TestCases(t *testing.T) {
+	hosttest.Cases(t, plugin{}, "acme_hmac.wasm", "cases.yaml")
+}

@@ -12,10 +12,13 @@ import (
 
 // TB is the part of [testing.TB] that a [Harness] needs. Programs that test plugins outside of go test implement it.
 type TB interface {
+	// Helper marks the calling function as one whose place errors do not show.
 	Helper()
+	// Logf adds a text to the log of the test.
 	Logf(format string, args ...any)
+	// Errorf fails the test, which goes on.
 	Errorf(format string, args ...any)
-	// Fatalf does not return.
+	// Fatalf fails the test and ends its goroutine.
 	Fatalf(format string, args ...any)
 	// Cleanup registers a function to be called when the test has ended.
 	Cleanup(f func())

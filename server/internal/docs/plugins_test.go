@@ -1,20 +1,24 @@
 package docs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins"
 )
 
 // The code of docs/plugins.md is the code of the plugins that it names, so an author who copies it has what is tested.
 func TestTheCodeOfPluginsIsTheirs(t *testing.T) {
 	const page = "docs/plugins.md"
-	plugins := map[string]bool{}
+	named := map[string]bool{}
 	for _, b := range blocks(t, page) {
 		first, code, _ := strings.Cut(b.text, "\n")
-		name, named := strings.CutPrefix(first, "// ")
-		if b.info != "go" || !named {
+		name, is := strings.CutPrefix(first, "// ")
+		if b.info != "go" || !is {
 			continue
 		}
 		source, err := os.ReadFile(filepath.Join(root, name))
@@ -24,10 +28,10 @@ func TestTheCodeOfPluginsIsTheirs(t *testing.T) {
 		case code == "" || !strings.Contains(string(source), "\n"+code):
 			t.Errorf("%s:%d: %s does not have this code", page, b.line, name)
 		}
-		plugins[name] = true
+		named[name] = true
 	}
-	if len(plugins) < 10 {
-		t.Errorf("%s has code of %d files only", page, len(plugins))
+	if len(named) < 10 {
+		t.Errorf("%s has code of %d files only", page, len(named))
 	}
 }
 
@@ -40,4 +44,47 @@ func TestTheExamplesOfPluginsAreThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The cases of docs/plugins.md hold for the built-in type that they are for, and fail as the page says.
+func TestTheCasesOfPluginsHold(t *testing.T) {
+	const page = "docs/plugins.md"
+	var cases, failure string
+	for _, b := range blocks(t, page) {
+		if strings.HasPrefix(b.text, "# cases.yaml\n") {
+			cases = b.text
+		}
+		if strings.HasPrefix(b.text, "FAIL ") {
+			_, failure, _ = strings.Cut(b.text, "cases.yaml:10: ")
+		}
+	}
+	run := func(tb hosttest.TB, text string) {
+		file := filepath.Join(t.TempDir(), "cases.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		read, err := hosttest.ReadCases(file)
+		if err != nil || len(read) != 2 {
+			t.Fatalf("%s: %d cases, %v", page, len(read), err)
+		}
+		for i := range read {
+			read[i].Run(hosttest.New(tb, read[i].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
+		}
+	}
+	run(t, cases)
+	got := &failures{TB: t}
+	run(got, strings.Replace(cases, "Authorization: Bearer the-first-token", "Authorization: Bearer another", 1))
+	if len(got.texts) != 1 || failure == "" || !strings.HasSuffix(got.texts[0], "cases.yaml:10: "+strings.TrimSpace(failure)) {
+		t.Errorf("%s: the failures are %q, and not %q", page, got.texts, failure)
+	}
+}
+
+// failures keeps the failures of a test.
+type failures struct {
+	hosttest.TB
+	texts []string
+}
+
+func (f *failures) Errorf(format string, args ...any) {
+	f.texts = append(f.texts, fmt.Sprintf(format, args...))
 }

@@ -1,0 +1,191 @@
+package hosttest
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Case is a test of a plugin without code, as a file of [ReadCases] has it. It is a connector, and one step or several.
+type Case struct {
+	Name string `yaml:"name"`
+	// Type is an alias of the auth type, or empty.
+	Type string `yaml:"type,omitempty"`
+	// Config is the config object of the connector's auth.
+	Config Config `yaml:"config,omitempty"`
+	// Problems is set if the configuration has to be refused. There must be as many problems as texts, and each text must be
+	// part of one.
+	Problems []string `yaml:"problems,omitempty"`
+	// Time is the time at which the case begins. By default, that is 2026-01-02T03:04:05Z.
+	Time time.Time `yaml:"time,omitempty"`
+	// Variables are the variables for get_variable. Grants are rights of the plugin: sign_raw, reveal.
+	Variables map[string]string `yaml:"variables,omitempty"`
+	Grants    []string          `yaml:"grants,omitempty"`
+	// AllowHTTP allows origins and token URLs of plain http.
+	AllowHTTP bool `yaml:"allow_http,omitempty"`
+	// UserTokenHosts are the hosts of token endpoints that may get the user's token.
+	UserTokenHosts []string `yaml:"user_token_hosts,omitempty"`
+	// Steps are done one after the other. A case without Steps is one Step itself. The secrets, users and answers that the case
+	// itself has are set before its first step.
+	Steps []Step `yaml:"steps,omitempty"`
+	Step  `yaml:",inline"`
+}
+
+// A Step is one request to the API, or a part of a consent.
+type Step struct {
+	// Restart is set if the host is to be restarted. Advance is a time that passes, such as 4m30s. Both happen before the request.
+	Restart bool          `yaml:"restart,omitempty"`
+	Advance time.Duration `yaml:"advance,omitempty"`
+	// Secrets are secrets of the host, from here on. Keys are secrets that are new private keys, by their JWS algorithm.
+	Secrets map[string]string `yaml:"secrets,omitempty"`
+	Keys    map[string]string `yaml:"keys,omitempty"`
+	// User is the user of the request, and of those after it.
+	User *User `yaml:"user,omitempty"`
+	// Random replaces the random bytes that the plugin gets from here on.
+	Random string `yaml:"random,omitempty"`
+	// Endpoints are the answers of token endpoints by URL, from here on, and Answers are those of the API. The last answer is
+	// repeated. By default, the API answers 200 with {}.
+	Endpoints map[string][]Reply `yaml:"endpoints,omitempty"`
+	Answers   []Reply            `yaml:"answers,omitempty"`
+	// A step is a request to the API, a consent of the user, or the end of one. Consent has the parameters with which the browser
+	// comes back, beside state.
+	Request    *Request          `yaml:"request,omitempty"`
+	Consent    map[string]string `yaml:"consent,omitempty"`
+	Disconnect bool              `yaml:"disconnect,omitempty"`
+	Expect     Expect            `yaml:"expect,omitempty"`
+
+	// place is the file and the line.
+	place string
+}
+
+// User is the user of a request.
+type User struct {
+	ID        string `yaml:"id,omitempty"`
+	Tenant    string `yaml:"tenant,omitempty"`
+	Email     string `yaml:"email,omitempty"`
+	Username  string `yaml:"username,omitempty"`
+	FirstName string `yaml:"first_name,omitempty"`
+	LastName  string `yaml:"last_name,omitempty"`
+	Token     string `yaml:"token,omitempty"`
+}
+
+// Request is a request of the connector's caller.
+type Request struct {
+	// Method is GET by default, and POST for a request with a body.
+	Method  string            `yaml:"method,omitempty"`
+	URL     string            `yaml:"url"`
+	Headers map[string]string `yaml:"headers,omitempty"`
+	Body    string            `yaml:"body,omitempty"`
+}
+
+// Reply is an answer of a token endpoint or the API.
+type Reply struct {
+	// Status is 200 by default.
+	Status  int               `yaml:"status,omitempty"`
+	Headers map[string]string `yaml:"headers,omitempty"`
+	// JSON is a body of JSON, and Body one of anything else.
+	JSON any    `yaml:"json,omitempty"`
+	Body string `yaml:"body,omitempty"`
+	// Unreachable is set if there is no answer, as after a refused connection.
+	Unreachable bool `yaml:"unreachable,omitempty"`
+}
+
+// Expect describes the result of a step. Members that are not set are not compared.
+type Expect struct {
+	// Error is a part of the error. Without it, there must be none. A request with an error must not reach the API, unless Attempts
+	// says so.
+	Error string `yaml:"error,omitempty"`
+	// URL, Headers, Query, Form and Body are those of the request that the API got. If it got two, they are those of the second
+	// one. For a consent, URL and Query are those of the page to which the browser goes.
+	URL     *Text           `yaml:"url,omitempty"`
+	Headers map[string]Text `yaml:"headers,omitempty"`
+	Query   map[string]Text `yaml:"query,omitempty"`
+	Form    map[string]Text `yaml:"form,omitempty"`
+	Body    *Text           `yaml:"body,omitempty"`
+	// Attempts is the number of requests that the API got. Status is that of the answer that the caller gets.
+	Attempts *int `yaml:"attempts,omitempty"`
+	Status   int  `yaml:"status,omitempty"`
+	// Exchanges are all requests to token endpoints in this step. The empty list means none.
+	Exchanges []ExpectedExchange `yaml:"exchanges,omitempty"`
+	// Fuel is the most that the plugin may use.
+	Fuel int64 `yaml:"fuel,omitempty"`
+}
+
+// ExpectedExchange describes a request to a token endpoint.
+type ExpectedExchange struct {
+	Method  string          `yaml:"method,omitempty"`
+	URL     string          `yaml:"url,omitempty"`
+	Headers map[string]Text `yaml:"headers,omitempty"`
+	Form    map[string]Text `yaml:"form,omitempty"`
+	Body    *Text           `yaml:"body,omitempty"`
+	// JSON is a body of JSON.
+	JSON any `yaml:"json,omitempty"`
+}
+
+// Text describes a text. In a file it is one of these:
+//
+//	Bearer {{ get_secret('crm') }}      the text, with the expressions of a connector's templates
+//	null                                there is no such header, parameter or member
+//	[a, b]                              the values of a header or parameter that is there several times
+//	{matches: '^[0-9a-f]{64}$'}         a regular expression that matches
+//	{jwt: {header: {…}, claims: {…}}}   a JWT with at least these members, perhaps after "Bearer "
+type Text struct {
+	// Texts are the values, which are templates. No value means that there is none.
+	Texts []string
+	// Matches is a regular expression in place of Texts, and JWT a JWT.
+	Matches *regexp.Regexp
+	JWT     *JWT
+}
+
+// JWT has members that a JSON Web Token must contain. Its signature is not verified.
+type JWT struct {
+	Header map[string]any `yaml:"header,omitempty"`
+	Claims map[string]any `yaml:"claims,omitempty"`
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (x *Text) UnmarshalYAML(n *yaml.Node) error {
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		return n.Load(&x.Texts)
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
+		return nil
+	case n.Kind == yaml.ScalarNode:
+		x.Texts = []string{n.Value}
+		return nil
+	}
+	var one struct {
+		Matches string `yaml:"matches"`
+		JWT     *JWT   `yaml:"jwt"`
+	}
+	if err := n.Load(&one, yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	if (one.Matches == "") == (one.JWT == nil) {
+		return fmt.Errorf("line %d: a text, null, a list of texts, {matches: …} or {jwt: …} is wanted", n.Line)
+	}
+	var err error
+	if x.JWT = one.JWT; one.JWT == nil {
+		if x.Matches, err = regexp.Compile(one.Matches); err != nil {
+			return fmt.Errorf("line %d: matches: %w", n.Line, err)
+		}
+	}
+	return nil
+}
+
+// MarshalYAML implements yaml.Marshaler.
+func (x Text) MarshalYAML() (any, error) {
+	switch {
+	case x.Matches != nil:
+		return map[string]string{"matches": x.Matches.String()}, nil
+	case x.JWT != nil:
+		return map[string]*JWT{"jwt": x.JWT}, nil
+	case len(x.Texts) == 1:
+		return x.Texts[0], nil
+	case len(x.Texts) > 1:
+		return x.Texts, nil
+	}
+	return nil, nil //nolint:nilnil // null is what a Text without a text is in YAML
+}

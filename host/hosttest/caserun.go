@@ -1,0 +1,233 @@
+package hosttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/sdk"
+)
+
+// Cases runs the cases of a file as subtests, each natively and in the sandbox, as [Run] does.
+func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
+	t.Helper()
+	cases, err := ReadCases(file)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			Run(t, p, wasm, func(t *testing.T, h *Harness) { c.Run(h) })
+		})
+	}
+}
+
+// Run runs the case with a harness that has not been used. What is not as expected fails the harness's test, with the file and
+// the line.
+func (c *Case) Run(h *Harness) {
+	h.tb.Helper()
+	h.prepare("Case.Run", func() {
+		for name, value := range c.Variables {
+			h.variables[name] = value
+		}
+		h.grants, h.http, h.tokenHosts, h.authType = c.Grants, c.AllowHTTP, c.UserTokenHosts, c.Type
+	})
+	if !c.Time.IsZero() {
+		h.Advance(c.Time.Sub(h.Now()))
+	}
+	if len(c.Problems) > 0 {
+		c.set(h)
+		c.refused(h)
+		return
+	}
+	steps := c.Steps
+	if len(steps) > 0 {
+		c.set(h)
+	} else {
+		steps = []Step{c.Step}
+	}
+	for _, s := range steps {
+		s.run(h, c.Config)
+	}
+}
+
+// refused checks that the configuration has the problems of the case.
+func (c *Case) refused(h *Harness) {
+	h.tb.Helper()
+	e := expecting{h, c.place}
+	problems := h.Problems(c.Config)
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Path+": "+p.Message)
+	}
+	if len(problems) != len(c.Problems) {
+		e.errorf("the configuration has %d problems, and not %d: %q", len(problems), len(c.Problems), texts)
+	}
+	for _, want := range c.Problems {
+		if !strings.Contains(strings.Join(texts, "\n"), want) {
+			e.errorf("no problem contains %q: %q", want, texts)
+		}
+	}
+}
+
+// set sets what the step changes in its host.
+func (s *Step) set(h *Harness) {
+	h.tb.Helper()
+	for name, value := range s.Secrets {
+		h.Secret(name, value)
+	}
+	for name, algorithm := range s.Keys {
+		h.Key(name, algorithm)
+	}
+	if s.User != nil {
+		u := *s.User
+		h.As(host.User{ID: u.ID, TenantID: u.Tenant, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Token: u.Token})
+	}
+	if s.Random != "" {
+		h.Random(s.Random)
+	}
+	for target, replies := range s.Endpoints {
+		h.TokenEndpoint(target, answersOf(replies)...)
+	}
+	if len(s.Answers) > 0 {
+		h.API(answersOf(s.Answers)...)
+	}
+}
+
+// run does what the step says, and compares the result.
+func (s *Step) run(h *Harness, config Config) {
+	h.tb.Helper()
+	if s.Restart {
+		h.Restart()
+	}
+	h.Advance(s.Advance)
+	s.set(h)
+	e := expecting{h, s.place}
+	exchanges, calls := len(h.Exchanges()), len(h.Calls())
+	switch {
+	case s.Consent != nil:
+		s.consent(e, config)
+	case s.Disconnect:
+		e.failure(h.Disconnect(config), s.Expect.Error)
+	case s.Request != nil:
+		s.request(e, config)
+	}
+	if s.Expect.Exchanges != nil {
+		e.exchanges(h.Exchanges()[exchanges:], s.Expect.Exchanges)
+	}
+	for _, call := range h.Calls()[calls:] {
+		if most := s.Expect.Fuel; most > 0 && call.Fuel > most {
+			e.errorf("the plugin used %d units of fuel, and not at most %d", call.Fuel, most)
+		}
+	}
+}
+
+// request sends the step's request.
+func (s *Step) request(e expecting, config Config) {
+	e.harness.tb.Helper()
+	r, err := s.Request.http()
+	if err != nil {
+		e.fatalf("the request: %v", err)
+	}
+	result, err := e.harness.Try(config, r)
+	want := s.Expect
+	if !e.failure(err, want.Error) {
+		return
+	}
+	attempts := 0
+	if result != nil {
+		attempts = result.Attempts
+	}
+	switch {
+	case want.Attempts != nil && attempts != *want.Attempts:
+		e.errorf("the API got %d requests, and not %d", attempts, *want.Attempts)
+	case want.Attempts == nil && err != nil && attempts > 0:
+		e.errorf("the API got the request, but an error is expected: if it is one of a later attempt, say how many with attempts")
+	}
+	if result == nil {
+		return
+	}
+	if want.Status != 0 && result.Response != nil && result.Response.StatusCode != want.Status {
+		e.errorf("the caller gets the status %d, and not %d", result.Response.StatusCode, want.Status)
+	}
+	e.target(result.Request.URL, want)
+	body, _ := io.ReadAll(result.Request.Body)
+	e.message(result.Request.Header, string(body), want.Headers, want.Form, want.Body)
+}
+
+// consent goes through the consent of a user.
+func (s *Step) consent(e expecting, config Config) {
+	e.harness.tb.Helper()
+	err := e.harness.Consent(config, func(page *url.URL) url.Values {
+		e.target(page, s.Expect)
+		answer := url.Values{}
+		for name, value := range s.Consent {
+			answer.Set(name, value)
+		}
+		return answer
+	})
+	e.failure(err, s.Expect.Error)
+}
+
+// http returns the request.
+func (r *Request) http() (*http.Request, error) {
+	method := r.Method
+	switch {
+	case method == "" && r.Body == "":
+		method = http.MethodGet
+	case method == "":
+		method = http.MethodPost
+	}
+	var body io.Reader
+	if r.Body != "" {
+		body = strings.NewReader(r.Body)
+	}
+	made, err := http.NewRequest(method, r.URL, body) //nolint:noctx // Try adds the context
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range r.Headers {
+		made.Header.Add(name, value)
+	}
+	return made, nil
+}
+
+// answersOf returns the answers that replies describe.
+func answersOf(replies []Reply) (answers []Answer) {
+	for _, r := range replies {
+		answers = append(answers, r.answer)
+	}
+	return answers
+}
+
+// answer is the [Answer] that the reply describes.
+func (r Reply) answer(request *http.Request) (*http.Response, error) {
+	if r.Unreachable {
+		return Unreachable()(request)
+	}
+	status := r.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	body := r.Body
+	if r.JSON != nil {
+		document, err := json.Marshal(r.JSON)
+		if err != nil {
+			return nil, fmt.Errorf("hosttest: the answer is not JSON: %w", err)
+		}
+		body = string(document)
+	}
+	response, err := JSON(status, body)(request)
+	if r.JSON == nil {
+		response.Header.Del("Content-Type")
+	}
+	for name, value := range r.Headers {
+		response.Header.Set(name, value)
+	}
+	return response, err
+}

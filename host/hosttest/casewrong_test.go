@@ -1,0 +1,115 @@
+package hosttest
+
+import (
+	"strings"
+	"testing"
+)
+
+// tokenCase is a case up to what is expected.
+const tokenCase = `
+- name: token
+  config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token, scope: read}
+  secrets: {crm: a-secret-of-the-test}
+  endpoints: {https://login.test/token: [{json: {access_token: the-first-token, token_type: Bearer, expires_in: 300}}]}
+  request: {url: 'https://api.test/v1?page=2', body: 'a=b'}
+  answers: [{status: 202}]
+`
+
+// Each expectation that does not hold is a failure with the file, the line and both values.
+func TestCasesThatDoNotHold(t *testing.T) {
+	for expect, want := range map[string]string{
+		"{headers: {Authorization: Bearer another}}":          `the header Authorization is "Bearer the-first-token", and not "Bearer another"`,
+		"{headers: {Authorization: null}}":                    `the header Authorization is "Bearer the-first-token", and should not be there`,
+		"{headers: {Authorization: {matches: '^Basic '}}}":    `the header Authorization is "Bearer the-first-token", which ^Basic  does not match`,
+		"{headers: {Cookie: a=b}}":                            `the header Cookie is not there, and not "a=b"`,
+		"{headers: {Cookie: {matches: a}}}":                   `the header Cookie is there 0 times, and not once`,
+		"{headers: {Authorization: {jwt: {claims: {a: b}}}}}": `not a compact JWT`,
+		"{query: {page: '3'}}":                                `the parameter page is "2", and not "3"`,
+		"{query: {page: ['2', '3']}}":                         `the parameter page is "2", and not "2" "3"`,
+		"{url: 'https://api.test/v1'}":                        `the URL is "https://api.test/v1?page=2", and not "https://api.test/v1"`,
+		"{body: 'a=c'}":                                       `the body is "a=b", and not "a=c"`,
+		"{form: {a: c}}":                                      `the form's member a is "b", and not "c"`,
+		"{attempts: 2}":                                       `the API got 1 requests, and not 2`,
+		"{status: 200}":                                       `the caller gets the status 202, and not 200`,
+		"{error: refused}":                                    `there is no error, and it should say "refused"`,
+		"{exchanges: []}":                                     `there are 1 requests to token endpoints, and not 0: ["POST https://login.test/token"]`,
+		"{exchanges: [{method: GET}]}":                        `exchange 1: the method is POST, and not GET`,
+		"{exchanges: [{url: 'https://login.test/'}]}":         `exchange 1: the URL is "https://login.test/token", and not "https://login.test/"`,
+		"{exchanges: [{form: {scope: write}}]}":               `exchange 1: the form's member scope is "read", and not "write"`,
+		"{exchanges: [{json: {scope: write}}]}":               `exchange 1: the body is no JSON`,
+		"{fuel: 1}":                                           `units of fuel, and not at most 1`,
+		`{body: "{{ uuid() }}"}`:                              `an expected text cannot be random`,
+		`{body: "{{ get_secret('none') }}"}`:                  `set one with Harness.Canary`,
+		`{body: "{{ get_secrt('none') }}"}`:                   `unknown function "get_secrt"`,
+	} {
+		got := runCase(t, "oauth_client_credentials", tokenCase+"  expect: "+expect+"\n")
+		if len(got) != 1 || !strings.Contains(got[0], want) || !strings.Contains(got[0], "cases.yaml:2: ") && !strings.Contains(want, "JWT") {
+			t.Errorf("%s: the failures are %q, and should be one with %q", expect, got, want)
+		}
+	}
+}
+
+// A case fails if the configuration has other problems, or the request is sent although an error is expected.
+func TestCasesOfRefusalsThatDoNotHold(t *testing.T) {
+	const begin = "- name: x\n  config: {in: header, key: X-Key, value: \"{{ get_secret('crm') }}\"}\n"
+	for rest, want := range map[string][]string{
+		"  problems: [auth.config.key]\n": {"the configuration has 0 problems, and not 1: []", `no problem contains "auth.config.key"`},
+		"  secrets: {crm: a-secret-of-the-test}\n  request: {url: 'https://api.test'}\n  answers: [{unreachable: true}]\n  expect: {error: connection}\n": {
+			"the API got the request, but an error is expected"},
+		"  request: {url: 'https://api.test'}\n":                            {`secret "crm"`},
+		"  request: {url: 'https://[api.test'}\n":                           {"the request: parse"},
+		"  request: {url: 'https://api.test'}\n  expect: {error: tokens}\n": {`, and should say "tokens"`},
+	} {
+		got := runCase(t, "api_key", begin+rest)
+		if len(got) != len(want) {
+			t.Errorf("%s: the failures are %q", rest, got)
+			continue
+		}
+		for i := range want {
+			if !strings.Contains(got[i], want[i]) {
+				t.Errorf("%s: %q does not say %q", rest, got[i], want[i])
+			}
+		}
+	}
+}
+
+// A file of cases that is wrong is refused, with the line and what was meant.
+func TestFilesOfCasesThatAreWrong(t *testing.T) {
+	const request = "  request: {url: 'https://api.test'}\n"
+	for text, want := range map[string]string{
+		"":                                  "has no case: begin one with `- name: …`",
+		"[]":                                "has no case",
+		"{}":                                ":1: stands where a list is wanted",
+		"- 1\n":                             ":1: `1` stands where an object is wanted",
+		"- name: [\n":                       ":2: ",
+		"- name: x\n  heders: {}\n":         `:2: "heders" is no member of a case`,
+		"- name: x\n  requst: {}\n":         `:2: "requst" is no member of a case; did you mean "request"?`,
+		"- name: x\n  request: {urls: a}\n": `:2: "urls" is no member of a request; did you mean "url"?`,
+		"- name: x\n  steps:\n  - {expects: {}}\n":                       `:3: "expects" is no member of a step; did you mean "expect"?`,
+		"- name: x\n  user: {mail: a}\n":                                 `"mail" is no member of a user`,
+		"- name: x\n  answers: [{stats: 1}]\n":                           `"stats" is no member of an answer; did you mean "status"?`,
+		"- name: x\n  expect: {exchanges: [{uri: a}]}\n":                 `"uri" is no member of an exchange; did you mean "url"?`,
+		"- name: x\n  advance: soon\n":                                   ":2: `soon` stands where a time such as 4m30s is wanted",
+		"- name: x\n  time: now\n":                                       `:2: parsing time "now"`,
+		"- name: x\n  restart: maybe\n":                                  ":2: `maybe` stands where true or false is wanted",
+		"- name: x\n  answers: [{status: ok}]\n":                         ":2: `ok` stands where a whole number is wanted",
+		"- name: x\n  name: y\n":                                         ":2: ",
+		"- name: x\n  expect: {body: {matches: '['}}\n" + request:        "matches: error parsing regexp",
+		"- name: x\n  expect: {body: {}}\n" + request:                    "{matches: …} or {jwt: …} is wanted",
+		"- name: x\n  expect: {body: {matches: a, jwt: {}}}\n" + request: "{matches: …} or {jwt: …} is wanted",
+		"- name: x\n  request: {body: x}\n":                              ":1: a request has no url",
+		"- name: x\n  advance: 1s\n  steps: [{disconnect: true}]\n":      ":1: restart and advance are members of a step here",
+		"- name: ' '\n" + request:                                        ":1: the case has no name",
+		"- name: x\n":                                                    ":1: the case has no request: write",
+		"- name: x\n  steps: [{secrets: {}}]\n":                          ":1: step 1 has no request",
+		"- name: x\n  steps: [{disconnect: true}]\n" + request:           ":1: a case has a request, or steps with requests, but not both",
+		"- name: x\n  problems: [a]\n" + request:                         ":1: a case with problems has no request",
+		"- name: x\n" + request + "- name: x\n" + request:                `:3: a case before has the name "x" too`,
+		strings.Repeat("#", maxCases+1):                                  "has more than 4 MiB: split it",
+	} {
+		_, err := casesIn(t, text)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.yaml:") {
+			t.Errorf("%.60q: the error is %v, and should say %q", text, err, want)
+		}
+	}
+}
