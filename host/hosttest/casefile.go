@@ -130,7 +130,7 @@ func caseErrors(file string, err error) error {
 // What package yaml says of members that no struct has, and of values of another kind.
 var (
 	unknownMember = regexp.MustCompile(`^field (\S+) not found in type hosttest\.(\w+)$`)
-	otherKind     = regexp.MustCompile("^cannot construct !!\\w+ ?(.*) into (.+)$")
+	otherKind     = regexp.MustCompile(`^cannot construct !!\w+ ?(.*) into (.+)$`)
 )
 
 // caseTypes has the structs of a file, and what an error calls each.

@@ -22,7 +22,7 @@ func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
 	}
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			Run(t, p, wasm, func(t *testing.T, h *Harness) { c.Run(h) })
+			Run(t, p, wasm, func(_ *testing.T, h *Harness) { c.Run(h) })
 		})
 	}
 }

@@ -55,7 +55,8 @@ func TestCasesOfRefusalsThatDoNotHold(t *testing.T) {
 	for rest, want := range map[string][]string{
 		"  problems: [auth.config.key]\n": {"the configuration has 0 problems, and not 1: []", `no problem contains "auth.config.key"`},
 		"  secrets: {crm: a-secret-of-the-test}\n  request: {url: 'https://api.test'}\n  answers: [{unreachable: true}]\n  expect: {error: connection}\n": {
-			"the API got the request, but an error is expected"},
+			"the API got the request, but an error is expected",
+		},
 		"  request: {url: 'https://api.test'}\n":                            {`secret "crm"`},
 		"  request: {url: 'https://[api.test'}\n":                           {"the request: parse"},
 		"  request: {url: 'https://api.test'}\n  expect: {error: tokens}\n": {`, and should say "tokens"`},
