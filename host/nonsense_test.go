@@ -328,6 +328,22 @@ func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 	}
 }
 
+// The lines of a plugin have the levels of package slog. A trace is four below a debug line.
+func TestLevelsOfLogLines(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		for level := abi.LevelTrace; level <= abi.LevelError; level++ {
+			env.Log(level, fmt.Sprint("level ", level))
+		}
+		return "", errors.New("the end")
+	})
+	w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin, "the end")
+	for level, want := range []string{"DEBUG-4", "DEBUG", "INFO", "WARN", "ERROR"} {
+		if line := fmt.Sprintf("level=%s msg=\"level %d\"", want, level); w.logged(line) != 1 {
+			t.Errorf("there is no line with %s:\n%s", line, w.log.String())
+		}
+	}
+}
+
 // A request whose context is already cancelled fails with the context's error, and is not sent.
 func TestCancelledBeforeItBegins(t *testing.T) {
 	w := newWorld(t)
