@@ -49,12 +49,14 @@ var linkFiles = []linkFile{
 	{llvmBin + "/wasm-ld", "lld-19"},
 }
 
-// Compiler is a TinyGo that can build plugins.
+// Compiler builds the plugins of one language: it is a TinyGo, a clang, or the AssemblyScript of one plugin.
 type Compiler struct {
 	// Path is the absolute path of the executable.
 	Path string
-	// Version is the output of `tinygo version`. It has the versions of TinyGo, Go and LLVM.
+	// Version is the compiler's own text about its version. That of TinyGo has the versions of TinyGo, Go and LLVM.
 	Version string
+	// Language is the language of the plugins. If it is empty, that is Go.
+	Language Language
 
 	// If Accept is not nil, Build calls it with each module before it writes the module. Accept returns the names of the
 	// fields whose values the plugin gets sealed, or an error if no host would load the module.

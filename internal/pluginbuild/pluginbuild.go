@@ -1,8 +1,10 @@
-// Package pluginbuild compiles plugins with TinyGo and records the digest of the sources in each module.
+// Package pluginbuild compiles plugins: those in Go with TinyGo, those in C with clang, and those in AssemblyScript with its compiler.
 //
-// A plugin directory holds one main package. Its module is written beside the sources and named after the directory:
-// plugins/jwt/jwt.wasm for plugins/jwt. Builds are reproducible: the same sources, compiler and Go version produce the same
-// bytes in every checkout. [Compiler.Check] relies on that. The digest detects a stale module without a compiler: a test
+// A plugin directory holds the sources of one plugin. Its module is written beside them and named after the directory:
+// plugins/jwt/jwt.wasm for plugins/jwt. Builds are reproducible: the same sources and compiler produce the same
+// bytes in every checkout. [Compiler.Check] relies on that.
+//
+// A module from Go records the digest of its sources, which detects a stale module without a compiler: a test
 // compares [SourceDigest] with [RecordedDigest].
 package pluginbuild
 
@@ -87,6 +89,9 @@ func (c Compiler) Check(ctx context.Context, dir string) error {
 	if bytes.Equal(was, is) {
 		return nil
 	}
+	if c.Language == C || c.Language == AssemblyScript {
+		return fmt.Errorf("%s differs from what its sources give with %s: they have changed, or it was built with another compiler, or altered; build it again", out, c)
+	}
 	recorded, err := RecordedDigest(was)
 	if err != nil {
 		return fmt.Errorf("%s: %w", out, err)
@@ -109,6 +114,10 @@ func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 }
 
 func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, error) {
+	if c.Language == C || c.Language == AssemblyScript {
+		wasm, err := c.link(ctx, dir)
+		return wasm, nil, err
+	}
 	packages, err := listPackages(ctx, dir)
 	if err != nil {
 		return nil, nil, err
@@ -134,30 +143,39 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 // patience limits the time of a compilation. An ordinary plugin takes seconds.
 const patience = 10 * time.Minute
 
-// errEndless is the error for a compiler that was stopped. The compiler evaluates init functions, and its own limit does not
+// errEndless is the error for a TinyGo that was stopped. TinyGo evaluates init functions, and its own limit does not
 // stop one that loops.
 var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
 
+// errSlow is the error for another compiler that was stopped.
+var errSlow = errors.New("the compiler did not end in ten minutes")
+
 // link runs the compiler and returns the module, without a digest.
 func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(c.patience, patience), errEndless)
-	defer cancel()
-	panics := "-panic=print"
-	if c.Guest {
-		panics = "-panic=trap"
-	}
 	scratch, err := os.MkdirTemp("", "keywright-build-")
 	if err != nil {
 		return nil, fmt.Errorf("build a plugin: %w", err)
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary directory that stays behind harms nobody
 
-	target := filepath.Join(scratch, "keywright.json")
-	if err := os.WriteFile(target, targetJSON, 0o600); err != nil {
-		return nil, fmt.Errorf("build a plugin: %w", err)
-	}
 	out := filepath.Join(scratch, "plugin.wasm")
-	cmd := exec.CommandContext(ctx, c.Path, "build", "-target="+target, "-no-debug", "-opt=z", panics, "-o", out, ".")
+	var args []string
+	endless := errSlow
+	switch c.Language {
+	case C:
+		args, err = clangArguments(dir, out)
+	case AssemblyScript:
+		args = []string{"--outFile", out}
+	default:
+		endless = errEndless
+		args, err = c.tinygoArguments(scratch, out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(c.patience, patience), endless)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Dir = dir
 	cmd.Env = withLinker(os.Environ())
 	cmd.WaitDelay = time.Second // child processes of the compiler may keep its output open
@@ -169,6 +187,19 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 		return nil, fmt.Errorf("compile the plugin in %s: %w", dir, err)
 	}
 	return wasm, nil
+}
+
+// tinygoArguments returns the arguments of TinyGo. It writes the target into the directory scratch.
+func (c Compiler) tinygoArguments(scratch, out string) ([]string, error) {
+	panics := "-panic=print"
+	if c.Guest {
+		panics = "-panic=trap"
+	}
+	target := filepath.Join(scratch, "keywright.json")
+	if err := os.WriteFile(target, targetJSON, 0o600); err != nil {
+		return nil, fmt.Errorf("build a plugin: %w", err)
+	}
+	return []string{"build", "-target=" + target, "-no-debug", "-opt=z", panics, "-o", out, "."}, nil
 }
 
 // commandError returns an error that says what was attempted and includes the command's output, for the user to act on.

@@ -1,3 +1,4 @@
+// @ts-nocheck: editors take this for TypeScript, and it is AssemblyScript.
 // The AssemblyScript SDK for Keywright plugins: one file, without the Extism PDK. README.md beside it shows a plugin, and ABI.md is the
 // contract. Functions have the names of the Go SDK.
 //

@@ -17,10 +17,14 @@ func (a *app) pluginBuild() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "build [--check] [DIR...]",
-		Short: "Compile plugins with TinyGo, and load them as a host does",
+		Short: "Compile plugins, and load them as a host does",
 		Long: "Compiles the plugin in each directory DIR, or in this one, and writes the module beside the sources, with the name of the " +
-			"directory. The sources are checked for what compiles and does not work in the sandbox, and the module is loaded as a host " +
-			"does: an error names the line, or what to change. The same sources result in the same bytes.\n\n" +
+			"directory. The module is loaded as a host does: an error names the line, or what to change. The same sources result in the " +
+			"same bytes.\n\n" +
+			"A directory with Go files has a plugin in Go, one with C files has one in C, and one with package.json and asconfig.json " +
+			"has one in AssemblyScript. Go is compiled with TinyGo, after its sources are checked for what compiles and does not work in the sandbox; C " +
+			"with clang and wasm-ld on PATH, clang-19 if it is there; AssemblyScript with the version in node_modules, which npm " +
+			"installs if it is missing.\n\n" +
 			"TinyGo is the one that " + pluginbuild.CompilerVariable + " names, or that on PATH, or one that the first build makes in your cache " +
 			"directory. That takes about two minutes and some packages of Debian, which are named if they are missing.",
 		Args: cobra.ArbitraryArgs,
@@ -28,16 +32,12 @@ func (a *app) pluginBuild() *cobra.Command {
 			if len(dirs) == 0 {
 				dirs = []string{"."}
 			}
-			compiler, err := a.tinygo(c.Context())
-			if err != nil {
-				return err
-			}
 			var errs []error
 			for _, dir := range dirs {
 				if c.Context().Err() != nil {
 					break
 				}
-				errs = append(errs, a.buildPlugin(c.Context(), compiler, dir, check))
+				errs = append(errs, a.buildPlugin(c.Context(), dir, check))
 			}
 			return errors.Join(append(errs, c.Context().Err())...)
 		},
@@ -45,6 +45,24 @@ func (a *app) pluginBuild() *cobra.Command {
 	c.Flags().BoolVar(&check, "check", false, "write nothing, and fail if the module that is there is not what the sources result in")
 	c.DisableFlagsInUseLine = true
 	return c
+}
+
+// compiler returns the compiler for the plugin in a directory.
+func (a *app) compiler(ctx context.Context, dir string) (pluginbuild.Compiler, error) {
+	language, err := pluginbuild.LanguageOf(dir)
+	if err != nil {
+		return pluginbuild.Compiler{}, err
+	}
+	switch language {
+	case pluginbuild.C:
+		return pluginbuild.FindClang(ctx)
+	case pluginbuild.AssemblyScript:
+		return pluginbuild.FindAssemblyScript(ctx, dir, func(command string) {
+			a.printErr("keywright: %s in %s, once: it installs AssemblyScript", command, dir)
+		})
+	default:
+		return a.tinygo(ctx)
+	}
 }
 
 // tinygo returns the compiler, which it builds if there is none.
@@ -63,7 +81,11 @@ func (a *app) tinygo(ctx context.Context) (pluginbuild.Compiler, error) {
 }
 
 // buildPlugin builds a plugin and prints what it is, or compares it with the module that is there.
-func (a *app) buildPlugin(ctx context.Context, compiler pluginbuild.Compiler, dir string, check bool) error {
+func (a *app) buildPlugin(ctx context.Context, dir string, check bool) error {
+	compiler, err := a.compiler(ctx, dir)
+	if err != nil {
+		return err
+	}
 	out, err := pluginbuild.OutputPath(dir)
 	if err != nil {
 		return err

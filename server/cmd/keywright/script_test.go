@@ -65,7 +65,8 @@ func build(t *testing.T) string {
 	return program
 }
 
-// startCompilers lets scripts run go, and TinyGo as `make tinygo` has built it.
+// startCompilers lets scripts run go, and TinyGo as `make tinygo` has built it. In $NODE_MODULES they find AssemblyScript, as `make npm`
+// has installed it.
 func startCompilers(env *testscript.Env) error {
 	ctx := env.T().(testing.TB).Context()
 	settings := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"}
@@ -77,6 +78,11 @@ func startCompilers(env *testscript.Env) error {
 	for i, name := range settings {
 		env.Setenv(name, values[i])
 	}
+	node, err := filepath.Abs("../../../examples/acme_hmac_as/node_modules")
+	if err != nil {
+		return err
+	}
+	env.Setenv("NODE_MODULES", node)
 	compiler, err := pluginbuild.FindCompiler(ctx, "../../../.build")
 	env.Setenv(pluginbuild.CompilerVariable, compiler.Path)
 	return err

@@ -27,6 +27,8 @@ type rule struct {
 // rules correspond to the picture in ARCHITECTURE.md. The first matching rule applies. A package without a rule is an error.
 var rules = []rule{
 	{packages: "abi"},
+	{packages: "sdk/c"},
+	{packages: "sdk/assemblyscript"},
 	{packages: "sdk", ours: []string{"abi"}, others: []string{"github.com/extism/go-pdk"}},
 	{packages: "plugins"},
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
@@ -90,7 +92,7 @@ var rules = []rule{
 	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
-	{packages: "server/internal/scaffold", others: []string{"golang.org/x/mod"}},
+	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/registry", ours: []string{"host", "server/internal/artifact", "server/internal/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
