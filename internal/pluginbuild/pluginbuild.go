@@ -160,14 +160,14 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 
 	out := filepath.Join(scratch, "plugin.wasm")
 	var args []string
-	endless := errSlow
+	env, endless := os.Environ(), errSlow
 	switch c.Language {
 	case C:
 		args, err = clangArguments(dir, out)
 	case AssemblyScript:
 		args = []string{"--outFile", out}
 	default:
-		endless = errEndless
+		env, endless = withLinker(env), errEndless
 		args, err = c.tinygoArguments(scratch, out)
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.Dir = dir
-	cmd.Env = withLinker(os.Environ())
+	cmd.Env = env
 	cmd.WaitDelay = time.Second // child processes of the compiler may keep its output open
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return nil, commandError(ctx, "compile the plugin in "+dir, err, output)

@@ -1,0 +1,266 @@
+package pluginbuild
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLanguageOf(t *testing.T) {
+	tests := []struct {
+		name  string
+		files []string
+		want  Language
+		err   string // what the error says, if there is one
+	}{
+		{name: "Go", files: []string{"go.mod", "main.go"}, want: Go},
+		{name: "Go with C beside it", files: []string{"main.go", "part.c"}, want: Go},
+		{name: "C", files: []string{"acme.c", "keywright.h", "keywright.cfg"}, want: C},
+		{name: "C with a test in Go", files: []string{"acme.c", "go.mod", "acme_test.go"}, want: C},
+		{name: "AssemblyScript", files: []string{"acme.ts", "asconfig.json", "package.json"}, want: AssemblyScript},
+		{name: "a C file and AssemblyScript", files: []string{"acme.c", "asconfig.json", "package.json"}, err: "put each into a directory of its own"},
+		{name: "AssemblyScript without a version", files: []string{"acme.ts", "asconfig.json"}, err: "no package.json, which names the version"},
+		{name: "a program for Node.js", files: []string{"acme.ts", "package.json"}, err: "has no plugin"},
+		{name: "a header only", files: []string{"keywright.h"}, err: "has no plugin"},
+		{name: "a hidden file of an editor", files: []string{".#acme.c"}, err: "has no plugin"},
+		{name: "nothing", err: "has no plugin: there is neither a Go file nor a C file, nor asconfig.json"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := map[string]string{"README.md": ""}
+			for _, name := range test.files {
+				files[name] = ""
+			}
+			got, err := LanguageOf(writeFiles(t, "acme", files))
+			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("language %q, error %v; want %q, error with %q", got, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+func TestLanguageOfWhatIsNoDirectory(t *testing.T) {
+	file := filepath.Join(writeFiles(t, "acme", map[string]string{"acme.c": ""}), "acme.c")
+	for _, dir := range []string{file, file + ".not"} {
+		if _, err := LanguageOf(dir); err == nil || !strings.HasPrefix(err.Error(), "plugin directory: ") {
+			t.Errorf("%s: error %v", dir, err)
+		}
+	}
+}
+
+func TestFindClang(t *testing.T) {
+	clang := func(version, linker string) string {
+		return `case "$*" in --version) echo Some clang version ` + version + `;; *wasm-ld) echo ` + linker + `;; esac`
+	}
+	tests := []struct {
+		name     string
+		programs map[string]string
+		want     string // the name of the clang to find
+		errors   []string
+	}{
+		{name: "the tested one first", programs: map[string]string{"clang": clang("21.1.0", "/bin/sh"), "clang-19": clang("19.1.7", "/bin/sh")}, want: "clang-19"},
+		{name: "the user's", programs: map[string]string{"clang": clang("17.0.6", "/bin/sh"), "clang-16": clang("16.0.6", "/bin/sh")}, want: "clang"},
+		{name: "a later one, as the user's is too old", programs: map[string]string{"clang": clang("14.0.6", "/bin/sh"), "clang-16": clang("16.0.6", "/bin/sh")}, want: "clang-16"},
+		{name: "a linker on PATH", programs: map[string]string{"clang": clang("20.1.0", "wasm-ld"), "wasm-ld": ""}, want: "clang"},
+		{name: "none", errors: []string{"no clang found on PATH", "apt-get install --no-install-recommends clang-19 lld-19"}},
+		{name: "too old", programs: map[string]string{"clang": clang("14.0.6", "/bin/sh")}, errors: []string{"is clang 14, and 16 or later is needed", "apt-get install"}},
+		{name: "no linker", programs: map[string]string{"clang-19": clang("19.1.7", "wasm-ld")}, want: "clang-19", errors: []string{"wasm-ld is missing", "lld-19"}},
+		{name: "no clang", programs: map[string]string{"clang": "echo gcc 12"}, errors: []string{"is not a clang", "gcc 12"}},
+		{name: "it fails", programs: map[string]string{"clang": "echo no library >&2; exit 3"}, errors: []string{"--version", "no library"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, body := range test.programs {
+				script(t, dir, name, body)
+			}
+			t.Setenv("PATH", dir)
+			c, err := FindClang(t.Context())
+			if filepath.Base(c.Path) != filepath.Base(test.want) || test.want != "" && c.Language != C {
+				t.Errorf("found %q for %q, want %q", c.Path, c.Language, test.want)
+			}
+			wantErrors(t, err, test.errors)
+		})
+	}
+}
+
+func wantErrors(t *testing.T, err error, parts []string) {
+	t.Helper()
+	if (err == nil) != (len(parts) == 0) {
+		t.Fatalf("error %v, want one with %q", err, parts)
+	}
+	for _, want := range parts {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+// cSources are the files of a plugin in C. They show the place of the sources, which must not get into the module.
+func cSources(t *testing.T) map[string]string {
+	t.Helper()
+	options, err := os.ReadFile("../../sdk/c/keywright.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"keywright.cfg": string(options),
+		"acme.c": `#include <part.h>
+__attribute__((import_module("extism:host/user"), import_name("block_new"))) unsigned long long block_new(const void *at, unsigned length);
+__attribute__((export_name("describe"))) int describe(void) { return block_new(__FILE__ PLACE, sizeof __FILE__) + part(); }
+`,
+		"part.c": "#include \"part.h\"\nint part(void) { return 42; }\n",
+		"part.h": "#define PLACE __FILE__\nint part(void);\n",
+	}
+}
+
+func realClang(t *testing.T) Compiler {
+	t.Helper()
+	c, err := FindClang(t.Context())
+	if err != nil {
+		t.Fatalf("%v (in this repository: make deps)", err)
+	}
+	return c
+}
+
+// The bytes depend neither on the place of the sources nor on wasm-opt, which clang runs if it is there.
+func TestCompileWithClang(t *testing.T) {
+	c := realClang(t)
+	files := cSources(t)
+	wasm, err := c.Compile(t.Context(), writeFiles(t, "acme", files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(script(t, t.TempDir(), "wasm-opt", "exit 3"))+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Chdir(writeFiles(t, "acme", files))
+	again, err := c.Compile(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(wasm, again) {
+		t.Errorf("the same sources make %d bytes in one directory, and other %d bytes in another", len(wasm), len(again))
+	}
+}
+
+func TestCompileWithClangFails(t *testing.T) {
+	tests := []struct {
+		name, file, text string
+		errors           []string
+	}{
+		{"a syntax error", "acme.c", "int describe(void) {\n\treturn 1\n}\n", []string{"compile the plugin in ", "acme.c:2:10: error: expected ';'"}},
+		{"a warning", "acme.c", "#include \"part.h\"\nint part(void) { int x; return 1; }\n", []string{"acme.c:2:22: error: unused variable 'x'"}},
+		{"the time of the build", "part.c", "const char *part(void) { return __DATE__; }\n", []string{"part.c:1:33: error: expansion of date or time macro is not reproducible"}},
+		{"two that are the plugin", "part.c", "int part(void) { return 1; }\nint describe(void) { return 1; }\n", []string{"duplicate symbol: describe"}},
+		{"no options", "keywright.cfg", "", []string{"keywright.cfg is missing in ", "copy it from sdk/c"}},
+	}
+	c := realClang(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := cSources(t)
+			if files[test.file] = test.text; test.text == "" {
+				delete(files, test.file)
+			}
+			_, err := c.Compile(t.Context(), writeFiles(t, "acme", files))
+			wantErrors(t, err, test.errors)
+		})
+	}
+}
+
+func TestClangThatDoesNotEndIsStopped(t *testing.T) {
+	c := Compiler{Path: script(t, t.TempDir(), "clang", "exec sleep 600"), Language: C, patience: time.Millisecond}
+	_, err := c.Compile(t.Context(), writeFiles(t, "acme", cSources(t)))
+	wantErrors(t, err, []string{errSlow.Error()})
+}
+
+// A module in C has no digest of its sources, so Check compiles to compare.
+func TestCheckComparesAModuleInC(t *testing.T) {
+	c, dir := realClang(t), writeFiles(t, "acme", cSources(t))
+	wantErrors(t, c.Check(t.Context(), dir), []string{"acme.wasm is missing"})
+	if err := c.Build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	wantErrors(t, c.Check(t.Context(), dir), nil)
+	if err := os.WriteFile(filepath.Join(dir, "part.c"), []byte("int part(void);\nint part(void) { return 43; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantErrors(t, c.Check(t.Context(), dir), []string{"acme.wasm differs from what its sources give with clang version ", "build it again"})
+}
+
+// fakeNPM puts an npm on PATH that installs a compiler, and writes its arguments into the file npm.txt of the plugin.
+func fakeNPM(t *testing.T, body string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, tool := range []string{"mkdir", "chmod", "cat"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script(t, dir, "node", "")
+	if body != "" {
+		script(t, dir, "npm", `echo "$*" >npm.txt; `+body)
+	}
+	t.Setenv("PATH", dir)
+}
+
+const installsASC = `mkdir -p node_modules/.bin && cat >node_modules/.bin/asc <<'END' && chmod +x node_modules/.bin/asc
+#!/bin/sh
+echo Version 0.27.32
+END`
+
+func TestFindAssemblyScript(t *testing.T) {
+	tests := []struct {
+		name, npm string
+		locked    bool
+		command   string // that begin gets
+		arguments string // that npm gets
+		errors    []string
+	}{
+		{name: "with a lock file", npm: installsASC, locked: true, command: "npm ci", arguments: "ci --ignore-scripts --no-audit --no-fund\n"},
+		{name: "without a lock file", npm: installsASC, command: "npm install", arguments: "install --ignore-scripts --no-audit --no-fund\n"},
+		{name: "no npm", locked: true, errors: []string{"npm is not on PATH", "apt-get install --no-install-recommends nodejs npm"}},
+		{name: "npm fails", npm: "echo no network; exit 1", locked: true, command: "npm ci", arguments: "ci --ignore-scripts --no-audit --no-fund\n", errors: []string{"npm ci in ", "no network"}},
+		{name: "no AssemblyScript", npm: "mkdir node_modules", command: "npm install", arguments: "install --ignore-scripts --no-audit --no-fund\n", errors: []string{"package.json does not name assemblyscript"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := map[string]string{"package.json": "{}", "asconfig.json": "{}"}
+			if test.locked {
+				files["package-lock.json"] = "{}"
+			}
+			dir := writeFiles(t, "acme", files)
+			fakeNPM(t, test.npm)
+			var command string
+			c, err := FindAssemblyScript(t.Context(), dir, func(c string) { command = c })
+			wantErrors(t, err, test.errors)
+			if err == nil && (c.Version != "AssemblyScript 0.27.32" || c.Language != AssemblyScript) {
+				t.Errorf("found %q for %q", c.Version, c.Language)
+			}
+			arguments, _ := os.ReadFile(filepath.Join(dir, "npm.txt"))
+			if command != test.command || string(arguments) != test.arguments {
+				t.Errorf("it ran %q with %q, want %q with %q", command, arguments, test.command, test.arguments)
+			}
+		})
+	}
+}
+
+func TestAssemblyScriptThatIsThereIsNotInstalledAgain(t *testing.T) {
+	dir := writeFiles(t, "acme", map[string]string{"package.json": "{}", "asconfig.json": "{}"})
+	script(t, filepath.Join(dir, "node_modules/.bin"), "asc", "echo Version 0.28.1")
+	fakeNPM(t, "")
+	t.Chdir(filepath.Dir(dir))
+	c, err := FindAssemblyScript(t.Context(), "acme", func(string) { t.Error("npm was run") })
+	if err != nil || c.Version != "AssemblyScript 0.28.1" || !filepath.IsAbs(c.Path) {
+		t.Errorf("found %q at %q, %v", c.Version, c.Path, err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err = FindAssemblyScript(t.Context(), "acme", func(string) {})
+	wantErrors(t, err, []string{"node is not on PATH", "nodejs"})
+}
