@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -15,8 +16,8 @@ import (
 // OptionsFile is the name of the file with the options of clang. It stands beside the sources of a plugin in C, as sdk/c has it.
 const OptionsFile = "keywright.cfg"
 
-// minClang is the oldest version of clang that compiles the SDK for C, and testedClang the one that the tests use.
-const minClang, testedClang = 16, 19
+// minClang is the oldest version of clang that compiles the SDK for C.
+const minClang = 16
 
 // ClangPackages returns the Debian packages that plugins in C are built with.
 func ClangPackages() []string { return []string{"clang-19", "lld-19"} }
@@ -56,16 +57,22 @@ func FindClang(ctx context.Context) (Compiler, error) {
 		strings.Join(ClangPackages(), " ")))...)
 }
 
-// findLinker returns an error if the linker of a clang is not there.
+// linkCommand matches the program of the last command that clang -### shows.
+var linkCommand = regexp.MustCompile(`(?m)^ "([^"]*wasm-ld[^"]*)"`)
+
+// findLinker returns an error if the linker of a clang is not there. Its name depends on who has packaged that clang.
 func findLinker(ctx context.Context, clang, major string) error {
-	output, err := exec.CommandContext(ctx, clang, "--target=wasm32", "--print-prog-name=wasm-ld").Output()
+	args := []string{"--target=wasm32", "-nostdlib", "-###", "-x", "c", os.DevNull}
+	output, err := exec.CommandContext(ctx, clang, args...).CombinedOutput()
 	if err != nil {
-		return commandError(ctx, clang+" --print-prog-name=wasm-ld", err, output)
+		return commandError(ctx, clang+" "+strings.Join(args, " "), err, output)
 	}
-	if _, err := exec.LookPath(strings.TrimSpace(string(output))); err != nil {
-		return fmt.Errorf("wasm-ld is missing, the linker of %s. Debian has it: apt-get install --no-install-recommends lld-%s", clang, major)
+	if linker := linkCommand.FindSubmatch(output); linker != nil {
+		if _, err := exec.LookPath(string(linker[1])); err == nil {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("wasm-ld is missing, the linker of %s. Debian has it: apt-get install --no-install-recommends lld-%s", clang, major)
 }
 
 // clangArguments returns the arguments of clang: all C files of a directory make one module.

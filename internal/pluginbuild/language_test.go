@@ -53,8 +53,9 @@ func TestLanguageOfWhatIsNoDirectory(t *testing.T) {
 }
 
 func TestFindClang(t *testing.T) {
+	wasmLD := script(t, t.TempDir(), "wasm-ld-test", "")
 	clang := func(version, linker string) string {
-		return `case "$*" in --version) echo Some clang version ` + version + `;; *wasm-ld) echo ` + linker + `;; esac`
+		return `case "$*" in --version) echo Some clang version ` + version + `;; *-###*) echo ' "clang" "-cc1"'; echo ' "` + linker + `" "-m" "wasm32"';; esac`
 	}
 	tests := []struct {
 		name     string
@@ -62,13 +63,13 @@ func TestFindClang(t *testing.T) {
 		want     string // the name of the clang to find
 		errors   []string
 	}{
-		{name: "the tested one first", programs: map[string]string{"clang": clang("21.1.0", "/bin/sh"), "clang-19": clang("19.1.7", "/bin/sh")}, want: "clang-19"},
-		{name: "the user's", programs: map[string]string{"clang": clang("17.0.6", "/bin/sh"), "clang-16": clang("16.0.6", "/bin/sh")}, want: "clang"},
-		{name: "a later one, as the user's is too old", programs: map[string]string{"clang": clang("14.0.6", "/bin/sh"), "clang-16": clang("16.0.6", "/bin/sh")}, want: "clang-16"},
-		{name: "a linker on PATH", programs: map[string]string{"clang": clang("20.1.0", "wasm-ld"), "wasm-ld": ""}, want: "clang"},
+		{name: "the tested one first", programs: map[string]string{"clang": clang("21.1.0", wasmLD), "clang-19": clang("19.1.7", wasmLD)}, want: "clang-19"},
+		{name: "the user's", programs: map[string]string{"clang": clang("17.0.6", wasmLD), "clang-16": clang("16.0.6", wasmLD)}, want: "clang"},
+		{name: "a later one, as the user's is too old", programs: map[string]string{"clang": clang("14.0.6", wasmLD), "clang-16": clang("16.0.6", wasmLD)}, want: "clang-16"},
+		{name: "a linker on PATH", programs: map[string]string{"clang": clang("20.1.0", "wasm-ld-20"), "wasm-ld-20": ""}, want: "clang"},
 		{name: "none", errors: []string{"no clang found on PATH", "apt-get install --no-install-recommends clang-19 lld-19"}},
-		{name: "too old", programs: map[string]string{"clang": clang("14.0.6", "/bin/sh")}, errors: []string{"is clang 14, and 16 or later is needed", "apt-get install"}},
-		{name: "no linker", programs: map[string]string{"clang-19": clang("19.1.7", "wasm-ld")}, want: "clang-19", errors: []string{"wasm-ld is missing", "lld-19"}},
+		{name: "too old", programs: map[string]string{"clang": clang("14.0.6", wasmLD)}, errors: []string{"is clang 14, and 16 or later is needed", "apt-get install"}},
+		{name: "no linker", programs: map[string]string{"clang-19": clang("19.1.7", "wasm-ld-19")}, want: "clang-19", errors: []string{"wasm-ld is missing", "lld-19"}},
 		{name: "no clang", programs: map[string]string{"clang": "echo gcc 12"}, errors: []string{"is not a clang", "gcc 12"}},
 		{name: "it fails", programs: map[string]string{"clang": "echo no library >&2; exit 3"}, errors: []string{"--version", "no library"}},
 	}
@@ -111,10 +112,10 @@ func cSources(t *testing.T) map[string]string {
 		"keywright.cfg": string(options),
 		"acme.c": `#include <part.h>
 __attribute__((import_module("extism:host/user"), import_name("block_new"))) unsigned long long block_new(const void *at, unsigned length);
-__attribute__((export_name("describe"))) int describe(void) { return block_new(__FILE__ PLACE, sizeof __FILE__) + part(); }
+__attribute__((export_name("describe"))) int describe(void) { return block_new(place, sizeof __FILE__) + part(); }
 `,
 		"part.c": "#include \"part.h\"\nint part(void) { return 42; }\n",
-		"part.h": "#define PLACE __FILE__\nint part(void);\n",
+		"part.h": "__attribute__((unused)) static const char *const place = __FILE__;\nint part(void);\n",
 	}
 }
 
