@@ -69,7 +69,6 @@ func language(name string) (pluginbuild.Language, error) {
 
 // newPlugin writes the directory of a plugin, and prints what to do next.
 func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout string) (err error) {
-	next := "KEYWRIGHT_SECRET_" + p.Variable() + "=test keywright explain -c connectors.yaml example /orders"
 	p.Version = scaffold.Published()
 	switch p.Language {
 	case pluginbuild.C:
@@ -77,7 +76,7 @@ func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout st
 	case pluginbuild.AssemblyScript:
 		p.Packages = strings.Join(pluginbuild.NodePackages(), " ")
 	default:
-		p.Packages, next = strings.Join(pluginbuild.AllPackages(), " "), "go test ."
+		p.Packages = strings.Join(pluginbuild.AllPackages(), " ")
 		if p.Version == "" || checkout != "" {
 			p.Version = ""
 			if p.Checkout, err = scaffold.Checkout(checkout); err != nil {
@@ -99,7 +98,7 @@ func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout st
 			return fmt.Errorf("%s is written, but `go mod tidy` fails in it: %w\n%s", dir, err, strings.TrimSpace(string(out)))
 		}
 	}
-	_, err = fmt.Fprintf(a.out, "%s: a plugin with the auth type %s. The lines to change are marked with CHANGE.\n\n  cd %s\n  keywright plugin build\n  %s\n", dir, p.Type, dir, next)
+	_, err = fmt.Fprintf(a.out, "%s: a plugin with the auth type %s. The lines to change are marked with CHANGE.\n\n  cd %s\n  keywright plugin build\n  keywright plugin test\n", dir, p.Type, dir)
 	return err
 }
 

@@ -25,10 +25,10 @@ func filesOf(t *testing.T, language pluginbuild.Language) map[string][]byte {
 
 func TestFilesOfAPlugin(t *testing.T) {
 	want := map[pluginbuild.Language][]string{
-		pluginbuild.Go: {".github/workflows/plugin.yml", ".gitignore", "README.md", "connectors.yaml", "go.mod", "main.go", "main_test.go"},
-		pluginbuild.C:  {".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.c", "compile_flags.txt", "connectors.yaml", "keywright.cfg", "keywright.h"},
+		pluginbuild.Go: {".github/workflows/plugin.yml", ".gitignore", "README.md", "cases.yaml", "connectors.yaml", "go.mod", "main.go", "main_test.go"},
+		pluginbuild.C:  {".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.c", "cases.yaml", "compile_flags.txt", "connectors.yaml", "keywright.cfg", "keywright.h"},
 		pluginbuild.AssemblyScript: {
-			".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.ts", "asconfig.json", "connectors.yaml", "keywright.ts", "package-lock.json",
+			".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.ts", "asconfig.json", "cases.yaml", "connectors.yaml", "keywright.ts", "package-lock.json",
 			"package.json", "tsconfig.json",
 		},
 	}
