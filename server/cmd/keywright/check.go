@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,8 @@ func (a *app) check() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
-		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. Secrets are read " +
+		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. On a terminal it also " +
+			"shows the line itself. Secrets are read " +
 			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
 			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Those of " +
 			"tenants and users are read with --tenant and --user-id only, for that tenant and user. Keys that " +
@@ -152,8 +154,12 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 		}
 		return nil
 	}
-	for line := range strings.Lines(wrong.Error()) {
-		if err := writeLine(a.out, line); err != nil {
+	excerpts := a.excerptsFor(result.File)
+	for _, p := range wrong.Problems {
+		if err := writeLine(a.out, wrong.File+":"+p.String()); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(a.out, excerpts.of(p)); err != nil {
 			return err
 		}
 	}

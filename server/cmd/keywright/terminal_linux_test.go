@@ -54,6 +54,41 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+// In a terminal, check shows the line of each problem with a caret below the character, in the width of the terminal. Elsewhere it
+// does not: the line may hold a credential.
+func TestCheckShowsTheLine(t *testing.T) {
+	const line = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: hunter2}}}]`
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("# é\n"+line+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{60, 200} {
+		shown := strings.Split(colours.ReplaceAllString(inTerminal(t, width, "check", "-c", file), ""), "\n")
+		carets := 0
+		for i, text := range shown {
+			caret := strings.TrimRight(text, "\r")
+			if !strings.HasSuffix(caret, "^") {
+				continue
+			}
+			carets++
+			above := []rune(strings.TrimRight(shown[i-1], "\r"))
+			wrong := string(above[len([]rune(caret))-1:])
+			if len(above) > width || !strings.HasPrefix(string(above), "    2 | ") || !strings.HasPrefix(wrong, "'htps:") && !strings.HasPrefix(wrong, "RS255") {
+				t.Errorf("at %d columns, the caret is below %q in %q", width, wrong, string(above))
+			}
+		}
+		if carets != 2 {
+			t.Errorf("at %d columns, %d carets:\n%s", width, carets, strings.Join(shown, "\n"))
+		}
+	}
+	if _, stdout, _ := keywright(t.Context(), "check", "-c", file); strings.Contains(stdout, "hunter2") || strings.Contains(stdout, "^") {
+		t.Errorf("elsewhere than in a terminal: %s", stdout)
+	}
+}
+
+// colours matches the sequences that set colours.
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 // In a terminal, an import shows a progress bar, which is removed at the end. Problems of records have their own lines.
 func TestProgressOfAnImport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.ndjson")
