@@ -20,6 +20,7 @@ const (
 	noPassing    = "does not wait in the sandbox: leave it out"
 	noHashing    = "does not end, for want of randomness: use hash/fnv or crypto/sha256"
 	noNetwork    = "has no network behind it in the sandbox: return headers and query parameters, and ask token endpoints with Call.RequestToken"
+	noPrinting   = "writes errors into the host's log, or nothing, depending on the TinyGo: use Call.Debug, Call.Info or Call.Warn"
 	noEnviron    = "is empty in the sandbox: take the value from a field of the configuration"
 )
 
@@ -37,11 +38,26 @@ var refusedFunctions = map[string]map[string]string{
 	"syscall": {"Getenv": noEnviron, "Environ": noEnviron},
 }
 
+// printing lists functions that may not be called by the plugin itself. In packages of others, they may be in functions that it does not call.
+var printing = map[string][]string{"fmt": {"Print", "Printf", "Println"}, "log": {"Print", "Printf", "Println"}}
+
+// An escape is a place where a plugin needs the bytes of a configuration field. Of a sealed field, the plugin has a reference.
+type escape struct{ place, code, field, why string }
+
+// Reasons for refusing escapes. %q is the name of the field.
+const (
+	noEscape = "does nothing to the field %q, whose value is a reference here: leave it out, the host percent-encodes queries and forms itself"
+	noBytes  = "gets a reference in place of the value of the field %q: have users configure the value as it is sent, and use Base64, Hex, Digest and MAC of Call for what is made of it"
+)
+
 // escaping lists functions, by package, that do not work on a sealed value because they need the bytes of their argument.
 var escaping = map[string][]string{"net/url": {"QueryEscape", "PathEscape"}}
 
-// escape is a call of a function in escaping with the value of a configuration field.
-type escape struct{ place, function, field string }
+// cutting lists functions of the package strings that look at the bytes of their first argument, or change them.
+var cutting = []string{
+	"Contains", "Count", "Cut", "CutPrefix", "CutSuffix", "Fields", "HasPrefix", "HasSuffix", "Index", "IndexByte", "LastIndex", "LastIndexByte", "Replace",
+	"ReplaceAll", "Split", "SplitN", "Title", "ToLower", "ToTitle", "ToUpper", "Trim", "TrimFunc", "TrimLeft", "TrimPrefix", "TrimRight", "TrimSpace", "TrimSuffix",
+}
 
 // library lists the packages that every plugin is linked with. They are not checked.
 var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/extism/go-pdk"}
@@ -52,6 +68,8 @@ var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywrig
 func lint(packages []goPackage) ([]escape, error) {
 	var l linter
 	for _, p := range packages {
+		main := packages[len(packages)-1].ImportPath
+		l.own = p.ImportPath == main || strings.HasPrefix(p.ImportPath, main+"/")
 		if p.Standard || isLibrary(p.ImportPath) {
 			continue
 		}
@@ -59,6 +77,13 @@ func lint(packages []goPackage) ([]escape, error) {
 			if err := l.file(filepath.Join(p.Dir, name)); err != nil {
 				return nil, err
 			}
+		}
+		if l.own {
+			problems, err := lintOwn(p)
+			if err != nil {
+				return nil, err
+			}
+			l.problems = append(l.problems, problems...)
 		}
 	}
 	return l.escapes, errors.Join(l.problems...)
@@ -76,7 +101,9 @@ func isLibrary(path string) bool {
 type linter struct {
 	fset *token.FileSet
 	// imports are the import paths of the current file, by the names that the file uses.
-	imports  map[string]string
+	imports map[string]string
+	// own means that the file is one of the plugin itself, and not of a package of others.
+	own      bool
 	problems []error
 	escapes  []escape
 }
@@ -97,8 +124,15 @@ func (l *linter) file(path string) error {
 			if why := refusedFunctions[pkg][name]; why != "" {
 				l.refuse(n, pkg+"."+name, why)
 			}
+			if l.own && slices.Contains(printing[pkg], name) {
+				l.refuse(n, pkg+"."+name, noPrinting)
+			}
 		case *ast.CallExpr:
 			l.call(n)
+		case *ast.SliceExpr:
+			l.escape(n, "a slice", direct(n.X, 0), noBytes)
+		case *ast.IndexExpr:
+			l.escape(n, "an index", direct(n.X, 0), noBytes)
 		}
 		return true
 	})
@@ -130,49 +164,95 @@ func (l *linter) selected(n *ast.SelectorExpr) (pkg, name string) {
 	return "", ""
 }
 
-// call records the configuration fields in the argument of a function in escaping.
+// call records the configuration fields in the argument of a function in escaping or cutting.
 func (l *linter) call(n *ast.CallExpr) {
 	selector, ok := n.Fun.(*ast.SelectorExpr)
-	if !ok || len(n.Args) != 1 {
+	if !ok || len(n.Args) == 0 {
 		return
 	}
 	pkg, name := l.selected(selector)
-	for _, function := range escaping[pkg] {
-		if function != name {
-			continue
+	if slices.Contains(escaping[pkg], name) {
+		l.escape(n, pkg+"."+name, fields(n.Args[0], 0), noEscape)
+	}
+	if pkg == "strings" && slices.Contains(cutting, name) {
+		l.escape(n, pkg+"."+name, direct(n.Args[0], 0), noBytes)
+	}
+}
+
+// escape records that the code at n does something to fields, and why it may not if they are sealed.
+func (l *linter) escape(n ast.Node, code string, fields []string, why string) {
+	for _, field := range fields {
+		l.escapes = append(l.escapes, escape{l.fset.Position(n.Pos()).String(), code, field, why})
+	}
+}
+
+// deepest bounds how many variables are followed, because they may be assigned from each other in a circle.
+const deepest = 5
+
+// direct returns the configuration fields whose values an expression is made of. It follows variables and the operator +, and no calls,
+// whose results may be of another kind.
+func direct(n ast.Expr, depth int) (names []string) {
+	switch n := n.(type) {
+	case *ast.ParenExpr:
+		return direct(n.X, depth)
+	case *ast.BinaryExpr:
+		if n.Op == token.ADD {
+			return append(direct(n.X, depth), direct(n.Y, depth)...)
 		}
-		for _, field := range fields(n.Args[0], 0) {
-			l.escapes = append(l.escapes, escape{l.fset.Position(n.Pos()).String(), pkg + "." + name, field})
+	case *ast.CallExpr:
+		return configField(n)
+	case *ast.Ident:
+		for _, value := range assigned(n) {
+			if depth < deepest {
+				names = append(names, direct(value, depth+1)...)
+			}
 		}
 	}
+	return names
+}
+
+// configField returns the name of the field if a call is that of a method named Config with a literal.
+func configField(n *ast.CallExpr) []string {
+	selector, ok := n.Fun.(*ast.SelectorExpr)
+	if !ok || selector.Sel.Name != "Config" || len(n.Args) != 1 {
+		return nil
+	}
+	literal, ok := n.Args[0].(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return nil
+	}
+	name, _ := strconv.Unquote(literal.Value) // the parser has checked it
+	return []string{name}
+}
+
+// assigned returns the values with which the file defines a variable.
+func assigned(n *ast.Ident) (values []ast.Expr) {
+	if n.Obj == nil {
+		return nil
+	}
+	if statement, ok := n.Obj.Decl.(*ast.AssignStmt); ok && len(statement.Lhs) == len(statement.Rhs) {
+		for i, left := range statement.Lhs {
+			if left, ok := left.(*ast.Ident); ok && left.Obj == n.Obj {
+				values = append(values, statement.Rhs[i])
+			}
+		}
+	}
+	return values
 }
 
 // fields returns the configuration fields that an expression uses: literal arguments of methods named Config. It follows
 // variables to their assignments.
 func fields(n ast.Node, depth int) (names []string) {
-	const deepest = 5 // variables may be assigned from each other in a circle
 	if depth > deepest {
 		return nil
 	}
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if selector, ok := n.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Config" && len(n.Args) == 1 {
-				if literal, ok := n.Args[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-					name, _ := strconv.Unquote(literal.Value)
-					names = append(names, name)
-				}
-			}
+			names = append(names, configField(n)...)
 		case *ast.Ident:
-			if n.Obj == nil {
-				break
-			}
-			if assigned, ok := n.Obj.Decl.(*ast.AssignStmt); ok && len(assigned.Lhs) == len(assigned.Rhs) {
-				for i, left := range assigned.Lhs {
-					if left, ok := left.(*ast.Ident); ok && left.Obj == n.Obj {
-						names = append(names, fields(assigned.Rhs[i], depth+1)...)
-					}
-				}
+			for _, value := range assigned(n) {
+				names = append(names, fields(value, depth+1)...)
 			}
 		}
 		return true

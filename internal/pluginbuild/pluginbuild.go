@@ -55,14 +55,13 @@ func (c Compiler) Build(ctx context.Context, dir string) error {
 	return replaceFile(out, wasm)
 }
 
-// checkEscapes returns an error for each call that escapes a sealed field. A sealed value has no character to escape, and the
-// host would insert the secret unescaped.
+// checkEscapes returns an error for each escape of a sealed field. The plugin has a reference in place of its value, and the host would
+// insert the secret as it is.
 func checkEscapes(escapes []escape, sealed []string) error {
 	var problems []error
 	for _, e := range escapes {
 		if slices.Contains(sealed, e.field) {
-			problems = append(problems, fmt.Errorf("%s: %s does nothing to the field %q, whose value is a reference here: "+
-				"leave it out, the host percent-encodes queries and forms itself", e.place, e.function, e.field))
+			problems = append(problems, fmt.Errorf("%s: %s "+e.why, e.place, e.code, e.field))
 		}
 	}
 	return errors.Join(problems...)

@@ -1,0 +1,158 @@
+package pluginbuild
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+)
+
+// Reasons for refusing code of the plugin itself. Packages of others may have it in functions that a plugin does not call.
+const (
+	noRecovery = "does not stop a panic in the sandbox, where it ends the call: return an error in place of the panic"
+	noKeeping  = "is a package variable, and every call begins with its first value in the sandbox: use a variable of the function, or Call.Cache for what later calls need"
+)
+
+var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinting, "println": noPrinting}
+
+// ownLinter checks one package of the plugin.
+type ownLinter struct {
+	fset  *token.FileSet
+	files []*ast.File
+	// specs are the declarations of package variables, and variables and functions the names at the top of the package.
+	specs     map[*ast.ValueSpec]bool
+	variables map[string]bool
+	functions map[string]*ast.FuncDecl
+	// first are the functions that run while the module is initialised. They may set package variables.
+	first    map[string]bool
+	problems []error
+}
+
+// lintOwn returns the problems of a package of the plugin that are none in packages of others.
+func lintOwn(p goPackage) ([]error, error) {
+	l := ownLinter{
+		fset: token.NewFileSet(), specs: map[*ast.ValueSpec]bool{}, variables: map[string]bool{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
+	}
+	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+		file, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			return nil, fmt.Errorf("sources of the plugin: %w", err)
+		}
+		l.files = append(l.files, file)
+		l.declare(file)
+	}
+	for _, file := range l.files {
+		l.findFirst(file)
+	}
+	for _, file := range l.files {
+		for _, decl := range file.Decls {
+			function, ok := decl.(*ast.FuncDecl)
+			l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
+		}
+	}
+	return l.problems, nil
+}
+
+// declare records the names at the top of a file.
+func (l *ownLinter) declare(file *ast.File) {
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil && decl.Name.Name != "init" {
+				l.functions[decl.Name.Name] = decl
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if spec, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
+					l.specs[spec] = true
+					for _, name := range spec.Names {
+						l.variables[name.Name] = true
+					}
+				}
+			}
+		}
+	}
+}
+
+// findFirst records the functions that functions init, package variables and main name, and those that these name.
+func (l *ownLinter) findFirst(file *ast.File) {
+	for _, decl := range file.Decls {
+		function, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			l.reach(decl)
+		} else if name := function.Name.Name; function.Recv == nil && (name == "init" || name == "main") {
+			l.first[name] = true
+			l.reach(decl)
+		}
+	}
+}
+
+func (l *ownLinter) reach(n ast.Node) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if name, ok := n.(*ast.Ident); ok && l.functions[name.Name] != nil && !l.first[name.Name] {
+			l.first[name.Name] = true
+			l.reach(l.functions[name.Name])
+		}
+		return true
+	})
+}
+
+// check refuses what a declaration may not do. Code that runs first may change package variables.
+func (l *ownLinter) check(decl ast.Decl, first bool) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Obj == nil && l.functions[name.Name] == nil && !l.variables[name.Name] {
+				if why := refusedBuiltins[name.Name]; why != "" {
+					l.refuse(n, name.Name, why)
+				}
+			}
+		case *ast.IncDecStmt:
+			l.change(n.X, first)
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				l.change(left, first || n.Tok == token.DEFINE)
+			}
+		}
+		return true
+	})
+}
+
+// change refuses a change of n if that is a package variable, or a part of one.
+func (l *ownLinter) change(n ast.Expr, allowed bool) {
+	place := n
+	for !allowed {
+		switch x := n.(type) {
+		case *ast.ParenExpr:
+			n = x.X
+		case *ast.IndexExpr:
+			n = x.X
+		case *ast.SelectorExpr:
+			n = x.X
+		case *ast.StarExpr:
+			n = x.X
+		case *ast.Ident:
+			if l.isPackageVariable(x) {
+				l.refuse(place, x.Name, noKeeping)
+			}
+			return
+		default:
+			return
+		}
+	}
+}
+
+// isPackageVariable reports whether a name is that of a package variable. A name that another file declares has no object.
+func (l *ownLinter) isPackageVariable(n *ast.Ident) bool {
+	if n.Obj == nil {
+		return l.variables[n.Name]
+	}
+	spec, ok := n.Obj.Decl.(*ast.ValueSpec)
+	return ok && l.specs[spec]
+}
+
+func (l *ownLinter) refuse(n ast.Node, what, why string) {
+	l.problems = append(l.problems, fmt.Errorf("%s: %s %s", l.fset.Position(n.Pos()), what, why))
+}
