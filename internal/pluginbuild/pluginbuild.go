@@ -182,6 +182,9 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 		return nil, commandError(ctx, "compile the plugin in "+dir, err, output)
 	}
 	wasm, err := os.ReadFile(out)
+	if errors.Is(err, fs.ErrNotExist) && c.Language == AssemblyScript { // asc has shown its help
+		return nil, fmt.Errorf("compile the plugin in %s: %s names no source: add \"entries\" to it, with the file of the plugin", dir, asconfigFile)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compile the plugin in %s: %w", dir, err)
 	}

@@ -42,7 +42,7 @@ func (a *app) pluginBuild() *cobra.Command {
 			return errors.Join(append(errs, c.Context().Err())...)
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "write nothing, and fail if the module that is there is not what the sources result in")
+	c.Flags().BoolVar(&check, "check", false, "write no module, and fail if the one that is there is not what the sources result in")
 	c.DisableFlagsInUseLine = true
 	return c
 }

@@ -79,6 +79,13 @@ func TestAssemblyScriptIsTheTestedOne(t *testing.T) {
 	}
 }
 
+// An editor for TypeScript does not check the SDK, whose decorators TypeScript does not have.
+func TestEditorsDoNotCheckTheSDKForAssemblyScript(t *testing.T) {
+	if sdk := filesOf(t, pluginbuild.AssemblyScript)["keywright.ts"]; !bytes.HasPrefix(sdk, []byte("// @ts-nocheck")) {
+		t.Errorf("keywright.ts begins with %.80q", sdk)
+	}
+}
+
 func members(t *testing.T, document []byte, member string) map[string]any {
 	t.Helper()
 	var all map[string]any
