@@ -30,7 +30,7 @@ func (m *memories) observe() context.Context {
 		defer m.mu.Unlock()
 		m.all = append(m.all, testworld.Wide([]byte(strings.TrimRight(string(memory), "\x00"))), testworld.Wide(blocks))
 	})
-	return testhook.WithRandom(ctx, func() string { return strings.Repeat("5a", 16) })
+	return testhook.WithRandom(ctx, func(int64) string { return strings.Repeat("5a", 16) })
 }
 
 // canaryWorld is a world with one auth type, whose guests' memory is searched.

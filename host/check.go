@@ -21,6 +21,8 @@ type checker struct {
 	problem.Collector
 	host      *Host
 	connector *Connector
+	// failure says in which way the plugin's validate failed, if it did.
+	failure PluginFailure
 }
 
 // Limits of a connector's configuration.
@@ -38,7 +40,7 @@ func (h *Host) check(ctx context.Context, c *Connector) error {
 	if len(k.Problems) == 0 {
 		return nil
 	}
-	wrong := &ConfigError{Connector: c.config.Name, More: k.More}
+	wrong := &ConfigError{Connector: c.config.Name, More: k.More, Failure: k.failure}
 	for _, p := range k.Problems {
 		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message})
 	}
@@ -318,8 +320,10 @@ func (k *checker) validate(ctx context.Context) {
 	switch {
 	case call.Failure() != nil:
 		k.Wrong("auth.config", "the plugin's validate failed: %v", call.Failure())
+		k.failure = failureOf(call.Failure())
 	case err != nil:
 		k.Wrong("auth.config", "the plugin's validate failed: %v", err)
+		k.failure = failureOf(&hostfn.Failure{Stage: hostfn.StagePlugin, Err: err})
 	case result.Code != 0:
 		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
 			k.complaint(call.Message(strings.TrimSpace(line)))

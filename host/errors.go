@@ -109,6 +109,8 @@ type ConfigError struct {
 	Problems []Problem
 	// More is the number of further problems.
 	More int
+	// Failure says in which way the plugin failed while it checked the configuration. It is empty if the plugin did not fail.
+	Failure PluginFailure
 }
 
 // Problem is one problem of a configuration.

@@ -41,7 +41,7 @@ type Host struct {
 	// explained is called with an explanation of each call that counts, in tests of plugins.
 	explained func(text string)
 	// random returns what guests get in place of random bytes, in tests of plugins.
-	random func() string
+	random func(bytes int64) string
 	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
 	exchangeSlots chan struct{}
 	// aheadSlots limits the calls that replace tokens ahead of their end.

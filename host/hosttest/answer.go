@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h.evidence.sent(r.Header, form)
 	h.mu.Lock()
-	endpoint := h.endpoints[r.URL.String()]
+	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.otherEndpoints)
 	known := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
 		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: string(body)})

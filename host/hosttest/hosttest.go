@@ -52,13 +52,18 @@ type Harness struct {
 	secrets   map[string]string
 	// randomText replaces random bytes if it is not empty.
 	randomText string
+	// fixedRandom is set if all random bytes that the plugin asks for are the same.
+	fixedRandom bool
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
 	// tokenHosts are the hosts of token endpoints that may get the user's token.
 	tokenHosts []string
-	// endpoints has the answers of token endpoints by URL.
-	endpoints map[string]*script
+	// endpoints has the answers of token endpoints by URL. Other endpoints answer with otherEndpoints, unless it is nil.
+	endpoints      map[string]*script
+	otherEndpoints *script
+	// connection is the name of connectors that are made from now on.
+	connection string
 	api       *script
 	exchanges []Exchange
 	calls     []host.Attempt
@@ -78,6 +83,7 @@ func newHarness(tb TB, name string, plugin func(grants []string) host.Plugin, bu
 		endpoints:  map[string]*script{},
 		api:        newScript(JSON(200, `{}`)),
 		connectors: map[string]*host.Connector{},
+		connection: "test",
 	}
 	tb.Cleanup(h.finish)
 	return h
@@ -223,9 +229,12 @@ func (h *Harness) live() *host.Host {
 	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
 	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
 	ctx = testhook.WithExplanations(ctx, h.explain)
-	ctx = testhook.WithRandom(ctx, func() string {
+	ctx = testhook.WithRandom(ctx, func(bytes int64) string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if h.fixedRandom {
+			return strings.Repeat("5a", int(bytes))
+		}
 		return h.randomText
 	})
 	config := host.Config{
@@ -289,15 +298,22 @@ func (h *Harness) observe(_ context.Context, c host.Attempt) {
 // finish waits for calls in flight, and searches all that came out of the host.
 func (h *Harness) finish() {
 	h.stop()
-	for _, r := range h.Logs() {
+	h.mu.Lock()
+	h.searchLogs()
+	h.mu.Unlock()
+	for _, leak := range h.evidence.leaks() {
+		h.tb.Errorf("hosttest: %s", leak)
+	}
+}
+
+// searchLogs has the log records searched. The caller holds h.mu.
+func (h *Harness) searchLogs() {
+	for _, r := range h.logs {
 		line := []string{r.Message}
 		r.Attrs(func(a slog.Attr) bool {
 			line = append(line, a.Key+"="+a.Value.Resolve().String())
 			return true
 		})
 		h.evidence.text("a log line of level "+r.Level.String(), strings.Join(line, " "))
-	}
-	for _, leak := range h.evidence.leaks() {
-		h.tb.Errorf("hosttest: %s", leak)
 	}
 }

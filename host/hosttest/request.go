@@ -44,6 +44,8 @@ type Result struct {
 	Response *http.Response
 	// Attempts is the number of times that the request was sent. It is 2 if the API refused a cached token.
 	Attempts int
+	// all are the requests as the API received them.
+	all []*http.Request
 }
 
 // Header returns a header of the request that the API received.
@@ -151,7 +153,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	live := h.live()
 	info := live.Plugins()[0]
 	h.mu.Lock()
-	authType := h.authType
+	authType, name := h.authType, h.connection
 	h.mu.Unlock()
 	if authType == "" {
 		authType = info.Type
@@ -161,7 +163,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 		h.tb.Fatalf("hosttest: the configuration is not JSON: %v", err)
 	}
 	origin := r.URL.Scheme + "://" + r.URL.Host
-	key := strings.Join([]string{authType, origin, string(document)}, "\n")
+	key := strings.Join([]string{name, authType, origin, string(document)}, "\n")
 	h.making.Lock()
 	defer h.making.Unlock()
 	if connector := h.connectors[key]; connector != nil {
@@ -171,7 +173,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	h.evidence.begin()
 	defer h.evidence.end()
 	connector, err := live.Connect(h.context(context.Background()), host.ConnectorConfig{
-		Name: "test", Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
+		Name: name, Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
 	})
 	if err != nil {
 		h.evidence.failure("the connector's problems", err)
@@ -217,6 +219,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
 	kept.Body = io.NopCloser(bytes.NewReader(body))
 	u.result.Request = kept
+	u.result.all = append(u.result.all, kept)
 	u.result.Attempts++
 	u.harness.evidence.sent(r.Header, r.URL.Query())
 	return u.harness.api.next()(r)

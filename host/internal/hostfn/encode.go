@@ -119,7 +119,7 @@ func (c *Call) Random(bytes int64) string {
 		c.endf(StagePlugin, "random returns 1 to %d bytes", abi.MaxRandom)
 	}
 	if c.plan.RandomText != nil {
-		if text := c.plan.RandomText(); text != "" {
+		if text := c.plan.RandomText(bytes); text != "" {
 			return text
 		}
 	}

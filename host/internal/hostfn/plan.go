@@ -138,8 +138,8 @@ type Plan struct {
 	Explains bool
 	// If not nil, Revealed is called with each text that a guest reveals.
 	Revealed func(text string)
-	// If not nil, a text that RandomText returns is the result of random, unless it is empty.
-	RandomText func() string
+	// If not nil, a text that RandomText returns is the result of random for that number of bytes, unless it is empty.
+	RandomText func(bytes int64) string
 }
 
 // Inputs holds the values for one request that the templates name. They are read before the guest runs. So a call sees

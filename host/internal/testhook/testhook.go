@@ -40,15 +40,15 @@ func RevealObserver(ctx context.Context) func(text string) {
 
 type randomKey struct{}
 
-// WithRandom returns a context for host.New. In a host made with it, guests get what random returns in place of random bytes
-// in hex, unless that is empty.
-func WithRandom(ctx context.Context, random func() string) context.Context {
+// WithRandom returns a context for host.New. In a host made with it, guests that ask for a number of random bytes get what random
+// returns in place of the bytes in hex, unless that is empty.
+func WithRandom(ctx context.Context, random func(bytes int64) string) context.Context {
 	return context.WithValue(ctx, randomKey{}, random)
 }
 
 // Random returns the function of WithRandom, or nil.
-func Random(ctx context.Context) func() string {
-	random, _ := ctx.Value(randomKey{}).(func() string)
+func Random(ctx context.Context) func(bytes int64) string {
+	random, _ := ctx.Value(randomKey{}).(func(bytes int64) string)
 	return random
 }
 

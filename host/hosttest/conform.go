@@ -1,0 +1,223 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A Report is the result of [Conform].
+type Report struct {
+	// Name is the name of the module.
+	Name string `json:"name"`
+	// Type, Version and Contract are those of the description. They are zero if the module could not be loaded.
+	Type     string `json:"type"`
+	Version  string `json:"version"`
+	Contract int    `json:"contract"`
+	// Conforms is set if all checks have passed.
+	Conforms bool `json:"conforms"`
+	// Checks are the checks that ran, in this order.
+	Checks []Check `json:"checks"`
+	// Fuel is the work of the plugin.
+	Fuel Fuel `json:"fuel"`
+	// Configs are the configurations that the checks used. Secrets are named in them, and not contained.
+	Configs []Config `json:"configs"`
+}
+
+// A Check is one check of a [Report].
+type Check struct {
+	// Name is a word such as determinism.
+	Name string `json:"name"`
+	// Passed is set if there are no findings.
+	Passed bool `json:"passed"`
+	// Cases is the number of cases that were tried. It is 0 if the check does not apply to the plugin.
+	Cases int `json:"cases"`
+	// Tried says what was tried.
+	Tried string `json:"tried"`
+	// Findings has a sentence for each case that failed, up to 20, and one with the number of the others.
+	Findings []string `json:"findings"`
+}
+
+// Fuel is the work of a plugin in the units of [host.Limits], by the run of authenticate that used most for each request.
+type Fuel struct {
+	// P50 is the median of all requests.
+	P50 int64 `json:"p50"`
+	// Worst is the highest of all requests.
+	Worst int64 `json:"worst"`
+	// Limit is the limit of the host.
+	Limit int64 `json:"limit"`
+}
+
+// maxFindings limits the findings of a check that are listed.
+const maxFindings = 20
+
+// Conform checks whether a module does what hosts and operators expect of any plugin, beyond what a host enforces by itself.
+// It needs no test of the author: it makes configurations from the description of the plugin, and stands for the endpoints and
+// the API. If configs are given, it uses those in their place. Templates in them may name secrets with get_secret; each secret
+// that the harness does not have is made up. [Conformance] has the list of checks.
+//
+// The error is that of ctx. Everything else is part of the report.
+func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) {
+	c := newConformer(ctx, m, configs)
+	for _, step := range steps {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if !c.check(step) && step.ends {
+			break
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	c.report.Conforms = !slices.ContainsFunc(c.report.Checks, func(k Check) bool { return !k.Passed })
+	c.report.Fuel = c.work()
+	c.report.Configs = c.configs
+	return c.report, nil
+}
+
+// Conformance runs [Conform] for the module at the path wasm, which may be written in any language, and each of its checks as a
+// subtest, which fails with the findings. The checks are:
+//
+//   - contract: the module is loaded, describes itself in the same way each time, and has a type of its own.
+//   - configurations: a configuration as the description wants it is accepted, and authenticates a request.
+//   - determinism: in two hosts with the same time and the same random bytes, the same request gets the same, with the same fuel.
+//   - pristine: requests of other configurations, and the same request before, change nothing.
+//   - sealed: the bytes of secrets with any characters arrive as they are, or the request fails.
+//   - values: missing, blank, huge and odd values are refused, or work.
+//   - endpoints: when a token endpoint fails or answers nonsense, no request is sent, and the endpoint is not asked for ever.
+//   - challenges: any answer of the API is survived, and a refused request is not sent again as it was.
+//   - unicode: paths, queries, headers and bodies of any characters arrive as they are.
+//   - fuel: the request that needs most leaves a fifth of the fuel.
+//   - leaks: in all of this, no secret is in logs, errors, or the memory of the plugin.
+//
+// In any of them, a trap, or a call that uses up its fuel, memory or time, is a failure. An error in words is none.
+func Conformance(t *testing.T, wasm string, configs ...Config) {
+	t.Helper()
+	report, err := Conform(t.Context(), Module{Name: filepath.Base(wasm), Wasm: readModule(t, wasm, false)}, configs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range report.Checks {
+		t.Run(k.Name, func(t *testing.T) {
+			for _, finding := range k.Findings {
+				t.Error(finding)
+			}
+		})
+	}
+}
+
+// step is a check that [Conform] makes.
+type step struct {
+	name, tried string
+	run         func(c *conformer, k *checking)
+	// ends is set if no other check makes sense when this one fails.
+	ends bool
+}
+
+var steps = []step{
+	{"contract", "loaded and described in two hosts", (*conformer).contract, true},
+	{"configurations", "configurations made from the description", (*conformer).configurations, true},
+	{"determinism", "each configuration in two hosts, with the same time and random bytes", (*conformer).determinism, false},
+	{"pristine", "each configuration after the others, and each request three times", (*conformer).pristine, false},
+	{"sealed", "secrets that are short, long or full of special characters, in each sealed field", (*conformer).sealed, false},
+	{"values", "each field missing, blank, huge and odd, as a literal and from a template", (*conformer).values, false},
+	{"endpoints", "token endpoints that fail or answer nonsense", (*conformer).endpoints, false},
+	{"challenges", "an API that refuses, with strange challenges", (*conformer).challenges, false},
+	{"unicode", "paths, queries, headers and bodies of all sorts", (*conformer).unicode, false},
+	{"fuel", "", (*conformer).fuel, false},
+	{"leaks", "logs, errors, states and memory after each case", (*conformer).leaks, false},
+}
+
+// checking is a check that runs.
+type checking struct {
+	Check
+	more int
+}
+
+// find adds a finding.
+func (k *checking) find(format string, args ...any) {
+	finding := host.Printable(fmt.Sprintf(format, args...))
+	switch {
+	case slices.Contains(k.Findings, finding):
+	case len(k.Findings) == maxFindings:
+		k.more++
+	default:
+		k.Findings = append(k.Findings, finding)
+	}
+}
+
+// check makes a check, adds it to the report, and reports whether it has passed.
+func (c *conformer) check(s step) bool {
+	k := &checking{Check: Check{Name: s.name, Tried: s.tried, Findings: []string{}}}
+	s.run(c, k)
+	if k.more > 0 {
+		k.Findings = append(k.Findings, fmt.Sprintf("and %d more", k.more))
+	}
+	k.Passed = len(k.Findings) == 0
+	c.report.Checks = append(c.report.Checks, k.Check)
+	return k.Passed
+}
+
+// work returns the fuel of all requests.
+func (c *conformer) work() Fuel {
+	f := Fuel{Limit: host.Limits{}.WithDefaults().Fuel}
+	if len(c.used) > 0 {
+		slices.Sort(c.used)
+		f.P50, f.Worst = c.used[len(c.used)/2], c.used[len(c.used)-1]
+	}
+	return f
+}
+
+// String returns the report for people to read: a line for each check, with its findings below it.
+func (r *Report) String() string {
+	var b strings.Builder
+	if r.Type != "" {
+		fmt.Fprintf(&b, "%s: auth type %s %s, contract %d\n\n", host.Printable(r.Name), r.Type, host.Printable(r.Version), r.Contract)
+	}
+	for _, k := range r.Checks {
+		state, cases := "ok", fmt.Sprintf("%d cases: ", k.Cases)
+		switch {
+		case !k.Passed:
+			state = "FAIL"
+		case k.Cases == 0:
+			state, cases = "-", "does not apply: "
+		}
+		fmt.Fprintf(&b, "%-5s%-15s %s%s\n", state, k.Name, cases, k.Tried)
+		for _, finding := range k.Findings {
+			fmt.Fprintf(&b, "       %s\n", finding)
+		}
+	}
+	verdict := "conforms"
+	if !r.Conforms {
+		verdict = "does not conform"
+	}
+	fmt.Fprintf(&b, "\nfuel of a request: %d at p50, %d at worst, of %d\n%s %s\n", r.Fuel.P50, r.Fuel.Worst, r.Fuel.Limit, host.Printable(r.Name), verdict)
+	return b.String()
+}
+
+// failed returns the way in which the plugin failed, if it is one that no plugin should fail in, and "" otherwise.
+func failed(f host.PluginFailure) string {
+	switch f {
+	case host.FailureTrap:
+		return "the plugin trapped"
+	case host.FailureFuel, host.FailureMemory, host.FailureTime:
+		return "the plugin ran out of " + string(f)
+	}
+	return ""
+}
+
+// failureOf returns the way in which the plugin failed while it checked a configuration.
+func failureOf(err error) host.PluginFailure {
+	var problems *host.ConfigError
+	if errors.As(err, &problems) {
+		return problems.Failure
+	}
+	return ""
+}

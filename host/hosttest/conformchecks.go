@@ -1,0 +1,308 @@
+package hosttest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// longText matches texts as long as a signature. Those of ECDSA and RSASSA-PSS are others each time.
+var longText = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
+
+// asText returns a request as a text, without its signatures.
+func asText(r *http.Request) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.Method, r.URL)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		fmt.Fprintln(&b, name, r.Header[name])
+	}
+	b.WriteString(bodyOf(r))
+	return longText.ReplaceAllString(b.String(), "<long>")
+}
+
+// bodyOf returns the body of a request that the API or an endpoint received.
+func bodyOf(r *http.Request) string {
+	if r.Body == nil {
+		return ""
+	}
+	body, _ := io.ReadAll(r.Body) // from memory
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return string(body)
+}
+
+// trace is what a case shows of the plugin's work.
+type trace struct {
+	request string
+	fuel    []int64
+}
+
+func (r *result) trace() trace {
+	var t trace
+	for _, sent := range r.sent {
+		t.request += asText(sent)
+	}
+	for _, a := range r.attempts {
+		t.fuel = append(t.fuel, a.Fuel)
+	}
+	if r.err != nil {
+		t.request += r.err.Error()
+	}
+	return t
+}
+
+// sampleRequest returns a request with a body.
+func sampleRequest() *http.Request {
+	r := POST(conformURL, "name=value")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// traces returns the trace of each configuration, in a new host. order has the indexes of the configurations, in the order in which
+// they are tried.
+func (c *conformer) traces(k *checking, order []int) []trace {
+	all := make([]trace, len(c.configs))
+	c.trial(k, "traces", func(t *trial) {
+		for _, i := range order {
+			t.n = i // so that the connector has the same name
+			all[i] = t.send(fmt.Sprintf("configuration %d", i+1), c.configs[i], sampleRequest()).trace()
+		}
+	})
+	return all
+}
+
+func (c *conformer) order() (order []int) {
+	for i := range c.configs {
+		order = append(order, i)
+	}
+	return order
+}
+
+// determinism compares the requests and the fuel of two hosts.
+func (c *conformer) determinism(k *checking) {
+	first := c.traces(k, c.order())
+	c.firsts = first
+	second := c.traces(k, c.order())
+	for i := range first {
+		switch {
+		case first[i].request != second[i].request:
+			k.find("configuration %d: the request differs in two hosts with the same inputs: take time and random bytes from the host only", i+1)
+		case !slices.Equal(first[i].fuel, second[i].fuel):
+			k.find("configuration %d: the fuel is %d and %d with the same inputs", i+1, first[i].fuel, second[i].fuel)
+		}
+	}
+}
+
+// pristine compares the requests of a host with those after other requests.
+func (c *conformer) pristine(k *checking) {
+	order := c.order()
+	slices.Reverse(order)
+	for i, after := range c.traces(k, order) {
+		if after.request != c.firsts[i].request {
+			k.find("configuration %d: the request differs after requests of other configurations", i+1)
+		}
+	}
+	c.trial(k, "repeated", func(t *trial) {
+		for i, config := range c.configs {
+			once := t.send(fmt.Sprintf("configuration %d", i+1), config, sampleRequest(), sampleRequest()).trace()
+			t.n--
+			again := t.send(fmt.Sprintf("configuration %d, again", i+1), config, sampleRequest(), sampleRequest(), sampleRequest()).trace()
+			if once.request != again.request {
+				k.find("configuration %d: the third of three equal requests differs from the second: the plugin counts them, in the cache", i+1)
+			}
+		}
+	})
+}
+
+// unicode sends requests of all sorts.
+func (c *conformer) unicode(k *checking) {
+	const utf8 = "Zoë-日本語-🔑"
+	form := func(body string) *http.Request {
+		r := POST("https://api.test/form", body)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return r
+	}
+	header := GET("https://api.test/headers")
+	for name, value := range map[string]string{"X-Name": utf8, "X-Empty": "", "X-Bytes": "\xff\xfe", "X-Long": strings.Repeat("h", 4<<10), "Content-Type": "text/plain; charset=\"" + utf8 + "\""} {
+		header.Header[name] = []string{value, value}
+	}
+	requests := map[string]func() *http.Request{
+		"a path of other alphabets":       func() *http.Request { return GET("https://api.test/" + utf8 + "/%E6%97%A5%2F%25%C3") },
+		"a path of odd characters":        func() *http.Request { return GET("https://api.test//a/;x=1/@:!$&'()*+,/%00/~._-") },
+		"an empty path":                   func() *http.Request { return GET("https://api.test") },
+		"a query of other alphabets":      func() *http.Request { return GET("https://api.test/q?" + "name=%E6%97%A5%F0%9F%94%91&n%C3%A4me=%C3%BC&x=" + utf8) },
+		"a query of odd characters":       func() *http.Request { return GET("https://api.test/q?a&a=&=b&&a=b=c&a=%2B+%20&b[]=1;c=2&%ff=%fe") },
+		"a query of many parameters":      func() *http.Request { return GET("https://api.test/q?" + strings.Repeat("name=value&", 300)) },
+		"a long path":                     func() *http.Request { return GET("https://api.test/" + strings.Repeat("segment/", 500)) },
+		"headers of odd characters":       func() *http.Request { return header.Clone(header.Context()) },
+		"a text body of other alphabets":  func() *http.Request { return POST("https://api.test/text", utf8) },
+		"a body that is no text":          func() *http.Request { return POST("https://api.test/bytes", "\x00\xff\xfe\x80\n") },
+		"a large body":                    func() *http.Request { return POST("https://api.test/large", strings.Repeat("0123456789", 20<<10)) },
+		"a form of other alphabets":       func() *http.Request { return form("name=" + "%E6%97%A5%F0%9F%94%91" + "&n%C3%A4me=%C3%BC&x=" + utf8) },
+		"a form of odd characters":        func() *http.Request { return form("a&a=&=b&&a=b=c&a=%2B+%20&b[]=1&%ff=%fe") },
+		"an empty form":                   func() *http.Request { return form("") },
+		"a method of its own":             func() *http.Request { return request("PROPFIND", "https://api.test/v1", "<xml/>") },
+		"a host with a port, and capital": func() *http.Request { return GET("https://API.test:8443/v1") },
+	}
+	c.trial(k, "unicode", func(t *trial) {
+		for i, config := range c.configs {
+			for _, name := range slices.Sorted(maps.Keys(requests)) {
+				want := requests[name]()
+				got := t.send(fmt.Sprintf("configuration %d, %s", i+1, name), config, requests[name]())
+				if got.authenticated() {
+					if difference := differs(want, got.sent[len(got.sent)-1]); difference != "" {
+						k.find("%s: %s", t.name, difference)
+					}
+				}
+			}
+		}
+	})
+}
+
+// differs compares what a caller sent with what the API received, and returns what a mutation may not have changed.
+func differs(want, got *http.Request) string {
+	body := bodyOf(want)
+	switch {
+	case want.Method != got.Method:
+		return "the API received another method"
+	case want.URL.EscapedPath() != got.URL.EscapedPath() && strings.TrimSuffix(want.URL.EscapedPath(), "/") != strings.TrimSuffix(got.URL.EscapedPath(), "/"):
+		return "the API received another path"
+	case !strings.HasPrefix(got.URL.RawQuery, want.URL.RawQuery):
+		return "the API received another query"
+	case !strings.HasPrefix(bodyOf(got), body):
+		return "the API received another body"
+	}
+	return ""
+}
+
+// challenges has the API refuse requests.
+func (c *conformer) challenges(k *checking) {
+	statuses := []int{http.StatusUnauthorized}
+	if c.info.Challenge != nil {
+		for _, status := range c.info.Challenge.Statuses {
+			if !slices.Contains(statuses, status) {
+				statuses = append(statuses, status)
+			}
+		}
+	}
+	c.trial(k, "challenges", func(t *trial) {
+		for i, config := range c.configs[:min(2, len(c.configs))] {
+			for _, status := range statuses {
+				for _, odd := range c.refusals(status) {
+					t.API(odd.answer)
+					got := t.send(fmt.Sprintf("configuration %d, %d %s", i+1, status, odd.name), config, sampleRequest(), sampleRequest())
+					c.repeated(k, t, got)
+				}
+			}
+		}
+	})
+}
+
+// repeated adds a finding if the API received a request again as it was, or more than twice.
+func (c *conformer) repeated(k *checking, t *trial, got *result) {
+	if len(got.sent) > 2 {
+		k.find("%s: the API received the request %d times", t.name, len(got.sent))
+	}
+	if len(got.sent) == 2 && exactly(got.sent[0]) == exactly(got.sent[1]) {
+		k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
+	}
+}
+
+// exactly returns a request as a text, with its signatures.
+func exactly(r *http.Request) string {
+	return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r))
+}
+
+// refusals returns answers of an API that refuses.
+func (c *conformer) refusals(status int) []named {
+	wanted := func(body string) Answer {
+		count := 0
+		return func(r *http.Request) (*http.Response, error) {
+			count++
+			w := &writer{header: http.Header{}, tree: map[string]any{}, token: func(what string) string { return fmt.Sprintf("%s-%d", what, count) }}
+			if c.info.Challenge != nil {
+				for i := range c.info.Challenge.Answers {
+					w.put(&c.info.Challenge.Answers[i], c.source(&c.info.Challenge.Answers[i]))
+				}
+			}
+			response := w.response(r, status)
+			if body != "" {
+				response.Body = io.NopCloser(strings.NewReader(body))
+			}
+			return response, nil
+		}
+	}
+	all := []named{
+		{"without a challenge", reply(status, "")},
+		{"with all that the plugin wants", wanted("")},
+		{"with all that the plugin wants in headers, and a page", wanted(page)},
+		{"with a large body", reply(status, `{"error":"`+strings.Repeat("x", 200<<10)+`"}`)},
+		{"with half of an object", reply(status, `{"error":{"code":`)},
+		{"with another time", reply(status, "", "Date", conformTime.AddDate(10, 0, 0).Format(http.TimeFormat))},
+		{"with a time that is none", reply(status, "", "Date", "yesterday")},
+	}
+	for _, challenge := range []string{
+		"", "Digest", "Digest realm", `Digest realm="`, `Digest nonce=""`, `Digest nonce="n", qop="none", algorithm=MD4`, `Digest nonce="n", algorithm=SHA-256, stale=maybe`,
+		`Digest realm="a\"b", nonce="` + strings.Repeat("n", 4<<10) + `", qop="auth"`, `Digest realm="日本語", nonce="é", opaque="🔑", charset=UTF-8`,
+		`Bearer error="invalid_token", error_description="` + strings.Repeat(`\"`, 200) + `"`, `DPoP error="use_dpop_nonce"`,
+		"Basic realm=a, Basic realm=b, Digest nonce=c, Digest nonce=d, ,,,", strings.Repeat("X a=b, ", 500), "\xff\xfe=", "===, \"\"",
+	} {
+		all = append(all, named{fmt.Sprintf("with the challenge %.40q", challenge), reply(status, "", "WWW-Authenticate", challenge, "Authentication-Info", challenge, "DPoP-Nonce", challenge)})
+	}
+	return all
+}
+
+// endpoints has the endpoints fail.
+func (c *conformer) endpoints(k *checking) {
+	c.trial(k, "endpoints", func(t *trial) {
+		for i, config := range c.configs {
+			for step := range c.exchanges[i] {
+				for _, odd := range nonsense() {
+					got := t.asked(i, config, step, odd)
+					c.refused(k, t, got, step)
+				}
+				if i > 1 { // the values of enums change little of what the plugin makes of an answer
+					continue
+				}
+				for _, odd := range c.oddities(t.n + 1) {
+					got := t.asked(i, config, step, odd)
+					c.asksForEver(k, t, got)
+				}
+			}
+		}
+	})
+}
+
+// asked sends a request whose exchange number step gets an answer. The exchanges before it succeed.
+func (t *trial) asked(i int, config Config, step int, odd named) *result {
+	t.answers = append(slices.Repeat([]Answer{t.c.issued(t.n+1, "")}, step), odd.answer)
+	defer func() { t.answers = nil }()
+	return t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, sampleRequest())
+}
+
+// refused adds a finding if a request was sent although the endpoint issued nothing.
+func (c *conformer) refused(k *checking, t *trial, got *result, step int) {
+	c.asksForEver(k, t, got)
+	if len(got.exchanges) > step && len(got.sent) > 0 {
+		k.find("%s: a request was sent, although there is no token: return an error", t.name)
+	}
+}
+
+// asksForEver adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
+func (c *conformer) asksForEver(k *checking, t *trial, got *result) {
+	if got.wrong == "" && got.failure() == host.FailureAnswer && stage(got.err) == host.StagePlugin {
+		k.find("%s: %v", t.name, got.err)
+	}
+}
+
+// hasKind reports whether the plugin has a field of the kind.
+func (c *conformer) hasKind(kind string) bool {
+	return slices.ContainsFunc(c.info.Fields, func(f abi.Field) bool { return f.Kind == kind })
+}

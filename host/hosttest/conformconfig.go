@@ -1,0 +1,420 @@
+package hosttest
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// configurations finds the configurations for the other checks: those that were given, or some made from the description.
+func (c *conformer) configurations(k *checking) {
+	c.secret("code")
+	for _, f := range c.info.Fields {
+		if f.Sealed && f.Kind == abi.KindString {
+			c.secret(f.Name)
+		}
+	}
+	if err := c.keys(); err != nil {
+		k.find("%v", err)
+		return
+	}
+	if len(c.given) > 0 {
+		k.Tried = "configurations that were given"
+		c.takeGiven(k)
+		return
+	}
+	c.trial(k, "configurations", func(t *trial) {
+		m := &maker{trial: t}
+		first := m.first()
+		if first == nil {
+			return
+		}
+		m.add(first)
+		full := m.full(first)
+		m.add(full)
+		for i := range c.info.Fields {
+			m.values(first, &c.info.Fields[i])
+			m.values(full, &c.info.Fields[i])
+		}
+	})
+}
+
+// add adds a configuration of the checks, unless it is there.
+func (m *maker) add(config Config) {
+	c := m.c
+	if !slices.ContainsFunc(c.configs, func(other Config) bool { return fmt.Sprint(other) == fmt.Sprint(config) }) {
+		c.configs = append(c.configs, config)
+		result := m.send("the number of exchanges", config, GET(conformURL))
+		c.exchanges = append(c.exchanges, len(result.exchanges))
+	}
+}
+
+// takeGiven takes the configurations that were given.
+func (c *conformer) takeGiven(k *checking) {
+	for _, config := range c.given {
+		for _, f := range c.info.Fields {
+			for _, name := range secretNames(config[f.Name]) {
+				switch {
+				case f.Kind == abi.KindKey:
+					c.secrets[name] = c.secrets[keySecret(c.algorithm(&f, config))]
+				case f.Kind == abi.KindCertificate:
+					c.secrets[name] = c.secrets[certificateSecret]
+				default:
+					c.secret(name)
+				}
+			}
+		}
+	}
+	c.trial(k, "configurations", func(t *trial) {
+		m := &maker{trial: t}
+		for i, config := range c.given {
+			result := t.send(fmt.Sprintf("configuration %d", i+1), config, GET(conformURL))
+			if result.wrong == "" && !result.authenticated() {
+				k.find("configuration %d is refused: %v", i+1, result.err)
+			}
+			m.add(config)
+		}
+	})
+}
+
+var secretName = regexp.MustCompile(`get_secret\(\s*['"]([^'"]+)['"]\s*\)`)
+
+// secretNames returns the names of the secrets in a value of a configuration.
+func secretNames(value any) (names []string) {
+	for _, match := range secretName.FindAllStringSubmatch(fmt.Sprint(value), -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// conformURL is the URL of requests whose path and query do not matter.
+const conformURL = "https://api.test/v1/things?a=b"
+
+// maker makes configurations.
+type maker struct{ *trial }
+
+// first returns a configuration with the required fields, and with what validate asks for besides. It returns nil, with a finding,
+// if there is none that authenticates a request.
+func (m *maker) first() Config {
+	config := Config{}
+	for i := range m.c.info.Fields {
+		if f := &m.c.info.Fields[i]; m.required(f, config) {
+			config[f.Name] = m.candidates(f, config)[0]
+		}
+	}
+	config, err := m.solve(config, "")
+	if config == nil {
+		m.k.find("no configuration was found: give one with --config. The last one had the problem: %v", err)
+		return nil
+	}
+	failure := m.works(config)
+	for _, f := range slices.Concat(m.c.optional(true), m.c.optional(false)) {
+		if failure == nil {
+			break
+		}
+		tried := maps.Clone(config)
+		tried[f.Name] = m.candidates(&f, config)[0]
+		if solved, _ := m.solve(tried, f.Name); solved != nil && m.works(solved) == nil {
+			config, failure = solved, nil
+		}
+	}
+	if failure != nil {
+		m.k.find("a request with the configuration %v fails: give a configuration that works with --config. The error is: %v", config, failure)
+		return nil
+	}
+	return config
+}
+
+// works returns the error of a request with a configuration, or nil.
+func (m *maker) works(config Config) error {
+	result := m.send("a first request", config, GET(conformURL))
+	if !result.authenticated() && result.err == nil {
+		return errors.New(result.wrong)
+	}
+	return result.err
+}
+
+// optional returns the optional fields whose values are sealed, or those whose values are not.
+func (c *conformer) optional(sealed bool) (fields []abi.Field) {
+	for _, f := range c.info.Fields {
+		if !f.Required && sealed == (f.Sealed || f.Kind == abi.KindKey) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// full returns a configuration with as many optional fields as authenticate a request together.
+func (m *maker) full(first Config) Config {
+	full := first
+	for i := range m.c.info.Fields {
+		f := &m.c.info.Fields[i]
+		if _, there := full[f.Name]; there || !m.allowed(f, full) {
+			continue
+		}
+		for _, value := range m.candidates(f, full) {
+			tried := maps.Clone(full)
+			tried[f.Name] = value
+			solved, _ := m.solve(tried, f.Name)
+			if solved == nil {
+				continue
+			}
+			if m.send("field "+f.Name, solved, GET(conformURL)).authenticated() {
+				full = solved
+			}
+			break
+		}
+	}
+	return full
+}
+
+// values adds a configuration for each value that a field may have.
+func (m *maker) values(config Config, f *abi.Field) {
+	var all []any
+	for _, value := range f.Enum {
+		all = append(all, value)
+	}
+	if f.Kind == abi.KindBoolean {
+		all = []any{true, false}
+	}
+	for _, value := range all {
+		tried := maps.Clone(config)
+		tried[f.Name] = value
+		if solved, _ := m.solve(tried, f.Name); solved != nil {
+			m.add(solved)
+		}
+	}
+}
+
+// solve changes a configuration until it is accepted: it tries other values of the fields that have problems, and adds and removes
+// fields. It leaves the field keep as it is. It returns nil and the last error if it finds none.
+func (m *maker) solve(config Config, keep string) (Config, error) {
+	config = maps.Clone(config)
+	tries := map[string]int{}
+	var err error
+	for range 50 {
+		m.settle(config, keep)
+		err = m.problems(config)
+		var problems *host.ConfigError
+		if !errors.As(err, &problems) {
+			return config, err
+		}
+		changed := false
+		for _, p := range problems.Problems {
+			name, _, _ := strings.Cut(strings.TrimPrefix(p.Path, "auth.config."), ".")
+			f := m.field(name)
+			if f == nil || name == keep {
+				continue
+			}
+			candidates := m.candidates(f, config)
+			if _, there := config[name]; there {
+				tries[name]++
+			}
+			if tries[name] < len(candidates) {
+				config[name], changed = candidates[tries[name]], true
+			} else if !m.required(f, config) && config[name] != nil {
+				delete(config, name)
+				changed = true
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	return nil, err
+}
+
+// problems connects with a configuration and returns the error.
+func (m *maker) problems(config Config) (err error) {
+	m.connection = "made"
+	m.tb.run(func() { _, err = m.connect(config, GET(conformURL)) })
+	if wrong := failed(failureOf(err)); wrong != "" {
+		m.k.find("%s in validate of %v", wrong, config)
+	}
+	return err
+}
+
+// settle adds the fields that conditions require, removes those that they forbid, and uses keys of the right algorithms.
+func (m *maker) settle(config Config, keep string) {
+	for i := range m.c.info.Fields {
+		f := &m.c.info.Fields[i]
+		value, there := config[f.Name]
+		switch {
+		case there && f.Name != keep && !m.allowed(f, config):
+			delete(config, f.Name)
+		case !there && m.required(f, config) && m.allowed(f, config):
+			config[f.Name] = m.candidates(f, config)[0]
+		case there && f.Kind == abi.KindKey && strings.HasPrefix(fmt.Sprint(value), "{{ get_secret('key_"):
+			config[f.Name] = m.candidates(f, config)[0]
+		}
+	}
+}
+
+func (m *maker) field(name string) *abi.Field {
+	i := slices.IndexFunc(m.c.info.Fields, func(f abi.Field) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &m.c.info.Fields[i]
+}
+
+func (m *maker) required(f *abi.Field, config Config) bool {
+	return f.Required || slices.ContainsFunc(f.RequiredIf, func(condition abi.Condition) bool { return m.holds(condition, config) })
+}
+
+func (m *maker) allowed(f *abi.Field, config Config) bool {
+	return len(f.OnlyIf) == 0 || slices.ContainsFunc(f.OnlyIf, func(condition abi.Condition) bool { return m.holds(condition, config) })
+}
+
+func (m *maker) holds(condition abi.Condition, config Config) bool {
+	value, there := config[condition.Field]
+	if f := m.field(condition.Field); !there && f != nil && f.Default != "" {
+		value, there = f.Default, true
+	}
+	return there && (len(condition.Values) == 0 || slices.Contains(condition.Values, fmt.Sprint(value)))
+}
+
+// candidates returns values for a field, the likeliest first.
+func (m *maker) candidates(f *abi.Field, config Config) (all []any) {
+	switch f.Kind {
+	case abi.KindKey:
+		return []any{"{{ get_secret('" + keySecret(m.c.algorithm(f, config)) + "') }}"}
+	case abi.KindCertificate:
+		return []any{"{{ get_secret('" + certificateSecret + "') }}"}
+	case abi.KindInteger:
+		if f.Minimum != nil {
+			return []any{max(3600, *f.Minimum), *f.Minimum}
+		}
+		return []any{int64(3600), int64(1), int64(0)}
+	case abi.KindBoolean:
+		return []any{true, false}
+	case abi.KindObject:
+		return []any{Config{"example": "value"}, Config{"contents": "read"}, Config{}}
+	case abi.KindURL:
+		all = append(all, "https://login.test/"+f.Name, "https://login.test")
+	}
+	if f.Sealed {
+		return []any{"{{ get_secret('" + f.Name + "') }}"}
+	}
+	for _, value := range f.Enum {
+		all = append(all, value)
+	}
+	if len(f.Enum) > 0 {
+		return all
+	}
+	if m.c.place(f.Name) {
+		all = append(all, "json:/"+f.Name)
+	}
+	for _, value := range f.Suggested {
+		all = append(all, value)
+	}
+	if f.Kind == abi.KindURL {
+		return all
+	}
+	if f.Default != "" {
+		all = append(all, f.Default)
+	}
+	return append(all, "example", "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
+}
+
+// place reports whether a field has the place of an answer.
+func (c *conformer) place(name string) bool {
+	answers := c.info.Answers
+	if c.info.Challenge != nil {
+		answers = slices.Concat(answers, c.info.Challenge.Answers)
+	}
+	return slices.ContainsFunc(answers, func(a abi.Answer) bool { return a.FromField == name })
+}
+
+// algorithm returns the algorithm of a key.
+func (c *conformer) algorithm(f *abi.Field, config Config) string {
+	if text, ok := config[f.AlgorithmField].(string); ok {
+		return text
+	}
+	for _, other := range c.info.Fields {
+		if other.Name == f.AlgorithmField {
+			return append(slices.DeleteFunc([]string{other.Default}, func(text string) bool { return text == "" }), append(other.Enum, "HS256")...)[0]
+		}
+	}
+	return "HS256"
+}
+
+// keyKinds has for each algorithm the kind of its key, as the name of an algorithm that [Harness.Key] knows.
+var keyKinds = map[string]string{
+	"RS1": "RS256", "rsa-v1_5-sha256": "RS256", "rsa-pss-sha512": "RS256", "ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384",
+	"ed25519": "EdDSA", "hmac-sha256": "HS256",
+}
+
+// keySecret returns the name of the secret with a key for an algorithm.
+func keySecret(algorithm string) string {
+	kind := algorithm
+	if other, ok := keyKinds[algorithm]; ok {
+		kind = other
+	}
+	switch kind[:min(2, len(kind))] {
+	case "RS", "PS":
+		kind = "RS256"
+	case "HS":
+		kind = "HS256"
+	}
+	return "key_" + kind
+}
+
+const certificateSecret = "certificate"
+
+// keys makes a key of each kind that the fields want, and a certificate.
+func (c *conformer) keys() error {
+	tb := &collector{}
+	h := &Harness{tb: tb, secrets: c.secrets}
+	for _, f := range c.info.Fields {
+		switch f.Kind {
+		case abi.KindKey:
+			algorithms := []string{c.algorithm(&f, nil)}
+			for _, other := range c.info.Fields {
+				if other.Name == f.AlgorithmField {
+					algorithms = append(algorithms, other.Enum...)
+				}
+			}
+			for _, algorithm := range algorithms {
+				if name := keySecret(algorithm); c.secrets[name] == "" {
+					tb.run(func() { h.Key(name, strings.TrimPrefix(name, "key_")) })
+				}
+			}
+		case abi.KindCertificate:
+			text, err := certificate()
+			if err != nil {
+				return err
+			}
+			c.secrets[certificateSecret] = text
+		}
+	}
+	if texts := tb.take(); len(texts) > 0 {
+		return errors.New(texts[0])
+	}
+	return nil
+}
+
+// certificate returns a certificate in PEM for the RSA key.
+func certificate() (string, error) {
+	key, err := rsaKey()
+	if err != nil {
+		return "", err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(4e9, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return "", fmt.Errorf("making a certificate: %w", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+}

@@ -1,0 +1,278 @@
+package hosttest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// secretValues are values of secrets.
+var secretValues = []named2{
+	{"of one character", "x"},
+	{"of 4,000 characters", strings.Repeat("long-secret.", 333) + "1234"},
+	{"of other alphabets", "pässwörd-日本語-🔑"},
+	{"with braces", "{{ user.id }}{path}{{secret}}${secret}"},
+	{"with quotes and backslashes", `say "friend" or \enter\ 'it'`},
+	{"with separators", "a=b&c=d%41+e f/g?h#i,j;k:l"},
+	{"with blanks around it", "  secret in blanks  "},
+	{"with a line break", "first line\nsecond line"},
+	{"with a null byte", "before\x00after the null"},
+	{"that looks like base64", "c2VjcmV0LXNlY3JldA=="},
+	{"that looks like a reference", "kw_abcdefghijklmnopqrstuvwxyz"},
+}
+
+// named2 is a text with a name.
+type named2 struct{ name, text string }
+
+// sealed sends requests with secrets of all sorts, and looks whether their bytes are where those of a plain secret are.
+func (c *conformer) sealed(k *checking) {
+	c.trial(k, "sealed", func(t *trial) {
+		for _, f := range c.sealedFields() {
+			config := c.with(f.Name)
+			if config == nil {
+				continue
+			}
+			config = maps.Clone(config)
+			config[f.Name] = "{{ get_secret('" + f.Name + "') }}"
+			plain := t.send("field "+f.Name+", a plain secret", config, sampleRequest())
+			where := places(plain, c.secrets[f.Name])
+			for _, value := range secretValues {
+				t.Secret(f.Name, value.text)
+				got := t.send(fmt.Sprintf("field %s, a secret %s", f.Name, value.name), config, sampleRequest())
+				if len(value.text) > 1 && got.authenticated() {
+					c.compare(k, t, where, places(got, value.text))
+				}
+			}
+			t.Secret(f.Name, c.secrets[f.Name])
+			t.evidence.settle(t.keep)
+		}
+	})
+}
+
+// with returns a configuration with a field, or nil.
+func (c *conformer) with(field string) Config {
+	i := slices.IndexFunc(c.configs, func(config Config) bool { _, there := config[field]; return there })
+	if i < 0 {
+		return nil
+	}
+	return c.configs[i]
+}
+
+// compare adds a finding for each place that has a plain secret and not another one.
+func (c *conformer) compare(k *checking, t *trial, plain, odd map[string]bool) {
+	for _, place := range slices.Sorted(maps.Keys(plain)) {
+		if exact, there := odd[place]; !there {
+			k.find("%s: %s does not have its bytes, and there is no error", t.name, place)
+		} else if !exact {
+			k.find("%s: in %s it stands between quotes, and its own quotes are not escaped: use the format quoted", t.name, place)
+		}
+	}
+}
+
+// places returns the places of a request and of its exchanges that hold a secret, as it is or encoded. The value is false if the secret
+// stands between quotes and its own quotes are not escaped.
+func places(r *result, secret string) map[string]bool {
+	all := map[string]bool{}
+	look := func(place, text string) {
+		if found, exact := holds(text, secret, 0); found {
+			all[place] = exact
+		}
+	}
+	lookAll := func(place string, values map[string][]string) {
+		for name, texts := range values {
+			for _, text := range texts {
+				look(place+" "+name, text)
+			}
+		}
+	}
+	for _, e := range r.exchanges {
+		lookAll("the header of a token request", e.Header)
+		look("the body of a token request", e.Body)
+		lookAll("the form of a token request, member", e.Form)
+		look("the URL of a token request", e.URL)
+	}
+	if len(r.sent) == 0 {
+		return all
+	}
+	sent := r.sent[len(r.sent)-1]
+	lookAll("the header", sent.Header)
+	lookAll("the query parameter", sent.URL.Query())
+	look("the path", sent.URL.Path)
+	body := bodyOf(sent)
+	look("the body", body)
+	if form, err := url.ParseQuery(body); err == nil && sent.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
+		lookAll("the form, member", form)
+	}
+	return all
+}
+
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}={0,2}`)
+
+// holds reports whether a text holds a secret, in any form, and whether it has the form that quotes around it want.
+func holds(text, secret string, depth int) (found, exact bool) {
+	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret)
+	inJSON, _ := json.Marshal(secret) // a string always has one
+	switch {
+	case strings.Contains(text, `"`+escaped+`"`), strings.Contains(text, string(inJSON)):
+		return true, true
+	case strings.Contains(text, `"`+secret+`"`):
+		return true, false
+	}
+	for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")} {
+		if strings.Contains(text, form) {
+			return true, true
+		}
+	}
+	if depth > 2 {
+		return false, false
+	}
+	for _, word := range encoded.FindAllString(text, -1) {
+		for _, inner := range decodings(word) {
+			if found, exact = holds(inner, secret, depth+1); found {
+				return found, exact
+			}
+		}
+	}
+	return false, false
+}
+
+func decodings(word string) (all []string) {
+	trimmed := strings.TrimRight(word, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if text, err := encoding.DecodeString(trimmed); err == nil {
+			all = append(all, string(text))
+		}
+	}
+	if text, err := hex.DecodeString(word); err == nil {
+		all = append(all, string(text))
+	}
+	return all
+}
+
+// hugeValue is as long as the longest line of a header that servers usually take.
+var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
+
+// oddTexts are values of fields that are texts.
+var oddTexts = []named2{
+	{"empty", ""},
+	{"blank", " "},
+	{"huge", hugeValue},
+	{"huge, without blanks", strings.Repeat("0123456789abcdef", 256)},
+	{"huge, of separators", strings.Repeat("a=b&c,d;{e}", 372)},
+	{"of other alphabets", "Zoë-日本語-🔑"},
+	{"of braces", "{}{a}}{{}"},
+	{"of quotes", `"a\"b'\`},
+	{"with a line break", "a\r\nb: c"},
+	{"a number", "90210773514488261537"},
+	{"a URL", "https://login.test/a?b=c&d=%zz"},
+	{"a place", "json:/a/~0/0"},
+	{"of colons and dots", "::..:/"},
+}
+
+// values gives each field values that no operator means.
+func (c *conformer) values(k *checking) {
+	c.trial(k, "values", func(t *trial) {
+		for i := range c.info.Fields {
+			f := &c.info.Fields[i]
+			config := c.with(f.Name)
+			if config == nil {
+				config = c.configs[0]
+			}
+			try := func(name string, value any, requests ...*http.Request) {
+				tried := maps.Clone(config)
+				if tried[f.Name] = value; value == nil {
+					delete(tried, f.Name)
+				}
+				t.send(fmt.Sprintf("field %s, %s", f.Name, name), tried, append(requests, sampleRequest())...)
+			}
+			try("missing", nil)
+			switch {
+			case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
+				c.oddSecrets(t, f, try)
+			case f.Kind == abi.KindObject:
+				for _, odd := range oddObjects() {
+					try(odd.name, odd.value)
+				}
+			default:
+				c.oddValues(t, f, try)
+			}
+		}
+	})
+}
+
+// oddSecrets tries a field with secrets that are no secrets.
+func (c *conformer) oddSecrets(t *trial, f *abi.Field, try func(name string, value any, requests ...*http.Request)) {
+	const name = "odd"
+	for _, odd := range oddTexts {
+		t.Secret(name, odd.text)
+		try(odd.name, "{{ get_secret('"+name+"') }}")
+		if !strings.Contains(odd.text, "{{") {
+			try(odd.name+", as a literal", odd.text)
+		}
+	}
+	try("a text and a secret", "before {{ get_secret('"+name+"') }} after")
+	if f.Kind == abi.KindKey {
+		t.Secret(name, "-----BEGIN PRIVATE KEY-----\nbm8ga2V5\n-----END PRIVATE KEY-----\n")
+		try("no key", "{{ get_secret('"+name+"') }}")
+	}
+	t.evidence.settle(t.keep)
+}
+
+// oddValues tries a field with texts that operators do not mean, as literals and from the user's name.
+func (c *conformer) oddValues(t *trial, f *abi.Field, try func(name string, value any, requests ...*http.Request)) {
+	defer func() { t.user.Username = "" }()
+	for _, odd := range oddTexts {
+		if !strings.Contains(odd.text, "{{") {
+			try(odd.name, odd.text)
+		}
+		t.user.Username = odd.text
+		try(odd.name+", from a template", "{{ user.username }}")
+		try(odd.name+", from a template with text around it", "a{{ user.username }}b")
+	}
+	if f.Kind == abi.KindString && len(f.Enum) == 0 {
+		try("a secret", "{{ get_secret('code') }}")
+		try("a secret with text around it", "a{{ get_secret('code') }}b")
+	}
+	for name, value := range map[string]any{"true": true, "false": false, "0": 0, "a negative number": -1, "a huge number": int64(1) << 62, "a fraction": 1.5, "a list": []any{"a"}} {
+		try(name, value)
+	}
+}
+
+// value is a value with a name.
+type value struct {
+	name  string
+	value any
+}
+
+// oddObjects returns values of fields that are objects.
+func oddObjects() []value {
+	many, deep := Config{}, any("end")
+	for i := range 200 {
+		many[fmt.Sprintf("member-%d", i)] = "value"
+	}
+	for range 50 {
+		deep = Config{"a": []any{deep}}
+	}
+	all := []value{
+		{"empty", Config{}}, {"with many members", many}, {"with deep nesting", Config{"a": deep}},
+		{"with values of all kinds", Config{"null": nil, "true": true, "number": 1.5, "list": []any{1, "a", nil}, "object": Config{}}},
+		{"with odd names", Config{"": "a", " ": "b", "日本語": "c", `"\`: "d", "a\nb": "e", "{a}": "f"}},
+		{"with a secret in each place", Config{"a": "{{ get_secret('code') }}", "b": []any{"x{{ get_secret('code') }}y"}}},
+		{"a text", "text"}, {"a list", []any{}},
+	}
+	for _, odd := range oddTexts {
+		if !strings.Contains(odd.text, "{{") {
+			all = append(all, value{"with a value that is " + odd.name, Config{"a": odd.text}})
+		}
+	}
+	return all
+}
