@@ -94,7 +94,7 @@ func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) 
 //   - endpoints: when a token endpoint fails or answers nonsense, no request is sent, and the endpoint is not asked for ever.
 //   - challenges: any answer of the API is survived, and a refused request is not sent again as it was.
 //   - unicode: paths, queries, headers and bodies of any characters arrive as they are.
-//   - fuel: the request that needs most leaves a fifth of the fuel.
+//   - fuel: the request that needs most leaves a tenth of the fuel.
 //   - leaks: in all of this, no secret is in logs, errors, or the memory of the plugin.
 //
 // In any of them, a trap, or a call that uses up its fuel, memory or time, is a failure. An error in words is none.

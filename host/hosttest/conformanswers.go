@@ -185,7 +185,7 @@ type named struct {
 
 const page = "<!DOCTYPE html><html><body><h1>Sorry</h1></body></html>"
 
-// nonsense returns answers of an endpoint after which there is no token.
+// nonsense returns answers of an endpoint after which there is no token, the most telling first.
 func nonsense() []named {
 	deep := strings.Repeat(`{"data":`, 5000) + "1" + strings.Repeat("}", 5000)
 	echo := func(r *http.Request) (*http.Response, error) {
@@ -199,13 +199,14 @@ func nonsense() []named {
 		return respond(r, http.StatusBadRequest, http.Header{"Content-Type": {"application/json"}}, string(text)), err
 	}
 	return []named{
+		{"401 with a token", reply(http.StatusUnauthorized, `{"access_token":"token-of-a-refusal","token":"token-of-a-refusal","token_type":"Bearer","expires_in":60}`)},
+		{"no connection", Unreachable()},
 		{"500 with a page", reply(http.StatusInternalServerError, page, "Content-Type", "text/html")},
 		{"503 with Retry-After", reply(http.StatusServiceUnavailable, "", "Retry-After", "10")},
 		{"400 with invalid_client", reply(http.StatusBadRequest, `{"error":"invalid_client"}`)},
 		{"400 with invalid_grant", reply(http.StatusBadRequest, `{"error":"invalid_grant"}`)},
 		{"400 with an error that is no text", reply(http.StatusBadRequest, `{"error":{"code":[1]}}`)},
 		{"400 with what the request had", echo},
-		{"401 with a token", reply(http.StatusUnauthorized, `{"access_token":"token-of-a-refusal","token":"token-of-a-refusal","token_type":"Bearer","expires_in":60}`)},
 		{"403 without a body", reply(http.StatusForbidden, "")},
 		{"404 with a page", reply(http.StatusNotFound, page, "Content-Type", "text/html")},
 		{"429", reply(http.StatusTooManyRequests, `{"error":"slow_down"}`)},
@@ -220,7 +221,6 @@ func nonsense() []named {
 		{"200 with a large body", reply(http.StatusOK, `{"message":"`+strings.Repeat("x", 200<<10)+`"}`)},
 		{"200 with deep nesting", reply(http.StatusOK, deep)},
 		{"302", reply(http.StatusFound, "", "Location", "https://elsewhere.test/login")},
-		{"no connection", Unreachable()},
 	}
 }
 
@@ -259,10 +259,18 @@ func (c *conformer) oddities(number int) []named {
 		name  string
 		value any
 	}{
-		{"null", nil}, {"a number", 73514488}, {"a negative number", -1}, {"a huge number", 1e300}, {"a list", []any{"a", 1}}, {"an object", map[string]any{"a": "b"}},
+		{"null", nil}, {"numbers", numbers(0)}, {"a negative number", -1}, {"a huge number", 1e300}, {"a list", []any{"a", 1}}, {"an object", map[string]any{"a": "b"}},
 		{"true", true}, {"empty", ""}, {"of other alphabets", "Zugang-für-日本語-🔑"}, {"with a line break", "first-line\nsecond-line"}, {"long", strings.Repeat("t", 20<<10)},
 	} {
-		all = append(all, named{"200 in which all values are " + odd.name, change(func(tree map[string]any) { leaves(tree, func(any) (any, bool) { return odd.value, true }) })})
+		all = append(all, named{"200 in which all values are " + odd.name, change(func(tree map[string]any) {
+			leaves(tree, func(any) (any, bool) {
+				if n, ok := odd.value.(numbers); ok {
+					odd.value = n + 1
+					return 73514488 + 1009*int(n), true
+				}
+				return odd.value, true
+			})
+		})})
 	}
 	all = append(all,
 		named{"200 with times that are no times", change(func(tree map[string]any) {
@@ -283,6 +291,9 @@ func (c *conformer) oddities(number int) []named {
 	)
 	return all
 }
+
+// numbers stands for values that are numbers, each another one, so that none is a token and a time.
+type numbers int
 
 // leaves changes each value of a tree that is neither an object nor a list, or removes it.
 func leaves(tree any, change func(value any) (changed any, keep bool)) {

@@ -35,7 +35,7 @@ func (c *conformer) configurations(k *checking) {
 		return
 	}
 	c.trial(k, "configurations", func(t *trial) {
-		m := &maker{trial: t}
+		m := &maker{trial: t, examples: map[string][]any{}}
 		first := m.first()
 		if first == nil {
 			return
@@ -77,7 +77,7 @@ func (c *conformer) takeGiven(k *checking) {
 		}
 	}
 	c.trial(k, "configurations", func(t *trial) {
-		m := &maker{trial: t}
+		m := &maker{trial: t, examples: map[string][]any{}}
 		for i, config := range c.given {
 			result := t.send(fmt.Sprintf("configuration %d", i+1), config, GET(conformURL))
 			if result.wrong == "" && !result.authenticated() {
@@ -102,7 +102,11 @@ func secretNames(value any) (names []string) {
 const conformURL = "https://api.test/v1/things?a=b"
 
 // maker makes configurations.
-type maker struct{ *trial }
+type maker struct {
+	*trial
+	// examples are the values that errors of fields have named, by field.
+	examples map[string][]any
+}
 
 // first returns a configuration with the required fields, and with what validate asks for besides. It returns nil, with a finding,
 // if there is none that authenticates a request.
@@ -217,6 +221,7 @@ func (m *maker) solve(config Config, keep string) (Config, error) {
 			if f == nil || name == keep {
 				continue
 			}
+			m.learn(name, p.Message)
 			candidates := m.candidates(f, config)
 			if _, there := config[name]; there {
 				tries[name]++
@@ -233,6 +238,17 @@ func (m *maker) solve(config Config, keep string) (Config, error) {
 		}
 	}
 	return nil, err
+}
+
+var example = regexp.MustCompile(`(?:as in|such as|like) "?([^\s",;]+)`)
+
+// learn adds the examples of an error to the candidates of a field.
+func (m *maker) learn(field, message string) {
+	for _, match := range example.FindAllStringSubmatch(message, -1) {
+		if !slices.Contains(m.examples[field], any(match[1])) {
+			m.examples[field] = append(m.examples[field], match[1])
+		}
+	}
 }
 
 // problems connects with a configuration and returns the error.
@@ -325,7 +341,9 @@ func (m *maker) candidates(f *abi.Field, config Config) (all []any) {
 	if f.Default != "" {
 		all = append(all, f.Default)
 	}
-	return append(all, "example", "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
+	all = append(all, "example")
+	all = append(all, m.examples[f.Name]...)
+	return append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
 }
 
 // place reports whether a field has the place of an answer.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // conformer checks one module.
@@ -143,6 +144,8 @@ type result struct {
 	err       error
 	// wrong says what no plugin should do, or is empty.
 	wrong string
+	// each has the last request that the API received, for each request of the case.
+	each []string
 }
 
 // authenticated reports whether a request was sent, without an error.
@@ -168,6 +171,9 @@ func (t *trial) send(name string, config Config, requests ...*http.Request) *res
 	r := &result{}
 	returned := t.tb.run(func() {
 		if t.c.info.Consent {
+			if _, r.err = t.connect(config, requests[0]); r.err != nil {
+				return
+			}
 			if r.err = t.consent(config); r.err != nil {
 				return
 			}
@@ -180,6 +186,7 @@ func (t *trial) send(name string, config Config, requests ...*http.Request) *res
 				r.sent = got.all
 			}
 			r.exchanges = t.Exchanges()[before:]
+			r.each = append(r.each, r.trace().request)
 		}
 	})
 	t.end(r, returned)
@@ -229,7 +236,11 @@ func (t *trial) end(r *result, returned bool) {
 	t.logs, t.calls, t.exchanges = nil, nil, nil
 	clear(t.connectors)
 	t.mu.Unlock()
-	for _, leak := range t.evidence.settle(t.keep) {
+	leaks := t.evidence.settle(t.keep)
+	if r.err != nil && strings.Contains(r.err.Error(), hostfn.Dropped) && t.k.Name != "values" { // there, plain fields have secrets
+		leaks = append(leaks, "the host has dropped the text of an error, which held a sealed value or is not UTF-8: write errors without values of the configuration and of answers")
+	}
+	for _, leak := range leaks {
 		t.c.leaked = append(t.c.leaked, fmt.Sprintf("%s, %s: %s", t.k.Name, t.name, leak))
 	}
 }
@@ -306,8 +317,8 @@ func (c *conformer) fuel(k *checking) {
 	}
 }
 
-// fuelReserve is the part of the fuel that the request that needs most has to leave: one fifth.
-const fuelReserve = 5
+// fuelReserve is the part of the fuel that the request that needs most has to leave: a tenth.
+const fuelReserve = 10
 
 // stage returns the stage of a request's error, or "".
 func stage(err error) host.Stage {

@@ -127,13 +127,18 @@ func holds(text, secret string, depth int) (found, exact bool) {
 	case strings.Contains(text, `"`+secret+`"`):
 		return true, false
 	}
-	for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")} {
-		if strings.Contains(text, form) {
-			return true, true
-		}
+	if strings.Contains(text, secret) {
+		return true, true
 	}
 	if depth > 2 {
 		return false, false
+	}
+	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
+		if inner, err := unescape(text); err == nil && inner != text {
+			if found, exact = holds(inner, secret, depth+1); found {
+				return found, true // no percent-encoded quote ends a text
+			}
+		}
 	}
 	for _, word := range encoded.FindAllString(text, -1) {
 		for _, inner := range decodings(word) {
@@ -235,8 +240,11 @@ func (c *conformer) oddValues(t *trial, f *abi.Field, try func(name string, valu
 			try(odd.name, odd.text)
 		}
 		t.user.Username = odd.text
-		try(odd.name+", from a template", "{{ user.username }}")
-		try(odd.name+", from a template with text around it", "a{{ user.username }}b")
+		template := "{{ user.username }}"
+		if f.Kind == abi.KindURL {
+			template = "https://login.test/{{ user.username }}/token"
+		}
+		try(odd.name+", from a template", template)
 	}
 	if f.Kind == abi.KindString && len(f.Enum) == 0 {
 		try("a secret", "{{ get_secret('code') }}")

@@ -64,11 +64,11 @@ type Harness struct {
 	otherEndpoints *script
 	// connection is the name of connectors that are made from now on.
 	connection string
-	api       *script
-	exchanges []Exchange
-	calls     []host.Attempt
-	logs      []slog.Record
-	evidence  evidence
+	api        *script
+	exchanges  []Exchange
+	calls      []host.Attempt
+	logs       []slog.Record
+	evidence   evidence
 }
 
 func newHarness(tb TB, name string, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {

@@ -84,11 +84,14 @@ func Printable(text string, limit int) string {
 	return b.String()
 }
 
+// Dropped stands for a message of a guest that no error may have.
+const Dropped = "its message held a sealed value or is not UTF-8, and was dropped"
+
 // Message returns the text of error_set in a form that is safe for an error. A text with a sealed value is replaced as
 // a whole.
 func (c *Call) Message(text string) string {
 	if !utf8.ValidString(text) || c.sealed.Plain(text) != nil {
-		return "its message held a sealed value or is not UTF-8, and was dropped"
+		return Dropped
 	}
 	if c.revealed {
 		text = c.Scrub(text)
