@@ -183,6 +183,9 @@ func (r *Report) String() string {
 	}
 	for _, k := range r.Checks {
 		state, cases := "ok", fmt.Sprintf("%d cases: ", k.Cases)
+		if k.Cases == 1 {
+			cases = "1 case: "
+		}
 		switch {
 		case !k.Passed:
 			state = "FAIL"

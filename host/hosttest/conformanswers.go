@@ -33,7 +33,7 @@ func (c *conformer) issued(number int, name string) Answer {
 		}
 		for i := range c.info.Answers {
 			if a := &c.info.Answers[i]; !strings.HasSuffix(a.From, "/token_type") || !slices.Contains(a.Enum, kind) {
-				w.put(a, c.source(a))
+				w.put(a, c.sources(a)...)
 			}
 		}
 		return w.response(r, http.StatusOK), nil
@@ -43,17 +43,23 @@ func (c *conformer) issued(number int, name string) Answer {
 // conformTime is the time at which a harness begins.
 var conformTime = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
 
-// source returns the place of an answer, as the configurations of a maker have it.
-func (c *conformer) source(a *abi.Answer) string {
+// sources returns the places of an answer: the one of the description, or those of all configurations.
+func (c *conformer) sources(a *abi.Answer) []string {
 	if a.FromField == "" {
-		return a.From
+		return []string{a.From}
 	}
+	all := []string{"json:/" + a.FromField}
 	for _, f := range c.info.Fields {
 		if f.Name == a.FromField && f.Default != "" {
-			return f.Default
+			all = append(all, f.Default)
 		}
 	}
-	return "json:/" + a.FromField
+	for _, config := range slices.Concat(c.given, c.configs) {
+		if text, ok := config[a.FromField].(string); ok && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // writer writes an answer, part by part.
@@ -66,8 +72,8 @@ type writer struct {
 	token  func(what string) string
 }
 
-// put adds the value of an answer. It leaves out names, such as those of errors, that need not be there.
-func (w *writer) put(a *abi.Answer, from string) {
+// put adds the value of an answer at some places. It leaves out names of errors.
+func (w *writer) put(a *abi.Answer, places ...string) {
 	var value any = w.token(a.Name)
 	switch a.Kind {
 	case abi.AnswerInteger:
@@ -79,7 +85,14 @@ func (w *writer) put(a *abi.Answer, from string) {
 			return
 		}
 	}
-	prefix, rest, _ := strings.Cut(from, ":")
+	for _, place := range places {
+		w.at(a, place, value)
+	}
+}
+
+// at adds the value of an answer at a place.
+func (w *writer) at(a *abi.Answer, place string, value any) {
+	prefix, rest, _ := strings.Cut(place, ":")
 	text := fmt.Sprint(value)
 	switch prefix + ":" {
 	case abi.FromJSON:

@@ -249,7 +249,7 @@ func (c *conformer) refusals(status int) []named {
 			w := &writer{header: http.Header{}, tree: map[string]any{}, token: func(what string) string { return fmt.Sprintf("%s-%d", what, count) }}
 			if c.info.Challenge != nil {
 				for i := range c.info.Challenge.Answers {
-					w.put(&c.info.Challenge.Answers[i], c.source(&c.info.Challenge.Answers[i]))
+					w.put(&c.info.Challenge.Answers[i], c.sources(&c.info.Challenge.Answers[i])...)
 				}
 			}
 			response := w.response(r, status)

@@ -98,6 +98,16 @@ func secretNames(value any) (names []string) {
 	return names
 }
 
+var variableName = regexp.MustCompile(`get_variable\(\s*['"]([^'"]+)['"]\s*\)`)
+
+// variables returns the names of the variables in configurations.
+func variables(configs []Config) (names []string) {
+	for _, match := range variableName.FindAllStringSubmatch(fmt.Sprint(configs), -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
 // conformURL is the URL of requests whose path and query do not matter.
 const conformURL = "https://api.test/v1/things?a=b"
 
@@ -119,7 +129,7 @@ func (m *maker) first() Config {
 	}
 	config, err := m.solve(config, "")
 	if config == nil {
-		m.k.find("no configuration was found: give one with --config. The last one had the problem: %v", err)
+		m.k.find("no configuration was found: give one. The last one that was tried has the problem: %v", err)
 		return nil
 	}
 	failure := m.works(config)
@@ -134,7 +144,7 @@ func (m *maker) first() Config {
 		}
 	}
 	if failure != nil {
-		m.k.find("a request with the configuration %v fails: give a configuration that works with --config. The error is: %v", config, failure)
+		m.k.find("a request with the configuration %v fails: give one that works. The error is: %v", config, failure)
 		return nil
 	}
 	return config

@@ -110,7 +110,10 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 	t := &trial{c: c, k: k, tb: &collector{}}
 	t.tb.run(func() {
 		t.Harness = New(t.tb, seed, c.module)
-		t.fixedRandom = true
+		t.fixedRandom, t.http = true, len(c.given) > 0
+		for _, name := range variables(c.given) {
+			t.variables[name] = "example"
+		}
 		for name, value := range c.secrets {
 			t.secrets[name] = value
 			t.evidence.secret(fmt.Sprintf("secret %q", name), searched(value))

@@ -29,7 +29,7 @@ func (a *app) plugin() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  noCommand,
 	}
-	c.AddCommand(a.pluginNew(), a.pluginBuild(), a.pluginTest(), a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
+	c.AddCommand(a.pluginNew(), a.pluginBuild(), a.pluginTest(), a.pluginConform(), a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
 	return c
 }
 
