@@ -15,7 +15,7 @@ import (
 
 // issued returns the Answer of an endpoint that issues all that the description wants of one, for an hour. The tokens are others in
 // each answer of a case.
-func (c *conformer) issued(number int, name string) Answer {
+func (c *conformer) issued(number int) Answer {
 	count := 0
 	return func(r *http.Request) (*http.Response, error) {
 		count++
@@ -240,7 +240,7 @@ func nonsense() []named {
 // oddities returns answers of an endpoint after which there may be a token.
 func (c *conformer) oddities(number int) []named {
 	change := func(change func(tree map[string]any)) Answer {
-		good := c.issued(number, "")
+		good := c.issued(number)
 		return func(r *http.Request) (*http.Response, error) {
 			response, err := good(r)
 			if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
@@ -261,7 +261,7 @@ func (c *conformer) oddities(number int) []named {
 	}
 	all := []named{
 		{"201 with all that is wanted", func(r *http.Request) (*http.Response, error) {
-			response, err := c.issued(number, "")(r)
+			response, err := c.issued(number)(r)
 			if err == nil {
 				response.StatusCode, response.Status = http.StatusCreated, "201 Created"
 			}
@@ -272,8 +272,17 @@ func (c *conformer) oddities(number int) []named {
 		name  string
 		value any
 	}{
-		{"null", nil}, {"numbers", numbers(0)}, {"a negative number", -1}, {"a huge number", 1e300}, {"a list", []any{"a", 1}}, {"an object", map[string]any{"a": "b"}},
-		{"true", true}, {"empty", ""}, {"of other alphabets", "Zugang-für-日本語-🔑"}, {"with a line break", "first-line\nsecond-line"}, {"long", strings.Repeat("t", 20<<10)},
+		{"null", nil},
+		{"numbers", numbers(0)},
+		{"a negative number", -1},
+		{"a huge number", 1e300},
+		{"a list", []any{"a", 1}},
+		{"an object", map[string]any{"a": "b"}},
+		{"true", true},
+		{"empty", ""},
+		{"of other alphabets", "Zugang-für-日本語-🔑"},
+		{"with a line break", "first-line\nsecond-line"},
+		{"long", strings.Repeat("t", 20<<10)},
 	} {
 		all = append(all, named{"200 in which all values are " + odd.name, change(func(tree map[string]any) {
 			leaves(tree, func(any) (any, bool) {

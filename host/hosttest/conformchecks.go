@@ -131,75 +131,6 @@ func (c *conformer) pristine(k *checking) {
 	})
 }
 
-// unicode sends requests of all sorts.
-func (c *conformer) unicode(k *checking) {
-	const utf8 = "Zoë-日本語-🔑"
-	form := func(body string) *http.Request {
-		r := POST("https://api.test/form", body)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		return r
-	}
-	header := GET("https://api.test/headers")
-	for name, value := range map[string]string{"X-Name": utf8, "X-Empty": "", "X-Bytes": "\xff\xfe", "Content-Type": "text/plain; charset=\"" + utf8 + "\""} {
-		header.Header[name] = []string{value, value}
-	}
-	long := GET("https://api.test/headers")
-	long.Header.Set("X-Long", strings.Repeat("h", 4<<10))
-	requests := map[string]func() *http.Request{
-		"a path of other alphabets": func() *http.Request { return GET("https://api.test/" + utf8 + "/%E6%97%A5%2F%25%C3") },
-		"a path of odd characters":  func() *http.Request { return GET("https://api.test//a/;x=1/@:!$&'()*+,/%00/~._-") },
-		"an empty path":             func() *http.Request { return GET("https://api.test") },
-		"a query of other alphabets": func() *http.Request {
-			return GET("https://api.test/q?" + "name=%E6%97%A5%F0%9F%94%91&n%C3%A4me=%C3%BC&x=" + utf8)
-		},
-		"a query of odd characters":       func() *http.Request { return GET("https://api.test/q?a&a=&=b&&a=b=c&a=%2B+%20&b[]=1;c=2&%ff=%fe") },
-		"a query of many parameters":      func() *http.Request { return GET("https://api.test/q?" + strings.Repeat("name=value&", 300)) },
-		"a long path":                     func() *http.Request { return GET("https://api.test/" + strings.Repeat("segment/", 500)) },
-		"headers of odd characters":       func() *http.Request { return header.Clone(header.Context()) },
-		"a long header":                   func() *http.Request { return long.Clone(long.Context()) },
-		"a text body of other alphabets":  func() *http.Request { return POST("https://api.test/text", utf8) },
-		"a body that is no text":          func() *http.Request { return POST("https://api.test/bytes", "\x00\xff\xfe\x80\n") },
-		"a large body":                    func() *http.Request { return POST("https://api.test/large", strings.Repeat("0123456789", 20<<10)) },
-		"a form of other alphabets":       func() *http.Request { return form("name=" + "%E6%97%A5%F0%9F%94%91" + "&n%C3%A4me=%C3%BC&x=" + utf8) },
-		"a form of odd characters":        func() *http.Request { return form("a&a=&=b&&a=b=c&a=%2B+%20&b[]=1&%ff=%fe") },
-		"an empty form":                   func() *http.Request { return form("") },
-		"a method of its own":             func() *http.Request { return request("PROPFIND", "https://api.test/v1", "<xml/>") },
-		"a host with a port, and capital": func() *http.Request { return GET("https://API.test:8443/v1") },
-	}
-	c.trial(k, "unicode", func(t *trial) {
-		for i, config := range c.configs {
-			for n, name := range slices.Sorted(maps.Keys(requests)) {
-				if i >= thorough && n%4 != i%4 {
-					continue
-				}
-				want := requests[name]()
-				got := t.send(fmt.Sprintf("configuration %d, %s", i+1, name), config, requests[name]())
-				if got.authenticated() {
-					if difference := differs(want, got.sent[len(got.sent)-1]); difference != "" {
-						k.find("%s: %s", t.name, difference)
-					}
-				}
-			}
-		}
-	})
-}
-
-// differs compares what a caller sent with what the API received, and returns what a mutation may not have changed.
-func differs(want, got *http.Request) string {
-	body := bodyOf(want)
-	switch {
-	case want.Method != got.Method:
-		return "the API received another method"
-	case want.URL.EscapedPath() != got.URL.EscapedPath() && strings.TrimSuffix(want.URL.EscapedPath(), "/") != strings.TrimSuffix(got.URL.EscapedPath(), "/"):
-		return "the API received another path"
-	case !strings.HasPrefix(got.URL.RawQuery, want.URL.RawQuery):
-		return "the API received another query"
-	case !strings.HasPrefix(bodyOf(got), body):
-		return "the API received another body"
-	}
-	return ""
-}
-
 // challenges has the API refuse requests.
 func (c *conformer) challenges(k *checking) {
 	statuses := []int{http.StatusUnauthorized}
@@ -310,7 +241,7 @@ func (c *conformer) endpoints(k *checking) {
 
 // asked sends a request whose exchange number step gets an answer. The exchanges before it succeed.
 func (t *trial) asked(i int, config Config, step int, odd named) *result {
-	t.answers = append(slices.Repeat([]Answer{t.c.issued(t.n+1, "")}, step), odd.answer)
+	t.answers = append(slices.Repeat([]Answer{t.c.issued(t.n + 1)}, step), odd.answer)
 	defer func() { t.answers = nil }()
 	return t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, sampleRequest())
 }
@@ -328,9 +259,4 @@ func (c *conformer) asksForEver(k *checking, t *trial, got *result) {
 	if got.wrong == "" && got.failure() == host.FailureAnswer && stage(got.err) == host.StagePlugin {
 		k.find("%s: %v", t.name, got.err)
 	}
-}
-
-// hasKind reports whether the plugin has a field of the kind.
-func (c *conformer) hasKind(kind string) bool {
-	return slices.ContainsFunc(c.info.Fields, func(f abi.Field) bool { return f.Kind == kind })
 }

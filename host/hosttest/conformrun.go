@@ -209,7 +209,7 @@ func (t *trial) begin(name string) {
 	t.Harness.user = t.user
 	answers := t.answers
 	if answers == nil {
-		answers = []Answer{t.c.issued(t.n, t.connection)}
+		answers = []Answer{t.c.issued(t.n)}
 	}
 	t.otherEndpoints = newScript(answers...)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // secretValues are values of secrets.
-var secretValues = []named2{
+var secretValues = []text{
 	{"of one character", "x"},
 	{"of 4,000 characters", strings.Repeat("long-secret.", 333) + "1234"},
 	{"of other alphabets", "pässwörd-日本語-🔑"},
@@ -30,8 +30,8 @@ var secretValues = []named2{
 	{"that looks like a reference", "kw_abcdefghijklmnopqrstuvwxyz"},
 }
 
-// named2 is a text with a name.
-type named2 struct{ name, text string }
+// text is a text with a name.
+type text struct{ name, text string }
 
 // sealed sends requests with secrets of all sorts, and looks whether their bytes are where those of a plain secret are.
 func (c *conformer) sealed(k *checking) {
@@ -135,8 +135,8 @@ func holds(text, secret string, depth int) (found, exact bool) {
 	}
 	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
 		if inner, err := unescape(text); err == nil && inner != text {
-			if found, exact = holds(inner, secret, depth+1); found {
-				return found, true // no percent-encoded quote ends a text
+			if found, _ := holds(inner, secret, depth+1); found {
+				return true, true // a percent-encoded quote does not end a text
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func decodings(word string) (all []string) {
 var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
 
 // oddTexts are values of fields that are texts.
-var oddTexts = []named2{
+var oddTexts = []text{
 	{"empty", ""},
 	{"blank", " "},
 	{"huge", hugeValue},
@@ -271,11 +271,14 @@ func oddObjects() []value {
 		deep = Config{"a": []any{deep}}
 	}
 	all := []value{
-		{"empty", Config{}}, {"with many members", many}, {"with deep nesting", Config{"a": deep}},
+		{"empty", Config{}},
+		{"with many members", many},
+		{"with deep nesting", Config{"a": deep}},
 		{"with values of all kinds", Config{"null": nil, "true": true, "number": 1.5, "list": []any{1, "a", nil}, "object": Config{}}},
 		{"with odd names", Config{"": "a", " ": "b", "日本語": "c", `"\`: "d", "a\nb": "e", "{a}": "f"}},
 		{"with a secret in each place", Config{"a": "{{ get_secret('code') }}", "b": []any{"x{{ get_secret('code') }}y"}}},
-		{"a text", "text"}, {"a list", []any{}},
+		{"a text", "text"},
+		{"a list", []any{}},
 	}
 	for _, odd := range oddTexts {
 		if !strings.Contains(odd.text, "{{") {
