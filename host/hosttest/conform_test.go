@@ -51,6 +51,7 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 		"unquoted": {"sealed", "its own quotes are not escaped"},
 		"blank":    {"values", "field prefix, empty: the plugin trapped"},
 		"slow":     {"values", "field scope, huge: the plugin ran out of fuel"},
+		"nervous":  {"values", "field name, huge: the plugin trapped in validate"},
 		"insists":  {"endpoints", "more than 4 token requests in one call"},
 		"anyway":   {"endpoints", "a request was sent, although there is no token"},
 		"believes": {"endpoints", "401 with a token: a request was sent"},

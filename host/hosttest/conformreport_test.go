@@ -1,0 +1,136 @@
+package hosttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const acme = "../../examples/acme_hmac_c/acme_hmac_c.wasm"
+
+// A test of an author is one line, in any language of the plugin.
+func TestConformance(t *testing.T) { Conformance(t, acme) }
+
+func conform(t *testing.T, configs ...Config) *Report {
+	t.Helper()
+	wasm, err := os.ReadFile(acme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Conform(t.Context(), Module{Name: "acme.wasm", Wasm: wasm}, configs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// The report says what was tried, which check does not apply, and how much fuel requests need.
+func TestTheReportOfAPluginThatConforms(t *testing.T) {
+	report := conform(t)
+	text := report.String()
+	for _, want := range []string{
+		"acme.wasm: auth type acme_hmac 1.0.0, contract 1\n", "\nok   contract        2 cases: ", "\n-    endpoints       does not apply: ", "\nacme.wasm conforms\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q:\n%s", want, text)
+		}
+	}
+	if f := report.Fuel; f.P50 <= 0 || f.Worst < f.P50 || f.Limit != 5_000_000 {
+		t.Errorf("fuel %+v", f)
+	}
+	document, err := json.Marshal(report)
+	if err != nil || !strings.Contains(string(document), `"findings":[]`) || !strings.Contains(string(document), `"conforms":true`) {
+		t.Errorf("%s, %v", document, err)
+	}
+	if strings.Contains(string(document), "null") {
+		t.Errorf("a list is null: %s", document)
+	}
+}
+
+// Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
+func TestConfigurationsThatAreGiven(t *testing.T) {
+	given := Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
+	report := conform(t, given)
+	if !report.Conforms || len(report.Configs) != 1 || report.Configs[0]["key_id"] != given["key_id"] {
+		t.Errorf("%v\n%s", report.Configs, report)
+	}
+	report = conform(t, given, Config{"key_id": "k1"})
+	last := report.Checks[len(report.Checks)-1]
+	if report.Conforms || last.Name != "configurations" || len(last.Findings) != 1 || !strings.Contains(last.Findings[0], "configuration 2 is refused: ") {
+		t.Errorf("%s", report)
+	}
+}
+
+func TestAModuleThatIsNone(t *testing.T) {
+	report, err := Conform(t.Context(), Module{Name: "text.wasm", Wasm: []byte("text")})
+	if err != nil || report.Conforms || len(report.Checks) != 1 || !strings.Contains(report.Checks[0].Findings[0], "the module is not loaded: ") {
+		t.Errorf("%v\n%s", err, report)
+	}
+}
+
+func TestConformEndsWithItsContext(t *testing.T) {
+	wasm, err := os.ReadFile(acme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if report, err := Conform(ctx, Module{Name: "acme.wasm", Wasm: wasm}); report != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", report, err)
+	}
+}
+
+// A finding that occurs often is listed once, and of many different ones the first.
+func TestFindingsAreFew(t *testing.T) {
+	c := newConformer(t.Context(), Module{}, nil)
+	c.check(step{name: "many", run: func(_ *conformer, k *checking) {
+		for i := range 50 {
+			k.find("finding %d", i/2)
+		}
+	}})
+	if got := c.report.Checks[0].Findings; len(got) != maxFindings+1 || got[0] != "finding 0" || !strings.HasPrefix(got[maxFindings], "and ") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A secret is found in what a request holds, however it is encoded, and quotes around it have to be escaped.
+func TestSecretsAreFoundInRequests(t *testing.T) {
+	const secret = `a "quoted"/secret`
+	for name, test := range map[string]struct {
+		text         string
+		found, exact bool
+	}{
+		"as it is":                {"Acme " + secret, true, true},
+		"quoted":                  {`key="a \"quoted\"/secret", b=c`, true, true},
+		"between quotes":          {`key="a "quoted"/secret", b=c`, true, false},
+		"percent-encoded":         {"a%20%22quoted%22%2Fsecret", true, true},
+		"of a form":               {"b=c&key=a+%22quoted%22%2Fsecret", true, true},
+		"percent-encoded twice":   {`signature="a%2520%2522quoted%2522%252Fsecret%26"`, true, true},
+		"in base64":               {"Basic bWU6YSAicXVvdGVkIi9zZWNyZXQ=", true, true},
+		"in hex":                  {"612022717" + "56f746564222f736563726574", true, true},
+		"in base64 of a form":     {"Basic YSslMjJxdW90ZWQlMjIlMkZzZWNyZXQ=", true, true},
+		"only a part of it":       {`Acme a "quoted"`, false, false},
+		"with other blanks":       {"a\u00a0\"quoted\"/secret", false, false},
+		"nothing in a long token": {strings.Repeat("abcdefgh", 20), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found, exact := holds(test.text, secret, 0); found != test.found || exact != test.exact {
+				t.Errorf("found %v, exact %v", found, exact)
+			}
+		})
+	}
+}
+
+// An example in an error of validate is tried.
+func TestExamplesInErrorsAreTried(t *testing.T) {
+	m := &maker{trial: &trial{c: newConformer(t.Context(), Module{}, nil)}, examples: map[string][]any{}}
+	m.learn("role_arn", "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports")
+	m.learn("role_arn", "is no ARN, such as arn:aws:iam::1:role/a, or like \"x\"")
+	if got := m.examples["role_arn"]; !slices.Equal(got, []any{"arn:aws:iam::123456789012:role/reports", "arn:aws:iam::1:role/a", "x"}) {
+		t.Errorf("%q", got)
+	}
+}
