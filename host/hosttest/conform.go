@@ -26,7 +26,8 @@ type Report struct {
 	Checks []Check `json:"checks"`
 	// Fuel is the work of the plugin.
 	Fuel Fuel `json:"fuel"`
-	// Configs are the configurations that the checks used. Secrets are named in them, and not contained.
+	// Configs are the configurations that were made from the description. It is empty if configurations were given, since these may
+	// hold secrets.
 	Configs []Config `json:"configs"`
 }
 
@@ -59,8 +60,8 @@ const maxFindings = 20
 
 // Conform checks whether a module does what hosts and operators expect of any plugin, beyond what a host enforces by itself.
 // It needs no test of the author: it makes configurations from the description of the plugin, and stands for the endpoints and
-// the API. If configs are given, it uses those in their place. Templates in them may name secrets with get_secret; each secret
-// that the harness does not have is made up. [Conformance] has the list of checks.
+// the API. If configs are given, it uses those in their place. The secrets and variables that their templates name are made up.
+// [Conformance] has the list of checks.
 //
 // The error is that of ctx. Everything else is part of the report.
 func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) {
@@ -78,7 +79,9 @@ func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) 
 	}
 	c.report.Conforms = !slices.ContainsFunc(c.report.Checks, func(k Check) bool { return !k.Passed })
 	c.report.Fuel = c.work()
-	c.report.Configs = c.configs
+	if len(c.given) == 0 {
+		c.report.Configs = slices.Concat([]Config{}, c.configs)
+	}
 	return c.report, nil
 }
 

@@ -38,7 +38,7 @@ func bodyOf(r *http.Request) string {
 	return string(body)
 }
 
-// trace is what a case shows of the plugin's work.
+// trace has the request and the fuel of a case.
 type trace struct {
 	request string
 	fuel    []int64

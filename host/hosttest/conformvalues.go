@@ -183,7 +183,7 @@ var oddTexts = []text{
 	{"of colons and dots", "::..:/"},
 }
 
-// values gives each field values that no operator means.
+// values sends requests with configurations in which a field has a value that no operator means.
 func (c *conformer) values(k *checking) {
 	c.trial(k, "values", func(t *trial) {
 		for i := range c.info.Fields {

@@ -1,0 +1,44 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// The report in docs/plugins.md is the one of examples/acme_hmac, apart from its numbers. The table below it has all checks.
+func TestTheReportOfConformance(t *testing.T) {
+	const page, name = "docs/plugins.md", "acme_hmac.wasm"
+	wasm, err := os.ReadFile(filepath.Join(root, "examples", "acme_hmac", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := hosttest.Conform(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`[0-9]+`)
+	without := func(text string) string { return numbers.ReplaceAllLiteralString(text, "0") }
+	shown := false
+	for _, b := range blocks(t, page) {
+		shown = shown || without(b.text) == without(report.String())
+	}
+	if !shown {
+		t.Errorf("%s does not have this report:\n%s", page, report)
+	}
+	table := rows(under(t, page, "## Check that it conforms"))
+	var checks, listed []string
+	for _, k := range report.Checks {
+		checks = append(checks, k.Name)
+	}
+	for _, row := range table[1:] { // the delimiter row
+		listed = append(listed, strings.Trim(row[0], "`"))
+	}
+	if got, want := strings.Join(listed, " "), strings.Join(checks, " "); got != want {
+		t.Errorf("%s lists the checks %s, want %s", page, got, want)
+	}
+}
