@@ -63,7 +63,7 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Conform(t.Context(), Module{Name: name, Wasm: broken(t, name)})
+			report, err := Conform(t.Context(), Module{Name: name, Wasm: compiled(t, "broken", name)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,11 +81,19 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 	}
 }
 
-// broken compiles a plugin of testdata/broken.
-func broken(t *testing.T, name string) []byte {
+// A plugin that sends random bytes of WASI is as good as one that asks the host for them.
+func TestRandomBytesOfWASIAreNoFailure(t *testing.T) {
+	report, err := Conform(t.Context(), Module{Name: "nonce", Wasm: compiled(t, "conforming", "nonce")})
+	if err != nil || !report.Conforms {
+		t.Errorf("%v\n%s", err, report)
+	}
+}
+
+// compiled compiles a plugin of testdata.
+func compiled(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), name+".wasm")
-	compiler := exec.CommandContext(t.Context(), "clang-19", "--config=../../sdk/c/keywright.cfg", "-o", out, filepath.Join("testdata", "broken", name+".c"))
+	compiler := exec.CommandContext(t.Context(), "clang-19", "--config=../../sdk/c/keywright.cfg", "-o", out, filepath.Join("testdata", dir, name+".c"))
 	if text, err := compiler.CombinedOutput(); err != nil {
 		t.Fatalf("clang-19 (make deps installs it): %v\n%s", err, text)
 	}

@@ -65,8 +65,8 @@ func sampleRequest() *http.Request {
 	return r
 }
 
-// traces returns the trace of each configuration, in a new host. The host makes references and generated keys from the seed. order has the indexes of the configurations, in the order in which
-// they are tried.
+// traces returns the trace of each configuration, in a new host. The host makes references and generated keys from the seed. order
+// has the indexes of the configurations, in the order in which they are tried.
 func (c *conformer) traces(k *checking, seed string, order []int) []trace {
 	all := make([]trace, len(c.configs))
 	c.trial(k, seed, func(t *trial) {

@@ -42,6 +42,7 @@ func (c *conformer) configurations(k *checking) {
 			m.values(first, &c.info.Fields[i])
 			m.values(full, &c.info.Fields[i])
 		}
+		k.Tried = fmt.Sprintf("configurations made from the description, %d in all", len(c.configs))
 	})
 }
 
@@ -103,8 +104,21 @@ func variables(configs []Config) (names []string) {
 	return names
 }
 
-// conformURL is the URL of requests whose path and query do not matter.
-const conformURL = "https://api.test/v1/things?a=b"
+var hostName = regexp.MustCompile(`https?://([^/\s"'{}]+)`)
+
+// hostsOf returns the hosts in the URLs of configurations.
+func hostsOf(configs []Config) (names []string) {
+	for _, match := range hostName.FindAllStringSubmatch(fmt.Sprint(configs), -1) {
+		if !slices.Contains(names, match[1]) {
+			names = append(names, match[1])
+		}
+	}
+	return names
+}
+
+// conformURL is the URL of requests whose path and query do not matter. Its path has the text that the credential replaces if a field
+// names one.
+const conformURL = "https://api.test/v1/example/things?a=b"
 
 // maker makes configurations.
 type maker struct {

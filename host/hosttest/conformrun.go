@@ -3,15 +3,18 @@ package hosttest
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	randv2 "math/rand/v2"
 	"net/http"
 	"net/url"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -99,6 +102,9 @@ type trial struct {
 	n int
 	// name is the name of the case.
 	name string
+	// seed is that of the host, and random is the source of its randomness.
+	seed   string
+	random *locked
 	// answers are those of the endpoints in the next case, in order. Later requests get the last one.
 	answers []Answer
 	// user is the user of the next case, with an ID of the case in place of the ID.
@@ -107,10 +113,11 @@ type trial struct {
 
 // trial calls do with a new host.
 func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
-	t := &trial{c: c, k: k, tb: &collector{}}
+	t := &trial{c: c, k: k, tb: &collector{}, seed: seed, random: &locked{}, user: c.caller()}
 	t.tb.run(func() {
 		t.Harness = New(t.tb, seed, c.module)
-		t.fixedRandom, t.http = true, len(c.given) > 0
+		t.fixedRandom, t.http, t.tokenHosts, t.Harness.random = true, len(c.given) > 0, hostsOf(c.given), t.random
+		t.reseed()
 		for _, name := range variables(c.given) {
 			t.variables[name] = "example"
 		}
@@ -129,6 +136,21 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 		t.tb.run(cleanup)
 	}
 	c.leaked = append(c.leaked, t.tb.take()...)
+}
+
+// reseed has the host's randomness begin anew, as it does for a case of this name in another host.
+func (t *trial) reseed() {
+	t.random.mu.Lock()
+	defer t.random.mu.Unlock()
+	t.random.reader = randv2.NewChaCha8(sha256.Sum256([]byte(t.seed + t.name)))
+}
+
+// caller returns the user of the requests.
+func (c *conformer) caller() host.User {
+	return host.User{
+		Email: "ann@example.test", Username: "ann", FirstName: "Ann", LastName: "Example", TenantID: "tenant",
+		Token: c.secret("the user's token"), TokenExpires: conformTime.Add(time.Hour),
+	}
 }
 
 // searched returns the part of a secret that is searched for: of a key one line, since there are hundreds of cases.
@@ -182,6 +204,9 @@ func (t *trial) send(name string, config Config, requests ...*http.Request) *res
 			}
 		}
 		for _, request := range requests {
+			if t.c.usesWASI() { // the plugin may send random bytes
+				t.reseed()
+			}
 			var got *Result
 			before := len(t.Exchanges())
 			got, r.err = t.Try(config, request)
@@ -204,6 +229,7 @@ func (t *trial) begin(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.name = name
+	t.reseed()
 	t.connection = fmt.Sprintf("case%d", t.n)
 	t.user.ID = fmt.Sprintf("user-%d", t.n)
 	t.Harness.user = t.user
