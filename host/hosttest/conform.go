@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -200,12 +201,30 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, "       %s\n", finding)
 		}
 	}
+	r.writeConfigs(&b)
 	verdict := "conforms"
 	if !r.Conforms {
 		verdict = "does not conform"
 	}
-	fmt.Fprintf(&b, "\nfuel of a request: %d at p50, %d at worst, of %d\n%s %s\n", r.Fuel.P50, r.Fuel.Worst, r.Fuel.Limit, host.Printable(r.Name), verdict)
+	fmt.Fprintf(&b, "fuel of a request: %d at p50, %d at worst, of %d\n%s %s\n", r.Fuel.P50, r.Fuel.Worst, r.Fuel.Limit, host.Printable(r.Name), verdict)
 	return b.String()
+}
+
+// writeConfigs writes the configurations that findings mention.
+func (r *Report) writeConfigs(b *strings.Builder) {
+	for i, config := range r.Configs {
+		name := fmt.Sprintf("configuration %d", i+1)
+		mentions := func(finding string) bool {
+			return strings.HasPrefix(finding, name+",") || strings.HasPrefix(finding, name+":") || strings.Contains(finding, ", "+name+",")
+		}
+		if !slices.ContainsFunc(r.Checks, func(k Check) bool { return slices.ContainsFunc(k.Findings, mentions) }) {
+			continue
+		}
+		if document, err := json.Marshal(config); err == nil {
+			fmt.Fprintf(b, "\n%s is %s\n", name, host.Printable(string(document)))
+		}
+	}
+	b.WriteByte('\n')
 }
 
 // failed returns the way in which the plugin failed, if it is one that no plugin should fail in, and "" otherwise.

@@ -52,6 +52,17 @@ func TestTheReportOfAPluginThatConforms(t *testing.T) {
 }
 
 // Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
+func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
+	report := &Report{Name: "a.wasm", Configs: []Config{{"key": "one"}, {"key": "two"}, {"key": "three"}}, Checks: []Check{
+		{Name: "unicode", Findings: []string{"configuration 2, a long path: the plugin trapped"}},
+		{Name: "leaks", Findings: []string{"unicode, configuration 3, a long path: a log line holds a secret"}},
+	}}
+	text := report.String()
+	if !strings.Contains(text, "\nconfiguration 2 is {\"key\":\"two\"}\n") || !strings.Contains(text, "\nconfiguration 3 is {") || strings.Contains(text, "configuration 1 is") {
+		t.Error(text)
+	}
+}
+
 func TestConfigurationsThatAreGiven(t *testing.T) {
 	given := Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
 	report := conform(t, given)

@@ -138,11 +138,11 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 	c.leaked = append(c.leaked, t.tb.take()...)
 }
 
-// reseed has the host's randomness begin anew, as it does for a case of this name in another host.
+// reseed has the host's randomness begin anew, as for each request of this case, also in another host with the same seed.
 func (t *trial) reseed() {
 	t.random.mu.Lock()
 	defer t.random.mu.Unlock()
-	t.random.reader = randv2.NewChaCha8(sha256.Sum256([]byte(t.seed + t.name)))
+	t.random.reader = randv2.NewChaCha8(sha256.Sum256(fmt.Append(nil, t.seed, t.n, t.name)))
 }
 
 // caller returns the user of the requests.
@@ -204,9 +204,7 @@ func (t *trial) send(name string, config Config, requests ...*http.Request) *res
 			}
 		}
 		for _, request := range requests {
-			if t.c.usesWASI() { // the plugin may send random bytes
-				t.reseed()
-			}
+			t.reseed()
 			var got *Result
 			before := len(t.Exchanges())
 			got, r.err = t.Try(config, request)
@@ -229,7 +227,6 @@ func (t *trial) begin(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.name = name
-	t.reseed()
 	t.connection = fmt.Sprintf("case%d", t.n)
 	t.user.ID = fmt.Sprintf("user-%d", t.n)
 	t.Harness.user = t.user

@@ -18,8 +18,8 @@ func (a *app) pluginConform() *cobra.Command {
 		Long: "Checks a compiled plugin of any language in the sandbox, with a clock of its own and without a network: whether it is deterministic, " +
 			"and how it takes secrets of all characters, values that no operator means, endpoints and APIs that answer nonsense, and " +
 			"requests of all sorts. It exits with 1 if a check fails.\n\n" +
-			"The configurations are made from the description of the plugin. If none of them works, the configurations of -c are used: of its " +
-			"connectors with this auth type. Their secrets are made up. TYPE is a built-in auth type or an alias of one.",
+			"The configurations are made from the description of the plugin. With -c, they are those of the connectors in that file that have " +
+			"the plugin's auth type. Secrets are made up in any case. TYPE is a built-in auth type or an alias of one.",
 		Args: arguments("TYPE or FILE"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
 			wasm, err := moduleOf(args[0])
