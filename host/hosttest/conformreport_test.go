@@ -51,7 +51,7 @@ func TestTheReportOfAPluginThatConforms(t *testing.T) {
 	}
 }
 
-// Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
+// The report shows the configurations that its findings mention.
 func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
 	report := &Report{Name: "a.wasm", Configs: []Config{{"key": "one"}, {"key": "two"}, {"key": "three"}}, Checks: []Check{
 		{Name: "unicode", Findings: []string{"configuration 2, a long path: the plugin trapped"}},
@@ -63,6 +63,7 @@ func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
 	}
 }
 
+// Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
 func TestConfigurationsThatAreGiven(t *testing.T) {
 	given := Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
 	report := conform(t, given)
