@@ -1,0 +1,82 @@
+package main
+
+import (
+	"crypto/rand"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aead.dev/minisign"
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/keywright/keywright/internal/pluginbuild"
+)
+
+// The commands of docs/plugins.md work as they are written, from an empty directory to a plugin in a registry on this machine that
+// somebody else installs.
+func TestThePageOfPlugins(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/plugins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := build(t)
+	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../../.build")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := private.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+
+	commands := []string{"set -euo pipefail"}
+	for _, block := range shellBlock.FindAllStringSubmatch(string(page), -1) {
+		commands = append(commands, block[1])
+		if strings.Contains(block[1], "cd acme-token") { // what the page takes for granted: a key, and a file of the other person
+			commands = append(commands, "cp ../acme.key . && mkdir elsewhere && sed /plugins:/,//d connectors.yaml >elsewhere/connectors.yaml")
+		}
+	}
+	script := strings.ReplaceAll(strings.Join(commands, "\n"), "registry.example", strings.TrimPrefix(server.URL, "http://"))
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "acme.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "bash", "-c", script)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), pluginbuild.CompilerVariable+"="+compiler.Path,
+		"GOCACHE="+strings.TrimSpace(string(cache)), "XDG_CACHE_HOME="+dir, "DOCKER_CONFIG="+dir)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+	for _, want := range []string{
+		"acme-token.wasm: auth type acme_token", "2 passed, 0 failed", "Authorization: Key base64(k1:{{ get_secret('acme_token') }})", "acme-token.wasm conforms",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the commands do not print %q:\n%s", want, out)
+		}
+	}
+	locked, err := os.ReadFile(filepath.Join(dir, "acme-token/elsewhere/keywright.lock"))
+	if err != nil || !strings.Contains(string(locked), `"minisign"`) {
+		t.Errorf("the lock is %s, %v", locked, err)
+	}
+	installed, err := os.ReadFile(filepath.Join(dir, "acme-token/elsewhere/connectors.yaml"))
+	if err != nil || !strings.Contains(string(installed), "/acme/token:0.1.0") {
+		t.Errorf("the file is %s, %v", installed, err)
+	}
+}
