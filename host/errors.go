@@ -109,7 +109,7 @@ type ConfigError struct {
 	Problems []Problem
 	// More is the number of further problems.
 	More int
-	// Failure says in which way the plugin failed while it checked the configuration. It is empty if the plugin did not fail.
+	// Failure says in which way the plugin failed while it checked the configuration. It is empty if it did not fail.
 	Failure PluginFailure
 }
 

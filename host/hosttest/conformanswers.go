@@ -13,8 +13,8 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// issued returns the Answer of an endpoint that issues all that the description wants of one, for an hour. The tokens are others in
-// each answer of a case.
+// issued returns the Answer of an endpoint that issues all that the description wants of one, for an hour. Each answer of a case has
+// other tokens.
 func (c *conformer) issued(number int) Answer {
 	count := 0
 	return func(r *http.Request) (*http.Response, error) {
@@ -237,54 +237,54 @@ func nonsense() []named {
 	}
 }
 
+// changed returns an Answer with all that is wanted, whose JSON is changed.
+func (c *conformer) changed(number int, change func(tree map[string]any)) Answer {
+	good := c.issued(number)
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := good(r)
+		if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
+			return response, err
+		}
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return nil, err
+		}
+		var tree map[string]any
+		if err := json.Unmarshal(body, &tree); err != nil {
+			return nil, err
+		}
+		change(tree)
+		text, err := json.Marshal(tree)
+		return respond(r, response.StatusCode, response.Header, string(text)), err
+	}
+}
+
+// oddValues are values in place of those of an answer.
+var oddValues = []value{
+	{"null", nil},
+	{"numbers", numbers(0)},
+	{"a negative number", -1},
+	{"a huge number", 1e300},
+	{"a list", []any{"a", 1}},
+	{"an object", map[string]any{"a": "b"}},
+	{"true", true},
+	{"empty", ""},
+	{"of other alphabets", "Zugang-für-日本語-🔑"},
+	{"with a line break", "first-line\nsecond-line"},
+	{"long", strings.Repeat("t", 20<<10)},
+}
+
 // oddities returns answers of an endpoint after which there may be a token.
 func (c *conformer) oddities(number int) []named {
-	change := func(change func(tree map[string]any)) Answer {
-		good := c.issued(number)
-		return func(r *http.Request) (*http.Response, error) {
-			response, err := good(r)
-			if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
-				return response, err
-			}
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				return nil, err
-			}
-			var tree map[string]any
-			if err := json.Unmarshal(body, &tree); err != nil {
-				return nil, err
-			}
-			change(tree)
-			text, err := json.Marshal(tree)
-			return respond(r, response.StatusCode, response.Header, string(text)), err
+	all := []named{{"201 with all that is wanted", func(r *http.Request) (*http.Response, error) {
+		response, err := c.issued(number)(r)
+		if err == nil {
+			response.StatusCode, response.Status = http.StatusCreated, "201 Created"
 		}
-	}
-	all := []named{
-		{"201 with all that is wanted", func(r *http.Request) (*http.Response, error) {
-			response, err := c.issued(number)(r)
-			if err == nil {
-				response.StatusCode, response.Status = http.StatusCreated, "201 Created"
-			}
-			return response, err
-		}},
-	}
-	for _, odd := range []struct {
-		name  string
-		value any
-	}{
-		{"null", nil},
-		{"numbers", numbers(0)},
-		{"a negative number", -1},
-		{"a huge number", 1e300},
-		{"a list", []any{"a", 1}},
-		{"an object", map[string]any{"a": "b"}},
-		{"true", true},
-		{"empty", ""},
-		{"of other alphabets", "Zugang-für-日本語-🔑"},
-		{"with a line break", "first-line\nsecond-line"},
-		{"long", strings.Repeat("t", 20<<10)},
-	} {
-		all = append(all, named{"200 in which all values are " + odd.name, change(func(tree map[string]any) {
+		return response, err
+	}}}
+	for _, odd := range oddValues {
+		all = append(all, named{"200 in which all values are " + odd.name, c.changed(number, func(tree map[string]any) {
 			leaves(tree, func(any) (any, bool) {
 				if n, ok := odd.value.(numbers); ok {
 					odd.value = n + 1
@@ -294,24 +294,23 @@ func (c *conformer) oddities(number int) []named {
 			})
 		})})
 	}
-	all = append(all,
-		named{"200 with times that are no times", change(func(tree map[string]any) {
+	return append(all,
+		named{"200 with times that are no times", c.changed(number, func(tree map[string]any) {
 			leaves(tree, func(value any) (any, bool) {
-				text, ok := value.(string)
-				if _, err := time.Parse(time.RFC3339, text); ok && err == nil || !ok {
+				text, isText := value.(string)
+				if _, err := time.Parse(time.RFC3339, text); err == nil || !isText {
 					return "soon", true
 				}
 				return value, true
 			})
 		})},
-		named{"200 with texts only", change(func(tree map[string]any) {
+		named{"200 with texts only", c.changed(number, func(tree map[string]any) {
 			leaves(tree, func(value any) (any, bool) {
-				_, ok := value.(string)
-				return value, ok
+				_, isText := value.(string)
+				return value, isText
 			})
 		})},
 	)
-	return all
 }
 
 // numbers stands for values that are numbers, each another one, so that none is a token and a time.

@@ -116,8 +116,8 @@ func hostsOf(configs []Config) (names []string) {
 	return names
 }
 
-// conformURL is the URL of requests whose path and query do not matter. Its path has the text that the credential replaces if a field
-// names one.
+// conformURL is the URL of requests whose path and query do not matter. Its path has the text that the credential replaces if a
+// field names one.
 const conformURL = "https://api.test/v1/example/things?a=b"
 
 // maker makes configurations.

@@ -85,8 +85,8 @@ func (c *conformer) compare(k *checking, t *trial, plain, odd map[string]bool) {
 	}
 }
 
-// places returns the places of a request and of its exchanges that hold a secret, as it is or encoded. The value is false if the secret
-// stands between quotes and its own quotes are not escaped.
+// places returns the places of a request and of its exchanges that hold a secret, as it is or encoded. The value is false if the
+// secret stands between quotes and its own quotes are not escaped.
 func places(r *result, secret string) map[string]bool {
 	all := map[string]bool{}
 	look := func(place, text string) {

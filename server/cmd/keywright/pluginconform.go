@@ -51,7 +51,8 @@ func (a *app) pluginConform() *cobra.Command {
 	return c
 }
 
-// configsOf returns the configurations of the connectors in a file that have the auth type of a module. It returns nil without a file.
+// configsOf returns the configurations of the connectors in a file that have the auth type of a module. Without a file, it returns
+// nil.
 func (a *app) configsOf(c *cobra.Command, f *configFlags, name string, wasm []byte) (configs []hosttest.Config, err error) {
 	if f.file == "" {
 		return nil, nil
