@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"aead.dev/minisign"
 	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/keywright/keywright/internal/pluginbuild"
@@ -33,14 +31,6 @@ func TestThePageOfPlugins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := private.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 
@@ -53,7 +43,7 @@ func TestThePageOfPlugins(t *testing.T) {
 	}
 	script := strings.ReplaceAll(strings.Join(commands, "\n"), "registry.example", strings.TrimPrefix(server.URL, "http://"))
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "acme.key"), key, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "acme.key"), signingKey(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), "bash", "-c", script)

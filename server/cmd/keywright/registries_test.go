@@ -19,6 +19,20 @@ import (
 
 var shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?)```\n")
 
+// signingKey returns a new private key of minisign.
+func signingKey(t *testing.T) []byte {
+	t.Helper()
+	_, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := private.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 // The commands of docs/registries.md, from the first to the last, work as they are written, with a registry on this machine for
 // registry.example. What they leave behind serves a request with the plugin's mutation once the registry is gone, and a file that
 // somebody changes while the registry is asked keeps the change.
@@ -31,14 +45,7 @@ func TestThePageOfRegistries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := private.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := signingKey(t)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ") // the gateway passes no answer on that holds the credential
 		_, _ = io.WriteString(w, scheme)
