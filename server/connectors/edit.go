@@ -73,40 +73,5 @@ func replaceRef(ctx context.Context, text string, index int, old, ref string) st
 func addRef(ctx context.Context, text, name, ref string) string {
 	var p problems
 	root := parse(ctx, text, &p)
-	m := root.get("plugins")
-	if m == nil {
-		if !strings.HasSuffix(text, "\n") {
-			text += "\n"
-		}
-		return text + "plugins:\n  - name: " + name + "\n    ref: " + ref + "\n"
-	}
-	if len(m.value.items) == 0 {
-		return text
-	}
-	lines := strings.SplitAfter(text, "\n")
-	first := m.value.items[len(m.value.items)-1].Line
-	if first < 1 || first > len(lines) {
-		return text
-	}
-	indent, _, _ := strings.Cut(lines[first-1], "-")
-	if strings.TrimSpace(indent) != "" {
-		return text
-	}
-	end := first
-	for i := first; i < len(lines); i++ {
-		rest := strings.TrimLeft(lines[i], " ")
-		switch {
-		case strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "#"):
-			continue
-		case len(lines[i])-len(rest) <= len(indent):
-			i = len(lines)
-		default:
-			end = i + 1
-		}
-	}
-	if !strings.HasSuffix(lines[end-1], "\n") {
-		lines[end-1] += "\n"
-	}
-	added := indent + "- name: " + name + "\n" + indent + "  ref: " + ref + "\n"
-	return strings.Join(slices.Insert(lines, end, added), "")
+	return addItem(text, root.get("plugins"), "plugins", "- name: "+name+"\n  ref: "+ref+"\n")
 }

@@ -99,6 +99,7 @@ var rules = []rule{
 	{packages: "server/internal/lock", ours: []string{"abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
 	{packages: "server/internal/install", ours: []string{"abi", "host", "plugins", "server/internal/artifact", "server/internal/lock", "server/internal/registry", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/httpserver"},
+	{packages: "server/internal/imports", ours: []string{"host", "server/connectors"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/imports"
+)
+
+// importFlags holds the flags of connector import.
+type importFlags struct {
+	imports.Options
+	file, curl string
+	dev        bool
+}
+
+func (a *app) connectorImport() *cobra.Command {
+	var flags importFlags
+	c := &cobra.Command{
+		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL]",
+		Short: "Make a connector of an OpenAPI document, or of a command line of curl",
+		Long: "Makes a connector of the security schemes of an OpenAPI document (3.x, or Swagger 2, in JSON or YAML), or of a command " +
+			"line of curl, and writes it to stdout, or behind the connectors of a file. What was decided, and which secrets to store, " +
+			"goes to stderr. What is missing is listed, with the flag that adds it, and nothing is written then.\n\n" +
+			"Nothing is fetched or sent. Credentials of the command line of curl are left out: the connector names secrets in their " +
+			"place. A shell that keeps a history has them there; with --curl - the command line is read from stdin.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			result, err := a.importedConnector(c, &flags, args)
+			if err != nil {
+				return a.missing(c, err)
+			}
+			return a.writeImport(c.Context(), &flags, result)
+		},
+	}
+	c.Flags().StringVarP(&flags.file, "config", "c", "", "add the connector to a `FILE` with connectors, in place of writing it to stdout")
+	c.Flags().StringVar(&flags.curl, "curl", "", "the `LINE` of curl, or - for stdin")
+	c.Flags().StringVar(&flags.Name, "name", "", "the `NAME` of the connector; the title of the document, or the host of the URL, if it is left out")
+	c.Flags().StringVar(&flags.URL, "url", "", "the base `URL` of the API, in place of the document's")
+	c.Flags().StringVar(&flags.Scheme, "scheme", "", "the `NAME` of the security scheme of the document")
+	c.Flags().StringVar(&flags.Flow, "flow", "", "the `FLOW` of an OAuth scheme: clientCredentials, authorizationCode, password or implicit")
+	c.Flags().StringVar(&flags.TokenURL, "token-url", "", "the `URL` of the token endpoint of an OAuth scheme")
+	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// missing reports what a document does not say, a line each.
+func (a *app) missing(c *cobra.Command, err error) error {
+	var missing imports.Missing
+	if !errors.As(err, &missing) {
+		return err
+	}
+	for _, line := range missing {
+		a.printErr("%s: missing: %s", c.CommandPath(), line)
+	}
+	return errReported
+}
+
+// importedConnector reads what the command line names.
+func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
+	switch dash := c.ArgsLenAtDash(); {
+	case flags.curl != "" && len(args) > 0:
+		return nil, misuse(c, "--curl and %q do not go together", args[0])
+	case flags.curl == "-":
+		text, err := readAll(a.in, imports.MaxLine)
+		if err != nil {
+			return nil, fmt.Errorf("stdin: %w", err)
+		}
+		return imports.CurlLine(string(text), flags.Options)
+	case flags.curl != "":
+		return imports.CurlLine(flags.curl, flags.Options)
+	case dash == 0 && len(args) > 0:
+		return imports.Curl(args, flags.Options)
+	case len(args) == 0:
+		return nil, misuse(c, "without FILE or --curl")
+	case len(args) > 1:
+		return nil, misuse(c, "%q is an argument too many", args[1])
+	}
+	text, err := a.document(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return imports.OpenAPI(text, flags.Options)
+}
+
+// document reads a document from a file, or from stdin.
+func (a *app) document(name string) ([]byte, error) {
+	if name == "-" {
+		text, err := readAll(a.in, imports.MaxBytes)
+		if err != nil {
+			return nil, fmt.Errorf("stdin: %w", err)
+		}
+		return text, nil
+	}
+	if strings.Contains(name, "://") {
+		return nil, fmt.Errorf("%s is a URL, and nothing is fetched: download it, and name the file", host.Printable(name))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, errors.Unwrap(err))
+	}
+	defer file.Close()
+	text, err := readAll(file, imports.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return text, nil
+}
+
+// readAll reads up to a number of bytes, and one more, which the reader of the text refuses.
+func readAll(r io.Reader, most int) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, int64(most)+1))
+}
+
+// stateLines are the lines of a store of state in a file of SQLite.
+const stateLines = `state:
+  type: sqlite
+  path: state.db
+  keys: ["{{ get_secret('state-key') }}"]
+`
+
+// writeImport checks a connector as the gateway would, and writes it with all that is left to do.
+func (a *app) writeImport(ctx context.Context, flags *importFlags, result *imports.Result) error {
+	item := result.Connector.YAML()
+	document, err := connectors.AddConnector(ctx, []byte("connectors:\n"), item)
+	if err != nil {
+		return err
+	}
+	consents := result.Connector.Type == "oauth_authorization_code"
+	if consents {
+		document = append([]byte(stateLines), document...)
+	}
+	name := "connectors.yaml"
+	if flags.file != "" {
+		name = flags.file
+	}
+	set, err := connectors.Read(ctx, name, document, connectors.Options{
+		Environment: true, WithoutStore: true,
+		Host: host.Config{Secrets: host.EnvSecrets(), Variables: placeholders(result.Variables), Egress: host.Egress{AllowHTTP: flags.dev}, Logger: a.logger()},
+	})
+	if err != nil {
+		return notLoaded(err)
+	}
+	permalink := set.Connectors[0].Definition().Permalink
+	closeSet(ctx, set)
+	withState := false
+	if flags.file == "" {
+		_, err = a.out.Write(document)
+	} else {
+		withState, err = a.append(ctx, flags.file, permalink, item, document)
+	}
+	if err != nil {
+		return err
+	}
+	if consents && (flags.file == "" || withState) {
+		result.Secrets = append(result.Secrets, imports.Value{Name: "state-key", What: "32 random bytes in base64: openssl rand -base64 32"})
+	} else if consents {
+		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
+	}
+	return a.writeNext(name, permalink, flags, result)
+}
+
+// placeholders returns variables with some value, because the connector is checked before they are there.
+func placeholders(all []imports.Value) map[string]string {
+	variables := map[string]string{}
+	for _, v := range all {
+		variables[v.Name] = "unknown"
+	}
+	return variables
+}
+
+// notLoaded returns the error for a connector that cannot be loaded, because the document has values that no API can have.
+func notLoaded(err error) error {
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	lines := []string{"what it says is no connector:"}
+	for _, p := range wrong.Problems {
+		lines = append(lines, host.Printable(p.Path+": "+p.Message))
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// append adds a connector to a file, which need not exist. It reports whether it made the file, with all that it needs.
+func (a *app) append(ctx context.Context, file, permalink, item string, document []byte) (made bool, err error) {
+	before, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, os.WriteFile(file, document, 0o644)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+	}
+	permalinks, err := connectors.Permalinks(ctx, before)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, taken := range permalinks {
+		if taken == permalink {
+			return false, fmt.Errorf("%s has a connector %s already: use --name for another one", file, permalink)
+		}
+	}
+	text, err := connectors.AddConnector(ctx, before, item)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", file, err)
+	}
+	return false, writeInPlace(file, text)
+}
+
+// writeNext writes what was decided and what is left to do to stderr.
+func (a *app) writeNext(name, permalink string, flags *importFlags, result *imports.Result) error {
+	for _, note := range result.Notes {
+		a.printErr("note: %s", note)
+	}
+	for _, s := range result.Secrets {
+		a.printErr("secret: store %s, %s, as %s, or in a file %s of --secrets-dir", s.Name, s.What, host.EnvName(s.Name), s.Name)
+	}
+	variables := ""
+	for _, v := range result.Variables {
+		a.printErr("variable: pass %s, %s, with --var %s=…", v.Name, v.What, v.Name)
+		variables += " --var " + v.Name + "=…"
+	}
+	if flags.file != "" {
+		a.printErr("%s has the connector %s", name, permalink)
+	}
+	a.printErr("next: keywright check --secrets -c %s%s", name, variables)
+	return nil
+}

@@ -1,0 +1,123 @@
+package connectors
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
+// which begins with a hyphen. All else stays as it is. It returns an error for a file that it cannot change so, such as one in JSON.
+func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error) {
+	var p problems
+	before := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &p)
+	if before == nil || before.kind != object {
+		return nil, errors.Join(ctx.Err(), errNoFile)
+	}
+	changed := addItem(string(text), before.get("connectors"), "connectors", item)
+	after := parse(ctx, strings.TrimPrefix(changed, "\ufeff"), &p)
+	if after == nil || !hasOneMore(before, after) {
+		return nil, errors.Join(ctx.Err(), errors.New("the file is written in a way that only you can change: leave out -c, and put the connector into it"))
+	}
+	return []byte(changed), nil
+}
+
+// hasOneMore reports whether a file has one connector more than it had, and is otherwise what it was.
+func hasOneMore(before, after *node) bool {
+	then, _ := before.decoded().(map[string]any)
+	now, ok := after.decoded().(map[string]any)
+	if !ok {
+		return false
+	}
+	had, _ := then["connectors"].([]any)
+	has, _ := now["connectors"].([]any)
+	if len(has) != len(had)+1 {
+		return false
+	}
+	then["connectors"], now["connectors"] = had, has[:len(had):len(had)]
+	return len(had) == 0 && equalBut(then, now) || reflect.DeepEqual(then, now)
+}
+
+// equalBut reports whether two files are equal but for their connectors.
+func equalBut(then, now map[string]any) bool {
+	delete(then, "connectors")
+	delete(now, "connectors")
+	return reflect.DeepEqual(then, now)
+}
+
+// addItem adds an item behind the last one of a list, or a list with the item at the end of the file. It returns the text as it is
+// if the list is not written with a line for each hyphen.
+func addItem(text string, list *member, name, item string) string {
+	if list == nil || len(list.value.items) == 0 && list.value.isNull() {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if list == nil {
+			text += name + ":\n"
+		}
+		return text + indented(item, "  ")
+	}
+	if len(list.value.items) == 0 {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	first := list.value.items[len(list.value.items)-1].Line
+	if first < 1 || first > len(lines) {
+		return text
+	}
+	indent, _, _ := strings.Cut(lines[first-1], "-")
+	if strings.TrimSpace(indent) != "" {
+		return text
+	}
+	end := endOfItem(lines, first, len(indent))
+	if !strings.HasSuffix(lines[end-1], "\n") {
+		lines[end-1] += "\n"
+	}
+	return strings.Join(slices.Insert(lines, end, indented(item, indent)), "")
+}
+
+// endOfItem returns the number of the last line of an item that begins in a line, without the comments and empty lines behind it.
+func endOfItem(lines []string, first, indent int) int {
+	end := first
+	for i := first; i < len(lines); i++ {
+		rest := strings.TrimLeft(lines[i], " ")
+		switch {
+		case strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "#"):
+			continue
+		case len(lines[i])-len(rest) <= indent:
+			return end
+		}
+		end = i + 1
+	}
+	return end
+}
+
+func indented(text, indent string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(indent + line)
+	}
+	return b.String()
+}
+
+// Permalinks returns the permalinks of the connectors of a file, in their order. It looks at nothing else of the file.
+func Permalinks(ctx context.Context, text []byte) ([]string, error) {
+	var p problems
+	root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &p)
+	if root == nil || root.kind != object {
+		return nil, errors.Join(ctx.Err(), errNoFile)
+	}
+	var all []string
+	if m := root.get("connectors"); m != nil {
+		for _, item := range m.value.items {
+			permalink, given := stringOf(item.get("permalink"))
+			if name, _ := stringOf(item.get("name")); !given {
+				permalink = Permalink(name)
+			}
+			all = append(all, permalink)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,345 @@
+package imports
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A curlMaker makes a connector of a command line of curl.
+type curlMaker struct {
+	*maker
+	curl *curl
+	url  *url.URL
+	// keys are the credentials that are keys.
+	keys []key
+}
+
+// A key is a credential that goes into one place of a request. Its value is not kept.
+type key struct {
+	// in is header, query, cookie or form.
+	in, name string
+	// before stands in front of the credential.
+	before string
+}
+
+func (b *curlMaker) make() error {
+	for _, note := range b.curl.notes {
+		b.note("%s", note)
+	}
+	b.curl.notes = nil
+	c := b.result.Connector
+	if grant := b.grant(); grant != "" {
+		b.tokenRequest(grant)
+		return nil
+	}
+	if err := b.auth(); err != nil {
+		return err
+	}
+	b.headers()
+	b.query()
+	b.cookies()
+	b.form()
+	path := b.path()
+	b.place()
+	if c.Type == "" {
+		b.pathKey()
+	}
+	if c.Type == "" {
+		c.Type = "none"
+		b.note("the command line has no credential, so the type is none")
+	}
+	if b.curl.cert || b.curl.key {
+		c.TLS.add("certificate", b.secret("certificate", "the client certificate in PEM, that of --cert"))
+		c.TLS.add("key", b.secret("key", "its private key in PEM, without a passphrase, that of --key"))
+	}
+	if method := b.curl.verb(); method != "GET" {
+		c.Methods = []string{method}
+	}
+	if path != "" {
+		c.Paths = []string{path}
+		b.note("callers of the gateway may use the path %s and no other: change paths, and method, as they need", path)
+	}
+	if len(b.curl.data) > 0 && !b.curl.get {
+		b.note("the body is not imported: each request has its own")
+	}
+	return nil
+}
+
+// auth makes the auth of the options that stand for one, and of Authorization.
+func (b *curlMaker) auth() error {
+	c, line := b.result.Connector, b.curl
+	switch {
+	case line.aws != "":
+		return b.aws()
+	case line.user != nil && line.digest:
+		c.Type = "digest"
+	case line.user != nil, b.url.User != nil:
+		c.Type = "basic"
+	case line.bearer != nil:
+		c.Type = "bearer"
+		c.Config.add("token", b.secret("token", "the token of --oauth2-bearer"))
+		return nil
+	default:
+		return b.authorization()
+	}
+	c.Config.add("username", b.secret("username", "the user name"))
+	if c.Type == "digest" || b.hasPassword() {
+		c.Config.add("password", b.secret("password", "the password"))
+	}
+	return nil
+}
+
+// hasPassword reports whether -u, or the URL, has a password. Without a colon in -u, curl asks for one.
+func (b *curlMaker) hasPassword() bool {
+	if b.curl.user != nil {
+		return !strings.HasSuffix(*b.curl.user, ":")
+	}
+	password, _ := b.url.User.Password()
+	return password != ""
+}
+
+// authorization makes the auth of the header Authorization.
+func (b *curlMaker) authorization() error {
+	c := b.result.Connector
+	values := b.curl.header("Authorization")
+	if len(values) == 0 || values[0] == "" {
+		return nil
+	}
+	word, rest, found := strings.Cut(values[0], " ")
+	switch lower := strings.ToLower(word); {
+	case !found:
+		c.Type = "api_key"
+		c.Config = Fields{{"in", "header"}, {"key", "Authorization"}, {"value", b.secret("authorization", "the header Authorization")}}
+	case lower == "basic":
+		c.Type = "basic"
+		c.Config.add("username", b.secret("username", "the user name, before the colon of the decoded header"))
+		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err != nil || !strings.HasSuffix(string(decoded), ":") {
+			c.Config.add("password", b.secret("password", "the password"))
+		}
+	case lower == "bearer":
+		c.Type = "bearer"
+		c.Config.add("token", b.secret("token", "the token, without Bearer"))
+	case lower == "digest" || strings.HasPrefix(lower, "aws4-") || lower == "oauth" || lower == "signature" || lower == "hawk":
+		use := map[string]string{"digest": "--digest with -u", "oauth": "the auth type oauth1", "signature": "the auth type http_signature", "hawk": "the auth type hmac"}[lower]
+		return fmt.Errorf("the header Authorization has a signature of this one request, so that it cannot be sent again: use %s", orElse(use, "--aws-sigv4 with -u"))
+	case slices.Contains(words, lower):
+		c.Type = "bearer"
+		c.Config.add("prefix", literal(word))
+		c.Config.add("token", b.secret("token", "the header Authorization, without its first word"))
+	default:
+		c.Type = "api_key"
+		c.Config = Fields{{"in", "header"}, {"key", "Authorization"}, {"value", b.secret("authorization", "the header Authorization")}}
+	}
+	return nil
+}
+
+// words are words in front of a credential. Any other counts as a part of it.
+var words = []string{
+	"token", "apikey", "api-key", "api_key", "geniekey", "key", "jwt", "bot", "ssws", "pat", "splunk", "client-id",
+	"zoho-oauthtoken", "klaviyo-api-key", "deepl-auth-key", "discogs", "snowflake", "apptoken", "accesskey",
+}
+
+// aws makes the auth of --aws-sigv4, whose value is aws:amz:REGION:SERVICE.
+func (b *curlMaker) aws() error {
+	parts := strings.Split(b.curl.aws, ":")
+	if parts[0] != "aws" || len(parts) > 1 && parts[1] != "amz" {
+		return errors.New("--aws-sigv4 names another provider than aws:amz: no auth type has its signature")
+	}
+	s := schemer{maker: b.maker, server: server{url: "https://" + b.url.Host}}
+	region, service := s.place()
+	if len(parts) > 2 && parts[2] != "" {
+		region = parts[2]
+	}
+	if len(parts) > 3 && parts[3] != "" {
+		service = parts[3]
+	}
+	c := b.result.Connector
+	c.Type = "aws_sigv4"
+	c.Config.add("access_key_id", b.secret("access-key-id", "the access key ID, the user of -u"))
+	c.Config.add("secret_access_key", b.secret("secret-access-key", "the secret access key, the password of -u"))
+	if len(b.curl.header("X-Amz-Security-Token")) > 0 {
+		c.Config.add("session_token", b.secret("session-token", "the session token, the header X-Amz-Security-Token"))
+	}
+	c.Config.add("region", literal(region))
+	c.Config.add("service", literal(service))
+	return nil
+}
+
+// callers are headers that are no credentials, and that callers may set.
+var callers = []string{"accept", "accept-language", "content-type", "prefer", "accept-version"}
+
+// clients are headers that HTTP clients and browsers set.
+var clients = regexp.MustCompile(`(?i)^(accept-encoding|cache-control|connection|content-length|dnt|expect|host|if-.*|keep-alive|origin|pragma|priority|proxy-.*|referer|sec-.*|te|trailer|transfer-encoding|upgrade.*|user-agent|authorization|cookie|x-amz-security-token|x-amz-date|x-amz-content-sha256)$`)
+
+// harmless matches values that are no credential: versions, media types, languages.
+var harmless = regexp.MustCompile(`^[a-zA-Z0-9.*/+=;, -]{1,80}$`)
+
+// headers adds the headers of the command line. The value of a header that is not known to be harmless counts as a credential.
+func (b *curlMaker) headers() {
+	c := b.result.Connector
+	for _, line := range b.curl.headers {
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		lower := strings.ToLower(name)
+		switch {
+		case strings.HasPrefix(line, "@"):
+			b.note("headers in a file are not read")
+		case !ok || value == "" || clients.MatchString(name):
+		case !nameSyntax.MatchString(name):
+			b.note("a header has a name that cannot be sent, and is left out")
+		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers) == 100:
+		case slices.Contains(callers, lower) && harmless.MatchString(value):
+			c.Headers = append(c.Headers, Parameter{name, literal(value), true})
+		case strings.HasSuffix(lower, "version") && harmless.MatchString(value) && len(value) <= 24:
+			c.Headers = append(c.Headers, Parameter{name, literal(value), false})
+		default:
+			b.keys = append(b.keys, key{in: "header", name: name})
+		}
+	}
+	if b.curl.json && len(b.curl.header("Content-Type")) == 0 && len(b.curl.data) > 0 && b.curl.data[0] != "" {
+		c.Headers = append(c.Headers, Parameter{"Content-Type", "application/json", true})
+	}
+}
+
+// credential matches the names of parameters that hold credentials.
+var credential = regexp.MustCompile(`(?i)(^|[^a-z])(api|app|access|auth|client|consumer|private|user|subscription|license|developer|x)?[._-]?(key|token|secret|pass|password|passwd|pwd|signature|sig|credentials?|auth|authorization|session|sid|jwt|apikey|appid)$|key$|token$|secret$|password$`)
+
+// looksSecret reports whether a value may be a credential, by its form alone.
+func looksSecret(value string) bool {
+	return len(value) >= 16 && strings.ContainsAny(value, "0123456789") && strings.ContainsFunc(value, func(r rune) bool { return r >= 'A' && r <= 'z' })
+}
+
+// query adds the query parameters: credentials as keys, and others as those of callers, without their values.
+func (b *curlMaker) query() {
+	var pairs [][2]string
+	line := &curl{data: []string{b.url.RawQuery}}
+	pairs = append(pairs, line.form()...)
+	if b.curl.get {
+		pairs = append(pairs, b.curl.form()...)
+	}
+	c := b.result.Connector
+	for _, pair := range pairs {
+		taken := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
+			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
+		switch {
+		case taken || len(c.Query) == 100:
+		case pair[1] == "" && looksSecret(pair[0]):
+			b.note("a query parameter has no name, and is left out")
+		case credential.MatchString(pair[0]) || looksSecret(pair[1]):
+			b.keys = append(b.keys, key{in: "query", name: pair[0]})
+		default:
+			c.Query = append(c.Query, Parameter{Name: literal(pair[0]), Overridable: true})
+			b.note("the query parameter %s is for callers to set", pair[0])
+		}
+	}
+}
+
+// cookies adds the cookies, all of which count as credentials.
+func (b *curlMaker) cookies() {
+	for _, text := range append(slices.Clone(b.curl.cookies), b.curl.header("Cookie")...) {
+		if !strings.Contains(text, "=") {
+			b.note("the file with cookies is not read")
+			continue
+		}
+		for _, pair := range strings.Split(text, ";") {
+			if name, _, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && nameSyntax.MatchString(name) && len(b.keys) < 100 {
+				b.keys = append(b.keys, key{in: "cookie", name: name})
+			}
+		}
+	}
+}
+
+// form adds the first field of a form that is a credential, if there is no other.
+func (b *curlMaker) form() {
+	if !b.curl.isForm() {
+		return
+	}
+	for _, field := range b.curl.form() {
+		if !credential.MatchString(field[0]) {
+			continue
+		}
+		if b.result.Connector.Type == "" && len(b.keys) == 0 {
+			b.keys = append(b.keys, key{in: "form", name: field[0]})
+			continue
+		}
+		b.note("the field %s of the body may be a credential: a connector adds one such field, and only in place of another credential", field[0])
+	}
+}
+
+// place makes the first key the auth, unless there is one, and adds the others.
+func (b *curlMaker) place() {
+	c := b.result.Connector
+	cookies := []string{}
+	for _, k := range b.keys {
+		template := b.secret(k.name, fmt.Sprintf("the %s %s", places[k.in], k.name))
+		switch {
+		case c.Type == "":
+			c.Type = "api_key"
+			c.Config = Fields{{"in", k.in}, {"key", literal(k.name)}, {"value", template}}
+		case k.in == "header":
+			c.Headers = append(c.Headers, Parameter{Name: k.name, Value: template})
+			if !credential.MatchString(k.name) {
+				b.note("the header %s counts as a secret: write its value in its place, if it is none", k.name)
+			}
+		case k.in == "query":
+			c.Query = append(c.Query, Parameter{Name: literal(k.name), Value: template})
+		default:
+			cookies = append(cookies, literal(k.name)+"="+template)
+		}
+	}
+	if len(cookies) > 0 {
+		if c.Type == "api_key" && c.Config[0].Value == "cookie" {
+			// The type adds its cookie to those that the request has.
+			b.note("the connector sends all cookies of the command line; of many, the API may need one only")
+		}
+		c.Headers = append(c.Headers, Parameter{Name: "Cookie", Value: strings.Join(cookies, "; ")})
+	}
+}
+
+var places = map[string]string{"header": "header", "query": "query parameter", "cookie": "cookie", "form": "field of the form"}
+
+// path returns the path for callers as a pattern, in which * stands for segments that may be a credential or an ID.
+func (b *curlMaker) path() string {
+	base, err := url.Parse(b.result.Connector.URL)
+	path := b.url.EscapedPath()
+	if err == nil && base.Host == b.url.Host {
+		path = strings.TrimPrefix(path, strings.TrimSuffix(base.EscapedPath(), "/"))
+	}
+	path = strings.TrimSuffix(path, "/")
+	if path == "" {
+		return ""
+	}
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, segment := range segments {
+		if !plainSegment.MatchString(segment) || looksSecret(segment) {
+			segments[i] = "*"
+		}
+	}
+	return "/" + strings.Join(segments, "/")
+}
+
+var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_.~@-]+$`)
+
+// pathKey makes the longest segment of the path that may be a credential the auth.
+func (b *curlMaker) pathKey() {
+	longest := ""
+	for _, segment := range strings.Split(b.url.Path, "/") {
+		if looksSecret(segment) && !uuidSyntax.MatchString(segment) && len(segment) > len(longest) {
+			longest = segment
+		}
+	}
+	if longest == "" {
+		return
+	}
+	c := b.result.Connector
+	c.Type = "api_key"
+	c.Config = Fields{{"in", "path"}, {"key", "{token}"}, {"value", b.secret("token", "the segment of the path that is a credential")}}
+	b.note("a segment of the path looks like a credential: write {token} in its place in the paths of requests")
+}
+
+var uuidSyntax = regexp.MustCompile(`^(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

@@ -1,0 +1,157 @@
+// Package imports makes connectors of what API providers publish: the security schemes of an OpenAPI document, or a command line of
+// curl. It never fetches anything, and what it reads is not trusted: sizes are bounded, and texts of a document are literal.
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+)
+
+// Options holds the decisions of the user about an import. An empty field leaves the decision to the import.
+type Options struct {
+	// Scheme is the name of a security scheme of the document.
+	Scheme string
+	// Flow is the flow of an OAuth scheme, by its name in OpenAPI 3, such as clientCredentials.
+	Flow string
+	// Name is the name of the connector.
+	Name string
+	// URL is the base URL of the API.
+	URL string
+	// TokenURL is the token endpoint of an OAuth scheme.
+	TokenURL string
+}
+
+// A Result holds a connector, and what is left to do for it.
+type Result struct {
+	Connector *Connector
+	// Secrets are the secrets that the connector names, and Variables its variables.
+	Secrets, Variables []Value
+	// Notes say what was decided, and what was left out.
+	Notes []string
+}
+
+// A Value is a secret or a variable that the user has to supply.
+type Value struct {
+	Name string
+	// What says what the value is, such as "the password".
+	What string
+}
+
+// Missing is an error that lists what the document or the command line does not say, each with what to do.
+type Missing []string
+
+func (m Missing) Error() string { return strings.Join(m, "\n") }
+
+// maker makes a Result.
+type maker struct {
+	options Options
+	result  *Result
+	// prefix begins the names of secrets.
+	prefix  string
+	missing Missing
+}
+
+// newMaker returns a maker for a connector with a name, which may come from a document, and a URL, or "".
+func newMaker(o Options, name, base string) (*maker, error) {
+	given := o.Name != ""
+	if given {
+		name = o.Name
+	}
+	name = clean(name)
+	permalink := connectors.Permalink(name)
+	if permalink == "" && !given {
+		if u, err := url.Parse(base); err == nil {
+			name = u.Hostname()
+			permalink = connectors.Permalink(name)
+		}
+	}
+	if permalink == "" {
+		return nil, errors.New("the connector needs a name with a letter a to z or a digit: use --name")
+	}
+	return &maker{
+		options: o, prefix: permalink,
+		result: &Result{Connector: &Connector{Name: name, URL: base}},
+	}, nil
+}
+
+// maxName limits the runes of a name that a document has.
+const maxName = 60
+
+// clean returns a text of a document as a name: in one line, without what is not printable.
+func clean(text string) string {
+	var b strings.Builder
+	for i, word := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		if utf8.RuneCountInString(b.String())+utf8.RuneCountInString(word) > maxName {
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// secret returns a template for a secret, and notes that the user has to store it.
+func (m *maker) secret(suffix, what string) string {
+	name, what := named(m.prefix, suffix), host.Printable(what)
+	for i := 2; slices.ContainsFunc(m.result.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
+		name = named(m.prefix, fmt.Sprintf("%s-%d", suffix, i))
+	}
+	if !slices.Contains(m.result.Secrets, Value{name, what}) {
+		m.result.Secrets = append(m.result.Secrets, Value{name, what})
+	}
+	return "{{ get_secret('" + name + "') }}"
+}
+
+// variable returns a template for a setting that is not secret.
+func (m *maker) variable(suffix, what string) string {
+	name := strings.ReplaceAll(named(m.prefix, suffix), "-", "_")
+	if !slices.Contains(m.result.Variables, Value{name, what}) {
+		m.result.Variables = append(m.result.Variables, Value{name, what})
+	}
+	return "{{ get_variable('" + name + "') }}"
+}
+
+// named returns the name of a secret: the permalink of the connector, and what the secret is.
+func named(prefix, suffix string) string {
+	slug := connectors.Permalink(suffix)
+	if slug == "" {
+		slug = "secret"
+	}
+	return prefix + "-" + slug
+}
+
+func (m *maker) note(format string, args ...any) {
+	text := host.Printable(fmt.Sprintf(format, args...))
+	if !slices.Contains(m.result.Notes, text) {
+		m.result.Notes = append(m.result.Notes, text)
+	}
+}
+
+// miss adds something that is missing.
+func (m *maker) miss(format string, args ...any) {
+	text := host.Printable(fmt.Sprintf(format, args...))
+	if !slices.Contains(m.missing, text) {
+		m.missing = append(m.missing, text)
+	}
+}
+
+// done returns the result, or what is missing.
+func (m *maker) done() (*Result, error) {
+	if len(m.missing) > 0 {
+		return nil, m.missing
+	}
+	return m.result, nil
+}
+
+// literal returns a template that is rendered to text.
+func literal(text string) string { return strings.ReplaceAll(text, "{{", "{{ '{{' }}") }

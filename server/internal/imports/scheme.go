@@ -1,0 +1,221 @@
+package imports
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A schemer makes the auth of a connector of security schemes.
+type schemer struct {
+	*maker
+	document *document
+	server   server
+	scopes   map[string][]string
+}
+
+// all makes the auth of the schemes of a requirement. One of them becomes the auth, and keys among the others become headers and
+// query parameters of the connector.
+func (s *schemer) all(r requirement) error {
+	s.scopes = r.scopes
+	first, found := r.names[0], make(map[string]*node, len(r.names))
+	for _, name := range r.names {
+		n, err := s.document.scheme(name)
+		if err != nil {
+			return err
+		}
+		found[name] = n
+	}
+	if s.options.Scheme == "" || isKey(found[first]) {
+		// Only keys can be joined to another scheme.
+		if i := slices.IndexFunc(r.names, func(name string) bool { return !isKey(found[name]) }); i >= 0 {
+			first = r.names[i]
+		}
+	}
+	if err := s.one(first, found[first]); err != nil {
+		return err
+	}
+	for _, name := range r.names {
+		if name == first {
+			continue
+		}
+		if !isKey(found[name]) {
+			if sameServer(found[first], found[name]) {
+				continue // two flows of one server, either of which brings a token
+			}
+			s.note("the document asks for %s beside %s, and a connector authenticates in one way only; keys alone can be added to it", name, first)
+			continue
+		}
+		s.addKey(name, found[name])
+	}
+	return nil
+}
+
+// sameServer reports whether two schemes of OAuth have the same authorization endpoint.
+func sameServer(a, b *node) bool {
+	url := authorizationOf(a)
+	return url != "" && url == authorizationOf(b)
+}
+
+func authorizationOf(n *node) string {
+	for _, flow := range []string{"authorizationCode", "implicit"} {
+		if url := n.string("flows", flow, "authorizationUrl"); url != "" {
+			return url
+		}
+	}
+	return n.string("authorizationUrl")
+}
+
+// isKey reports whether a scheme is a plain key.
+func isKey(n *node) bool { return n.string("type") == "apiKey" && amazon(n) == "" }
+
+// one makes the auth of one scheme.
+func (s *schemer) one(name string, n *node) error {
+	c := s.result.Connector
+	switch kind := n.string("type"); kind {
+	case "apiKey":
+		if strings.HasPrefix(amazon(n), "aws") {
+			return s.aws(name, amazon(n))
+		}
+		return s.key(name, n)
+	case "basic": // Swagger 2
+		s.basic()
+	case "http":
+		return s.http(name, n)
+	case "oauth2":
+		return s.oauth(name, n)
+	case "openIdConnect":
+		return s.openID(name, n)
+	case "mutualTLS":
+		c.Type = "none"
+		s.clientCertificate()
+	case "":
+		return fmt.Errorf("the scheme %s has no type", name)
+	default:
+		return fmt.Errorf("the scheme %s has the type %q, which OpenAPI does not have", name, kind)
+	}
+	return nil
+}
+
+func (s *schemer) basic() {
+	c := s.result.Connector
+	c.Type = "basic"
+	c.Config.add("username", s.secret("username", "the user name"))
+	c.Config.add("password", s.secret("password", "the password"))
+	s.note("if the API wants a key or a token in place of user name or password, remove the other one of the two")
+}
+
+func (s *schemer) clientCertificate() {
+	s.result.Connector.TLS.add("certificate", s.secret("certificate", "the client certificate in PEM"))
+	s.result.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
+}
+
+// key makes the auth of a key.
+func (s *schemer) key(name string, n *node) error {
+	in, key := n.string("in"), n.string("name")
+	if !slices.Contains([]string{"header", "query", "cookie"}, in) {
+		return fmt.Errorf("the scheme %s has a key in %q: there are header, query and cookie", name, in)
+	}
+	if err := checkKey(name, in, key); err != nil {
+		return err
+	}
+	c := s.result.Connector
+	c.Type = "api_key"
+	c.Config.add("in", in)
+	c.Config.add("key", literal(key))
+	c.Config.add("value", s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)))
+	s.wordBefore(in, key)
+	return nil
+}
+
+var parts = map[string]string{"header": "header", "query": "query parameter", "cookie": "cookie"}
+
+// wordBefore notes that the value of Authorization has a word in front of it.
+func (s *schemer) wordBefore(in, key string) {
+	if in == "header" && strings.EqualFold(key, "Authorization") {
+		s.note("the secret is all of the header Authorization, with its first word, such as Bearer, if the API wants one")
+	}
+}
+
+// nameSyntax matches the names that headers and cookies may have, RFC 9110 section 5.6.2.
+var nameSyntax = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// checkKey returns an error for the name of a key that cannot be sent.
+func checkKey(name, in, key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("the scheme %s has a key without a name", name)
+	case in != "query" && !nameSyntax.MatchString(key), host.Printable(key) != key:
+		return fmt.Errorf("the scheme %s has a key in the %s with a name that cannot be sent: %q", name, parts[in], key)
+	}
+	return nil
+}
+
+// addKey adds a key to a connector that has its auth already.
+func (s *schemer) addKey(name string, n *node) {
+	in, key := n.string("in"), n.string("name")
+	c := s.result.Connector
+	value := func() string { return s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)) }
+	taken := func(p Parameter) bool { return strings.EqualFold(p.Name, key) }
+	switch {
+	case checkKey(name, in, key) != nil:
+		s.note("the document asks for %s, too, whose name cannot be sent", name)
+	case in == "header" && !slices.ContainsFunc(c.Headers, taken):
+		c.Headers = append(c.Headers, Parameter{Name: key, Value: value()})
+		s.wordBefore(in, key)
+	case in == "query" && !slices.ContainsFunc(c.Query, taken):
+		c.Query = append(c.Query, Parameter{Name: key, Value: value()})
+	case in == "cookie" && !slices.ContainsFunc(c.Headers, func(p Parameter) bool { return p.Name == "Cookie" }):
+		c.Headers = append(c.Headers, Parameter{Name: "Cookie", Value: literal(key) + "=" + value()})
+	default:
+		s.note("the document asks for %s, too, which cannot be added to the connector", name)
+	}
+}
+
+// http makes the auth of a scheme of the header Authorization, by the name that IANA has registered for it.
+func (s *schemer) http(name string, n *node) error {
+	c := s.result.Connector
+	switch scheme := strings.ToLower(n.string("scheme")); scheme {
+	case "basic":
+		s.basic()
+	case "bearer":
+		c.Type = "bearer"
+		c.Config.add("token", s.secret("token", "the token, without Bearer"))
+	case "digest":
+		c.Type = "digest"
+		c.Config.add("username", s.secret("username", "the user name"))
+		c.Config.add("password", s.secret("password", "the password"))
+	case "oauth":
+		c.Type = "oauth1"
+		c.Config.add("consumer_key", s.secret("consumer-key", "the identifier of the client"))
+		c.Config.add("consumer_secret", s.secret("consumer-secret", "the secret of the client"))
+		c.Config.add("token", s.secret("token", "the access token"))
+		c.Config.add("token_secret", s.secret("token-secret", "the secret of the access token"))
+		s.note("signature_method is HMAC-SHA1 unless it is there: the document cannot say it")
+	default:
+		why, known := refused[scheme]
+		if !known {
+			why = "no auth type has this scheme, and the document does not say how it works; a plugin can"
+		}
+		return fmt.Errorf("the scheme %s is %q of the header Authorization: %s", name, n.string("scheme"), why)
+	}
+	return nil
+}
+
+// refused says why a scheme of the header Authorization cannot be imported.
+var refused = map[string]string{
+	"":              "its member scheme is missing",
+	"negotiate":     "it authenticates a connection and not a request, and a pool of connections would share it",
+	"ntlm":          "it authenticates a connection and not a request, and a pool of connections would share it",
+	"dpop":          "the document does not say where the token comes from; see the auth type dpop",
+	"gnap":          "no auth type negotiates grants in this way",
+	"hoba":          "no auth type has it",
+	"mutual":        "no auth type has RFC 8120. If a client certificate is meant, use the type mutualTLS, or the member tls of a connector",
+	"privatetoken":  "each token serves one request, and no auth type gets them",
+	"scram-sha-1":   "no auth type has it",
+	"scram-sha-256": "no auth type has it",
+	"vapid":         "its JWT is for one origin of a push service; see the auth type jwt",
+}

@@ -1,0 +1,156 @@
+package imports
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// noURL is the missing part of a document that does not say where the API is.
+const noURL = "the URL: the document does not say where the API is: use --url"
+
+// A server holds the place of the API of a document.
+type server struct {
+	// url is the base URL, or "" if the document does not say it.
+	url string
+	// variables has the values of the variables of the URL.
+	variables map[string]string
+}
+
+// server returns the first server with https that is complete, or else one with http, as https.
+func (d *document) server(given string) (server, []string) {
+	all := d.servers()
+	if given != "" {
+		// The variables, such as the region, count nevertheless.
+		for _, s := range all {
+			if s.fits(given) {
+				s.url = given
+				return s.server, nil
+			}
+		}
+		return server{url: given}, nil
+	}
+	for _, scheme := range []string{"https", "http"} {
+		for _, s := range all {
+			u, err := url.Parse(s.url)
+			if err != nil || u.Host == "" || u.Scheme != scheme || u.User != nil {
+				continue
+			}
+			var notes []string
+			if scheme == "http" {
+				u.Scheme = "https"
+				if u.Port() == "80" {
+					u.Host = u.Hostname()
+				}
+				notes = append(notes, "the document has plain http only; the connector has https, since http sends the credential in the open")
+			}
+			for _, name := range s.chosen {
+				notes = append(notes, fmt.Sprintf("the URL has %s for %s, as the document has it by default; --url changes that", s.variables[name], name))
+			}
+			u.RawQuery, u.Fragment = "", ""
+			s.url = strings.TrimSuffix(u.String(), "/")
+			return s.server, notes
+		}
+	}
+	return server{}, nil
+}
+
+// A candidate is a server with the variables that it has.
+type candidate struct {
+	server
+	// template is the URL with its variables.
+	template string
+	chosen   []string
+}
+
+// fits reports whether a URL may be one of this server, by its host.
+func (c *candidate) fits(given string) bool {
+	host := variableSyntax.ReplaceAllString(hostOf(c.template), "\x00")
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(host), "\x00", `[^./]+`)
+	matched, err := regexp.MatchString("^"+pattern+"$", hostOf(given))
+	return err == nil && matched
+}
+
+func hostOf(text string) string {
+	_, rest, _ := strings.Cut(text, "//")
+	host, _, _ := strings.Cut(rest, "/")
+	return host
+}
+
+var variableSyntax = regexp.MustCompile(`\{([^{}/]{1,100})\}`)
+
+// servers returns the servers whose variables all have values.
+func (d *document) servers() (all []candidate) {
+	if d.root.get("swagger") != nil {
+		return d.serversOfSwagger()
+	}
+	const most = 1000
+	for i, item := range d.root.get("servers").items() {
+		if i == most {
+			break
+		}
+		c := candidate{template: item.string("url"), server: server{variables: map[string]string{}}}
+		complete := true
+		c.url = variableSyntax.ReplaceAllStringFunc(c.template, func(found string) string {
+			name := found[1 : len(found)-1]
+			value := item.get("variables", name)
+			text := value.string("default")
+			if text == "" && len(value.get("enum").items()) > 0 {
+				text = value.get("enum").items()[0].text
+			}
+			if text == "" && (value.get("default") == nil || strings.Contains(hostOf(c.template), found)) {
+				complete = false
+			}
+			if _, again := c.variables[name]; !again {
+				c.chosen = append(c.chosen, name)
+			}
+			c.variables[name] = text
+			return text
+		})
+		if strings.HasPrefix(c.url, "//") {
+			c.url = "https:" + c.url
+		}
+		if complete {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (d *document) serversOfSwagger() (all []candidate) {
+	host := d.root.string("host")
+	if host == "" || strings.ContainsAny(host, "/{} ") {
+		return nil
+	}
+	rest := host + "/" + strings.TrimPrefix(d.root.string("basePath"), "/")
+	schemes := []string{}
+	for _, s := range d.root.get("schemes").items() {
+		schemes = append(schemes, s.text)
+	}
+	if len(schemes) == 0 {
+		schemes = []string{"https"}
+	}
+	for _, scheme := range schemes {
+		all = append(all, candidate{server: server{url: scheme + "://" + rest}})
+	}
+	return all
+}
+
+// resolve returns a URL of the document, which may be relative to that of the API.
+func (s *server) resolve(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if !u.IsAbs() {
+		base, err := url.Parse(s.url)
+		if err != nil || s.url == "" {
+			return "", fmt.Errorf("is relative, and the URL of the API is unknown")
+		}
+		// A relative reference of OpenAPI is one to the server, not to the directory above it.
+		base.Path = strings.TrimSuffix(base.Path, "/") + "/"
+		u = base.ResolveReference(u)
+	}
+	return u.String(), nil
+}

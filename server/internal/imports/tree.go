@@ -1,0 +1,270 @@
+package imports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v4"
+)
+
+// MaxBytes limits a document in JSON. One in YAML is limited to maxYAML.
+const MaxBytes = 64 << 20
+
+const (
+	// maxYAML and maxMarks limit a document in YAML, because its parser makes a tree of all of it.
+	maxYAML  = 8 << 20
+	maxMarks = 600_000
+	// maxNodes limits the values that are kept of a document. A value counts again each time an alias repeats it.
+	maxNodes = 200_000
+	// maxDepth limits the nesting of what is kept.
+	maxDepth = 32
+)
+
+// A node is a value of a document: an object, a list, or a text, as which all other values count.
+type node struct {
+	kind nodeKind
+	text string
+	// names has the names of the members of an object, and values their values, or the items of a list.
+	names  []string
+	values []*node
+}
+
+type nodeKind int
+
+const (
+	isText nodeKind = iota
+	isObject
+	isList
+	isNull
+)
+
+// get returns a member, or nil.
+func (n *node) get(names ...string) *node {
+	for _, name := range names {
+		if n == nil || n.kind != isObject {
+			return nil
+		}
+		i := slices.Index(n.names, name)
+		if i < 0 {
+			return nil
+		}
+		n = n.values[i]
+	}
+	return n
+}
+
+// string returns the text of a member, or "".
+func (n *node) string(names ...string) string {
+	if m := n.get(names...); m != nil && m.kind == isText {
+		return strings.TrimSpace(m.text)
+	}
+	return ""
+}
+
+// items returns the items of a list, or the values of an object.
+func (n *node) items() []*node {
+	if n == nil {
+		return nil
+	}
+	return n.values
+}
+
+// keep reports whether a member of a document is read. Most of a document describes operations and their data.
+func keep(path []string, name string) bool {
+	switch len(path) {
+	case 0:
+		return slices.Contains([]string{"openapi", "swagger", "info", "servers", "host", "basePath", "schemes", "security", "securityDefinitions", "components", "paths"}, name)
+	case 1:
+		return path[0] != "components" && (path[0] != "info" || name == "title") || name == "securitySchemes"
+	case 2:
+		return path[0] != "paths" || slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, name)
+	case 3:
+		return path[0] != "paths" && name != "description" || name == "security"
+	}
+	return name != "description"
+}
+
+var (
+	errDeep = errors.New("the document is nested too deeply where it says how to authenticate")
+	errMany = fmt.Errorf("the document has more than %d values where it says how to authenticate", maxNodes)
+)
+
+// A reader reads the parts of a document that keep names.
+type reader struct {
+	left int
+	path []string
+}
+
+// count counts a value, and returns an error if there are too many, or if it is too deep.
+func (r *reader) count() error {
+	r.left--
+	switch {
+	case r.left < 0:
+		return errMany
+	case len(r.path) > maxDepth:
+		return errDeep
+	}
+	return nil
+}
+
+// parse reads a document in JSON or YAML.
+func parse(text []byte) (*node, error) {
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	switch r := (&reader{left: maxNodes}); {
+	case len(text) > MaxBytes:
+		return nil, fmt.Errorf("the document is larger than %d MiB", MaxBytes>>20)
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil, errors.New("the document is empty")
+	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
+		return r.json(text)
+	default:
+		return r.yaml(text)
+	}
+}
+
+func (r *reader) json(text []byte) (*node, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	root, err := r.jsonValue(d)
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return root, nil
+	case errors.Is(err, errDeep), errors.Is(err, errMany):
+		return nil, err
+	}
+	return nil, fmt.Errorf("the document is not well-formed JSON, at byte %d", d.InputOffset())
+}
+
+func (r *reader) jsonValue(d *jsontext.Decoder) (*node, error) {
+	if err := r.count(); err != nil {
+		return nil, err
+	}
+	token, err := d.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{':
+		return r.jsonObject(d)
+	case '[':
+		n := &node{kind: isList}
+		for d.PeekKind() != ']' {
+			item, err := r.below("[]", func() (*node, error) { return r.jsonValue(d) })
+			if err != nil {
+				return nil, err
+			}
+			n.values = append(n.values, item)
+		}
+		_, err := d.ReadToken()
+		return n, err
+	case 'n':
+		return &node{kind: isNull}, nil
+	}
+	return &node{text: token.String()}, nil
+}
+
+func (r *reader) jsonObject(d *jsontext.Decoder) (*node, error) {
+	n := &node{kind: isObject}
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name := token.String()
+		if !keep(r.path, name) {
+			if err := d.SkipValue(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		value, err := r.below(name, func() (*node, error) { return r.jsonValue(d) })
+		if err != nil {
+			return nil, err
+		}
+		n.names, n.values = append(n.names, name), append(n.values, value)
+	}
+	_, err := d.ReadToken()
+	return n, err
+}
+
+// below reads a value one level deeper.
+func (r *reader) below(name string, read func() (*node, error)) (*node, error) {
+	r.path = append(r.path, name)
+	n, err := read()
+	r.path = r.path[:len(r.path)-1]
+	return n, err
+}
+
+func (r *reader) yaml(text []byte) (root *node, err error) {
+	defer func() {
+		if recover() != nil {
+			root, err = nil, errors.New("the document is not well-formed YAML: the parser gives up on it")
+		}
+	}()
+	marks := bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("- "))
+	if len(text) > maxYAML || marks > maxMarks {
+		return nil, fmt.Errorf("the document is too large for YAML (%d MiB, %d lines, commas and the like): convert it to JSON, which may have %d MiB", maxYAML>>20, maxMarks, MaxBytes>>20)
+	}
+	var document yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithUniqueKeys(false))
+	if err == nil {
+		err = loader.Load(&document)
+	}
+	if err != nil {
+		where := ""
+		var located *yaml.LoadError
+		if errors.As(err, &located) && located.Mark.Line > 0 {
+			where = fmt.Sprintf(", at line %d", located.Mark.Line)
+		}
+		return nil, errors.New("the document is neither JSON nor well-formed YAML" + where)
+	}
+	if document.Kind == yaml.DocumentNode && len(document.Content) > 0 {
+		return r.yamlValue(document.Content[0])
+	}
+	return r.yamlValue(&document)
+}
+
+func (r *reader) yamlValue(y *yaml.Node) (*node, error) {
+	if err := r.count(); err != nil {
+		return nil, err
+	}
+	switch y.Kind {
+	case yaml.AliasNode:
+		return r.yamlValue(y.Alias)
+	case yaml.SequenceNode:
+		n := &node{kind: isList}
+		for _, item := range y.Content {
+			value, err := r.below("[]", func() (*node, error) { return r.yamlValue(item) })
+			if err != nil {
+				return nil, err
+			}
+			n.values = append(n.values, value)
+		}
+		return n, nil
+	case yaml.MappingNode:
+		n := &node{kind: isObject}
+		for i := 0; i+1 < len(y.Content); i += 2 {
+			name := y.Content[i].Value
+			if !keep(r.path, name) {
+				continue
+			}
+			value, err := r.below(name, func() (*node, error) { return r.yamlValue(y.Content[i+1]) })
+			if err != nil {
+				return nil, err
+			}
+			n.names, n.values = append(n.names, name), append(n.values, value)
+		}
+		return n, nil
+	}
+	if y.ShortTag() == "!!null" {
+		return &node{kind: isNull}, nil
+	}
+	return &node{text: y.Value}, nil
+}
