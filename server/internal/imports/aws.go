@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -39,28 +40,50 @@ func (s *schemer) aws(name, kind string) error {
 // place returns the region and the service for signatures, by the host of the API: SERVICE.REGION.amazonaws.com, with more labels in
 // front of it, or without the region.
 func (s *schemer) place() (region, service string) {
-	region, service = s.server.variables["region"], ""
+	region = s.server.variables["region"]
 	u, err := url.Parse(s.server.url)
 	if err != nil {
-		return region, service
+		return region, ""
 	}
-	for _, label := range strings.Split(u.Hostname(), ".") {
-		switch {
-		case regionSyntax.MatchString(label):
+	labels := strings.Split(u.Hostname(), ".")
+	end := slices.IndexFunc(labels, func(label string) bool { return label == "amazonaws" || label == "aws" })
+	if end > 0 && labels[end] == "aws" && labels[end-1] == "api" {
+		end--
+	}
+	if end < 1 {
+		region = orElse(region, "us-east-1")
+		s.note("service is execute-api, that of an API Gateway, and region is %s: change them if the API is another service, or elsewhere", region)
+		return region, "execute-api"
+	}
+	var prefix []string
+	for _, label := range labels[:end] {
+		if regionSyntax.MatchString(label) {
 			region = label
-		case label == "amazonaws" || label == "aws":
-			if region == "" {
-				region = "us-east-1"
-			}
-			s.note("region and service are those of the host name; the service may have another name in signatures")
-			return region, service
-		default:
-			service = label
+		} else {
+			prefix = append(prefix, label)
 		}
 	}
-	if region == "" {
-		region = "us-east-1"
+	s.note("region and service of the signatures are taken from the host name")
+	for i := range prefix {
+		if name := signed[strings.Join(prefix[i:], ".")]; name != "" {
+			return orElse(region, "us-east-1"), name
+		}
 	}
-	s.note("service is execute-api, that of an API Gateway, and region is %s: change them if the API is another service, or elsewhere", region)
-	return region, "execute-api"
+	if len(prefix) > 0 {
+		service = prefix[len(prefix)-1]
+	}
+	return orElse(region, "us-east-1"), service
+}
+
+// signed has the names in signatures of services whose host names have another, by what stands in front of the region.
+var signed = map[string]string{
+	"api.tunneling.iot": "IoTSecuredTunneling", "appconfigdata": "appconfig", "appstream2": "appstream",
+	"catalog.marketplace": "aws-marketplace", "cloudhsmv2": "cloudhsm", "cloudsearchdomain": "cloudsearch", "contact-lens": "connect",
+	"data-ats.iot": "iotdata", "data.iot": "iotdata", "data.iotevents": "ioteventsdata", "data.jobs.iot": "iot-jobs-data",
+	"email": "ses", "entitlement.marketplace": "aws-marketplace", "forecastquery": "forecast", "identity-chime": "chime",
+	"ivsrealtime": "ivs", "media-pipelines-chime": "chime", "meetings-chime": "chime", "memory-db": "memorydb",
+	"messaging-chime": "chime", "metering.marketplace": "aws-marketplace", "migrationhub-config": "mgh", "models-v2-lex": "lex",
+	"oidc": "sso-oauth", "participant.connect": "execute-api", "personalize-events": "personalize",
+	"personalize-runtime": "personalize", "pinpoint": "mobiletargeting", "portal.sso": "awsssoportal", "runtime-v2-lex": "lex",
+	"s3-control": "s3", "servicecatalog-appregistry": "servicecatalog", "sms-voice.pinpoint": "sms-voice", "voice-chime": "chime",
 }

@@ -210,9 +210,16 @@ func (s *schemer) clientSecret(secretID bool) {
 
 // scope adds the scopes of the requirement, or else all of the flow.
 func (s *schemer) scope(name string, flow *node) {
-	scopes := s.scopes[name]
+	scopes, all := s.scopes[name], flow.get("scopes")
+	if all != nil && len(all.names) > 0 {
+		known := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(all.names, scope) })
+		if len(known) < len(scopes) {
+			s.note("the document asks for scopes that the scheme %s does not have; they are left out", name)
+		}
+		scopes = known
+	}
 	if len(scopes) == 0 {
-		if all := flow.get("scopes"); all != nil && all.kind == isObject {
+		if all != nil && all.kind == isObject {
 			scopes = all.names
 		}
 		if len(scopes) > 1 {
