@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -122,13 +121,6 @@ func readAll(r io.Reader, most int) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, int64(most)+1))
 }
 
-// stateLines are the lines of a store of state in a file of SQLite.
-const stateLines = `state:
-  type: sqlite
-  path: state.db
-  keys: ["{{ get_secret('state-key') }}"]
-`
-
 // writeImport checks a connector as the gateway would, and writes it with all that is left to do.
 func (a *app) writeImport(ctx context.Context, flags *importFlags, result *imports.Result) error {
 	item := result.Connector.YAML()
@@ -157,7 +149,7 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	if flags.file == "" {
 		_, err = a.out.Write(document)
 	} else {
-		withState, err = a.append(ctx, flags.file, permalink, item, document)
+		withState, err = addToFile(ctx, flags.file, permalink, item, document)
 	}
 	if err != nil {
 		return err
@@ -190,31 +182,6 @@ func notLoaded(err error) error {
 		lines = append(lines, host.Printable(p.Path+": "+p.Message))
 	}
 	return errors.New(strings.Join(lines, "\n"))
-}
-
-// append adds a connector to a file, which need not exist. It reports whether it made the file, with all that it needs.
-func (a *app) append(ctx context.Context, file, permalink, item string, document []byte) (made bool, err error) {
-	before, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, os.WriteFile(file, document, 0o644)
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
-	}
-	permalinks, err := connectors.Permalinks(ctx, before)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, err)
-	}
-	for _, taken := range permalinks {
-		if taken == permalink {
-			return false, fmt.Errorf("%s has a connector %s already: use --name for another one", file, permalink)
-		}
-	}
-	text, err := connectors.AddConnector(ctx, before, item)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, err)
-	}
-	return false, writeInPlace(file, text)
 }
 
 // writeNext writes what was decided and what is left to do to stderr.

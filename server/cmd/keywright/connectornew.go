@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/catalogue"
+)
+
+// newFlags holds the flags of connector new.
+type newFlags struct {
+	api, file, name, url string
+	set                  []string
+}
+
+func (a *app) connectorNew() *cobra.Command {
+	var flags newFlags
+	c := &cobra.Command{
+		Use:   "new --api NAME [-c FILE] [--name NAME] [--url URL] [--set TEXT=VALUE]...",
+		Short: "Make a connector of a product in the catalogue",
+		Long: "Makes a connector of a product in the catalogue, and writes it to stdout, or with -c behind the connectors of a file. " +
+			"Comments say what to fill in, and where the product shows it. What to do next goes to stderr, or with -c to stdout.\n\n" +
+			"`keywright connector list` lists the products, and docs/apis.md shows them, with the mistakes that people make.",
+		Args: arguments(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.api == "" {
+				return misuse(c, "without --api: `keywright connector list` lists the APIs")
+			}
+			api, err := flags.connector(c)
+			if err != nil {
+				return err
+			}
+			return a.newConnector(c.Context(), flags.file, api)
+		},
+	}
+	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
+	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there; - is stdout")
+	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the connector, for a second one of a product; its secrets then have that name, too")
+	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue")
+	c.Flags().StringArrayVar(&flags.set, "set", nil, "a text to replace in the connector, `TEXT=VALUE`; may be repeated")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// connector returns the product of the catalogue, as the flags change it.
+func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
+	api, err := catalogue.Find(f.api)
+	if err != nil {
+		return nil, err
+	}
+	o := catalogue.Options{Name: f.name, Permalink: connectors.Permalink(f.name), URL: f.url, Set: map[string]string{}}
+	if f.name != "" && o.Permalink == "" {
+		return nil, misuse(c, "--name %q has neither a letter from a to z nor a digit", f.name)
+	}
+	for _, pair := range f.set {
+		text, value, ok := strings.Cut(pair, "=")
+		if !ok || text == "" {
+			return nil, misuse(c, "--set wants TEXT=VALUE, not %q", pair)
+		}
+		o.Set[text] = value
+	}
+	return api.With(o)
+}
+
+// newConnector writes a connector to stdout or to a file, and then what to do next.
+func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API) error {
+	document, err := connectors.AddConnector(ctx, []byte("connectors:\n"), api.Item())
+	if err != nil {
+		return err
+	}
+	if api.NeedsState() {
+		document = append([]byte(stateLines), document...)
+	}
+	if err := a.loadable(ctx, document); err != nil {
+		return err
+	}
+	if file == "-" {
+		if _, err := a.out.Write(document); err != nil {
+			return err
+		}
+		return writeSteps(a.err, "connectors.yaml", api, api.NeedsState())
+	}
+	made, err := addToFile(ctx, file, api.Name, api.Item(), document)
+	if err != nil {
+		return err
+	}
+	return writeSteps(a.out, file, api, made && api.NeedsState())
+}
+
+// loadable returns an error unless a file with the connector alone can be loaded, since the flags may have changed it.
+func (a *app) loadable(ctx context.Context, document []byte) error {
+	set, err := connectors.Read(ctx, "the connector", document, connectors.Options{
+		Environment: true, WithoutStore: true, Host: host.Config{Secrets: host.EnvSecrets(), Logger: a.logger()},
+	})
+	if err == nil {
+		closeSet(ctx, set)
+	}
+	return err
+}
+
+// writeSteps writes what to do next, a step each. If withState is true, the file was made with a store of state.
+func writeSteps(w io.Writer, file string, api *catalogue.API, withState bool) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n\n", file, api.Name, api.AuthType())
+	var secrets []string
+	for _, f := range api.Fill {
+		if f.Secret == "" {
+			fmt.Fprintf(&b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, file, f.What, f.Example, f.Where)
+			continue
+		}
+		secrets = append(secrets, host.EnvName(f.Secret)+"='"+f.Example+"'")
+		fmt.Fprintf(&b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Where)
+	}
+	switch {
+	case withState:
+		fmt.Fprintf(&b, "store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
+	case api.NeedsState():
+		fmt.Fprintf(&b, "see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
+	}
+	b.WriteString("\nthen try it:\n")
+	for _, s := range secrets {
+		b.WriteString("  export " + s + "\n")
+	}
+	fmt.Fprintf(&b, "  keywright check -c %s --secrets\n", file)
+	if api.AuthType() == "oauth_authorization_code" {
+		fmt.Fprintf(&b, "  keywright connect -c %s %s\n", file, api.Name)
+	}
+	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
+	_, err := io.WriteString(w, b.String())
+	return err
+}

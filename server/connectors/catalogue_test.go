@@ -1,0 +1,176 @@
+package connectors_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/catalogue"
+)
+
+// An account has the credentials of a user at a product, and the product itself, as it documents its authentication.
+type account struct {
+	// secrets has the secrets by their names, and set what replaces the texts of the connector.
+	secrets, set map[string]string
+	// api is the product, at all its hosts. It answers with {"ok":true} if host, method, path and credential are right, and
+	// otherwise with an error.
+	api http.HandlerFunc
+	// optional lists the members of auth.config without which the product answers too, separated by spaces.
+	optional string
+}
+
+// Each connector of the catalogue gets an answer from a server that checks what the product documents, when a user has filled in
+// what the catalogue lists. With a wrong secret, another value, or without a member of its configuration, it gets none.
+func TestCatalogue(t *testing.T) {
+	apis, err := catalogue.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts := accounts(t)
+	cache := t.TempDir()
+	for _, a := range apis {
+		t.Run(a.Name, func(t *testing.T) {
+			account, found := accounts[a.Name]
+			delete(accounts, a.Name)
+			if !found {
+				t.Fatal("has no account: write what its API checks into catalogue_*_test.go")
+			}
+			filled := fillIn(t, a, account.set)
+			if len(filled.Fill) != len(account.secrets) {
+				t.Errorf("left to fill in: %v", filled.Fill)
+			}
+			send := func(text string, secrets map[string]string) error {
+				return send(t, cache, a, text, secrets, account.api)
+			}
+			if err := send(filled.Item(), account.secrets); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range account.secrets {
+				others := maps.Clone(account.secrets)
+				others[name] = otherSecret(t, value)
+				if send(filled.Item(), others) == nil {
+					t.Errorf("the API takes another secret %s", name)
+				}
+			}
+			for name, value := range account.set {
+				others := maps.Clone(account.set)
+				others[name] = "9" + value
+				if send(fillIn(t, a, others).Item(), account.secrets) == nil {
+					t.Errorf("the API takes %s in place of %s", others[name], value)
+				}
+			}
+			for member, text := range without(t, filled) {
+				if !slices.Contains(strings.Fields(account.optional), member) && send(text, account.secrets) == nil {
+					t.Errorf("the API needs no %s: leave it out, or let the check demand it", member)
+				}
+			}
+		})
+	}
+	for name := range accounts {
+		t.Errorf("the catalogue has no %s", name)
+	}
+}
+
+// fillIn returns a product whose connector has the values of an account.
+func fillIn(t *testing.T, a *catalogue.API, set map[string]string) *catalogue.API {
+	t.Helper()
+	filled, err := a.With(catalogue.Options{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filled
+}
+
+// send sends the catalogue's first request with the connector of a text, as keywright request does. It returns an error unless the
+// API answers {"ok":true}.
+func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map[string]string, api http.HandlerFunc) error {
+	t.Helper()
+	base := served(t, api)
+	file, err := connectors.AddConnector(t.Context(), []byte("connectors:\n"), text)
+	if err != nil {
+		return err
+	}
+	options := connectors.Options{WithoutStore: true, Host: host.Config{Secrets: host.MapSecrets(secrets), Base: base, CodeCache: cache}}
+	set, err := connectors.Read(t.Context(), "connectors.yaml", file, options)
+	if err != nil {
+		return err
+	}
+	defer set.Close(context.WithoutCancel(t.Context()))
+	method, path := a.Request()
+	path, query, _ := strings.Cut(path, "?")
+	// Callers of the gateway may send the request too, unless it has a query, or a credential in its path.
+	trusted := query != "" || strings.Contains(path, "{")
+	header := http.Header{}
+	if a.Body != "" {
+		header.Set("Content-Type", "application/json")
+	}
+	out, err := set.Connectors[0].Outgoing(t.Context(), gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: trusted})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(t.Context(), out.Method, "https://unknown.invalid", strings.NewReader(a.Body))
+	if err != nil {
+		return err
+	}
+	r.URL, r.Host, r.Header = out.URL, "", out.Header
+	response, err := set.Connectors[0].Upstream().Transport(base).RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), `"ok":true`) {
+		return errors.Join(fmt.Errorf("%d: %s", response.StatusCode, body), err)
+	}
+	return nil
+}
+
+// without returns the connector of a product without each member of its auth.config in turn, by the name of the member.
+func without(t *testing.T, a *catalogue.API) map[string]string {
+	t.Helper()
+	read := func() (connector, config map[string]any) {
+		if err := yaml.Load([]byte(a.Connector), &connector); err != nil {
+			t.Fatal(err)
+		}
+		auth, _ := connector["auth"].(map[string]any)
+		config, _ = auth["config"].(map[string]any)
+		return connector, config
+	}
+	_, members := read()
+	texts := map[string]string{}
+	for name := range members {
+		connector, config := read()
+		delete(config, name)
+		text, err := json.Marshal(connector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = "- " + string(text) + "\n"
+	}
+	return texts
+}
+
+// otherSecret returns a secret of the same shape: another key in place of a key, and otherwise a text with another end.
+func otherSecret(t *testing.T, value string) string {
+	t.Helper()
+	if mine, theirs := keyTexts(t, rsaKey), keyTexts(t, otherRSAKey); strings.Contains(value, "PRIVATE KEY") {
+		for i, text := range mine {
+			value = strings.ReplaceAll(value, text, theirs[i])
+		}
+		return value
+	}
+	end := map[bool]string{true: "b", false: "a"}[strings.HasSuffix(value, "a")]
+	return value[:len(value)-1] + end
+}

@@ -1,0 +1,225 @@
+// Package catalogue has the connectors of well-known products, with what a user has to fill in, where the product shows it, and
+// the mistakes that people make. Each product is a file of apis, of our own writing, from what the product documents.
+package catalogue
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/keywright/keywright/internal/problem"
+)
+
+//go:embed apis/*.yaml
+var files embed.FS
+
+// secretName matches the name of a secret in a connector.
+var secretName = regexp.MustCompile(`get_secret\('([^']+)'\)`)
+
+// An API is a product of the catalogue.
+type API struct {
+	// Name is the product's name in the catalogue, which is also the permalink of its connector.
+	Name string
+	// Title is the product's name for people, and Summary says in a sentence what the connector is for.
+	Title, Summary string
+	// Docs is the URL of the product's page about authentication.
+	Docs string
+	// Try is the method and path of a request that changes nothing.
+	Try string
+	// Body is the body of that request, in JSON. It is empty for most products.
+	Body string `yaml:",omitempty"`
+	// Connector has the members of the connector, as they stand in a file of connectors.
+	Connector string
+	// Fill lists what the user has to fill in.
+	Fill []Fill
+	// Mistakes lists what people get wrong.
+	Mistakes []Mistake
+
+	parsed parsed
+}
+
+// A Fill is a text to replace in the connector, or a secret to store: it has either Replace or Secret.
+type Fill struct {
+	// Secret is the name of the secret. It is the name of the product, or begins with it and a hyphen.
+	Secret string `yaml:",omitempty"`
+	// Replace is the text of the connector that the user's own value replaces.
+	Replace string `yaml:",omitempty"`
+	// What describes the value, Where says where the product shows it, and Example shows its shape.
+	What, Where, Example string
+}
+
+// A Mistake is something that people get wrong.
+type Mistake struct {
+	// Do describes the mistake.
+	Do string
+	// See describes what the user sees then, such as the status and the message of the API.
+	See string
+}
+
+// parsed has the members of a connector that the catalogue itself needs.
+type parsed struct {
+	Name, URL string
+	Auth      struct{ Type string }
+}
+
+// AuthType returns the auth type of the connector.
+func (a *API) AuthType() string { return a.parsed.Auth.Type }
+
+// Request returns the method and the path of Try.
+func (a *API) Request() (method, path string) {
+	method, path, _ = strings.Cut(a.Try, " ")
+	return method, path
+}
+
+// All returns the products, by their names. The caller may not change them.
+func All() ([]*API, error) { return all() }
+
+var all = sync.OnceValues(func() ([]*API, error) { return read(files) })
+
+// Find returns a product by its name. The error for an unknown name has the one that was probably meant.
+func Find(name string) (*API, error) {
+	apis, err := All()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(apis))
+	for i, a := range apis {
+		if names[i] = a.Name; a.Name == name {
+			return a, nil
+		}
+	}
+	if meant, ok := problem.Nearest(name, names); ok {
+		return nil, fmt.Errorf("the catalogue has no API %s: did you mean %q?", problem.Quote(name), meant)
+	}
+	return nil, fmt.Errorf("the catalogue has no API %s: `keywright connector list` lists those that it has, and docs/auth-types.md has an example of each auth type for any other API",
+		problem.Quote(name))
+}
+
+// read reads the files of a catalogue.
+func read(files fs.FS) ([]*API, error) {
+	names, err := fs.Glob(files, "apis/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var apis []*API
+	var errs []error
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		a := &API{}
+		if err := yaml.Load(text, a, yaml.WithKnownFields()); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		for _, wrong := range a.problems(strings.TrimSuffix(path.Base(name), ".yaml")) {
+			errs = append(errs, fmt.Errorf("%s: %s", name, wrong))
+		}
+		apis = append(apis, a)
+	}
+	slices.SortFunc(apis, func(a, b *API) int { return cmp.Compare(a.Name, b.Name) })
+	return apis, errors.Join(errs...)
+}
+
+// problems returns what is missing or wrong in the file of a product.
+func (a *API) problems(file string) (wrong []string) {
+	report := func(when bool, format string, args ...any) {
+		if when {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, m := range [][2]string{{"title", a.Title}, {"summary", a.Summary}, {"docs", a.Docs}, {"try", a.Try}, {"connector", a.Connector}} {
+		report(m[1] == "", "%s is missing", m[0])
+	}
+	report(a.Name != file, "name is %q, and the file is %s.yaml", a.Name, file)
+	docs, err := url.Parse(a.Docs)
+	report(err != nil || docs.Scheme != "https" || docs.Host == "", "docs is no https URL")
+	method, request := a.Request()
+	report(method == "" || !strings.HasPrefix(request, "/"), "try is no method and path")
+	report(len(a.Fill) == 0 && a.AuthType() != "none", "fill is missing")
+	report(len(a.Mistakes) == 0, "mistakes is missing")
+	for i, m := range a.Mistakes {
+		report(m.Do == "" || m.See == "", "mistakes[%d] lacks do or see", i)
+	}
+	if err := yaml.Load([]byte(a.Connector), &a.parsed); err != nil {
+		return append(wrong, "connector: "+err.Error())
+	}
+	report(a.parsed.Name == "" || a.parsed.URL == "" || a.AuthType() == "", "connector lacks name, url or auth.type")
+	report(!strings.HasSuffix(a.Connector, "\n"), "connector lacks the last line break")
+	report(a.unlisted() != "", "fill lacks the secret %s", a.unlisted())
+	for i, f := range a.Fill {
+		for _, w := range f.problems(a) {
+			report(true, "fill[%d] %s", i, w)
+		}
+	}
+	return wrong
+}
+
+// problems returns what is missing or wrong in an item of Fill.
+func (f *Fill) problems(a *API) (wrong []string) {
+	if f.What == "" || f.Where == "" || f.Example == "" {
+		wrong = append(wrong, "lacks what, where or example")
+	}
+	switch {
+	case (f.Secret == "") == (f.Replace == ""):
+		wrong = append(wrong, "has to have either secret or replace")
+	case f.Replace != "" && !strings.Contains(a.Connector, f.Replace):
+		wrong = append(wrong, "replaces "+f.Replace+", which the connector does not have")
+	case f.Secret != "" && !strings.Contains(a.Connector, "get_secret('"+f.Secret+"')"):
+		wrong = append(wrong, "has the secret "+f.Secret+", which the connector does not name")
+	case f.Secret != "" && f.Secret != a.Name && !strings.HasPrefix(f.Secret, a.Name+"-"):
+		wrong = append(wrong, "has the secret "+f.Secret+", which has to begin with the name of the product")
+	}
+	return wrong
+}
+
+// Secrets returns the names of the secrets of the product.
+func (a *API) Secrets() (names []string) {
+	for _, f := range a.Fill {
+		if f.Secret != "" {
+			names = append(names, f.Secret)
+		}
+	}
+	return names
+}
+
+// unlisted returns a secret that the connector names and Fill does not, or "".
+func (a *API) unlisted() string {
+	for _, match := range secretName.FindAllStringSubmatch(a.Connector, -1) {
+		if !slices.Contains(a.Secrets(), match[1]) {
+			return match[1]
+		}
+	}
+	return ""
+}
+
+// NeedsState reports whether the connector needs a store of state, because it has tokens that may be used once.
+func (a *API) NeedsState() bool {
+	return a.AuthType() == "oauth_refresh_token" || a.AuthType() == "oauth_authorization_code"
+}
+
+// Arguments returns the arguments of keywright request that send the request of Try, as a shell takes them.
+func (a *API) Arguments() string {
+	method, path := a.Request()
+	arguments := a.Name + " " + path
+	if strings.ContainsAny(path, "?&{}$") {
+		arguments = a.Name + " '" + path + "'"
+	}
+	if a.Body != "" {
+		arguments += " -H 'Content-Type: application/json' -d '" + a.Body + "'"
+	} else if method != "GET" {
+		arguments += " -X " + method
+	}
+	return arguments
+}
