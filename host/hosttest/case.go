@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -15,8 +16,8 @@ type Case struct {
 	Type string `yaml:"type,omitempty"`
 	// Config is the config object of the connector's auth.
 	Config Config `yaml:"config,omitempty"`
-	// Problems is set if the configuration has to be refused. There must be as many problems as texts, and each text must be
-	// part of one.
+	// Problems is set if the configuration has to be refused. There must be as many problems as texts. Each text must be part of a
+	// problem, and each problem must have one of the texts.
 	Problems []string `yaml:"problems,omitempty"`
 	// Time is the time at which the case begins. By default, that is 2026-01-02T03:04:05Z.
 	Time time.Time `yaml:"time,omitempty"`
@@ -38,7 +39,7 @@ type Step struct {
 	// Restart is set if the host is to be restarted. Advance is a time that passes, such as 4m30s. Both happen before the request.
 	Restart bool          `yaml:"restart,omitempty"`
 	Advance time.Duration `yaml:"advance,omitempty"`
-	// Secrets are secrets of the host, from here on. Keys are secrets that are new private keys, by their JWS algorithm.
+	// Secrets are secrets of the host, from here on. Each has 8 bytes or more, or none, because shorter texts are not searched for. Keys are secrets that are new private keys, by their JWS algorithm.
 	Secrets map[string]string `yaml:"secrets,omitempty"`
 	Keys    map[string]string `yaml:"keys,omitempty"`
 	// User is the user of the request, and of those after it.
@@ -92,7 +93,8 @@ type Reply struct {
 	Unreachable bool `yaml:"unreachable,omitempty"`
 }
 
-// Expect describes the result of a step. Members that are not set are not compared.
+// Expect describes the result of a step. Members that are not set are not compared. A member that the step has nothing to compare with
+// fails the case.
 type Expect struct {
 	// Error is a part of the error. Without it, there must be none. A request with an error must not reach the API, unless Attempts
 	// says so.
@@ -145,6 +147,12 @@ type JWT struct {
 	Claims map[string]any `yaml:"claims,omitempty"`
 }
 
+// textForm is a Text that is an object.
+type textForm struct {
+	Matches string `yaml:"matches"`
+	JWT     *JWT   `yaml:"jwt"`
+}
+
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (x *Text) UnmarshalYAML(n *yaml.Node) error {
 	switch {
@@ -156,20 +164,17 @@ func (x *Text) UnmarshalYAML(n *yaml.Node) error {
 		x.Texts = []string{n.Value}
 		return nil
 	}
-	var one struct {
-		Matches string `yaml:"matches"`
-		JWT     *JWT   `yaml:"jwt"`
-	}
+	var one textForm
 	if err := n.Load(&one, yaml.WithKnownFields()); err != nil {
 		return err
 	}
 	if (one.Matches == "") == (one.JWT == nil) {
-		return fmt.Errorf("line %d: a text, null, a list of texts, {matches: …} or {jwt: …} is wanted", n.Line)
+		return errors.New("a text, null, a list of texts, {matches: …} or {jwt: …} is wanted")
 	}
 	var err error
 	if x.JWT = one.JWT; one.JWT == nil {
 		if x.Matches, err = regexp.Compile(one.Matches); err != nil {
-			return fmt.Errorf("line %d: matches: %w", n.Line, err)
+			return fmt.Errorf("matches: %w", err)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package hosttest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -18,7 +20,7 @@ const maxCases = 4 << 20
 
 // ReadCases reads a file of cases, which is a list in YAML or JSON. Its errors name the file and the line.
 func ReadCases(file string) ([]Case, error) {
-	text, err := os.ReadFile(file)
+	text, err := readAtMost(file, maxCases+1)
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +35,17 @@ func ReadCases(file string) ([]Case, error) {
 	if err := document.Load(&cases, yaml.WithKnownFields()); err != nil {
 		return nil, caseErrors(file, err)
 	}
-	if len(cases) > 0 {
-		place(file, cases, document.Content[0])
+	if len(cases) == 0 {
+		return nil, noCase(file)
 	}
 	var errs []error
+	absent(&document, "", func(n *yaml.Node, name string) {
+		errs = append(errs, fmt.Errorf("%s:%d: %s", file, n.Line, noValue(name)))
+	})
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	place(file, cases, document.Content[0])
 	names := map[string]bool{}
 	for i := range cases {
 		c := &cases[i]
@@ -48,53 +57,42 @@ func ReadCases(file string) ([]Case, error) {
 		}
 		names[c.Name] = true
 	}
-	if len(cases) == 0 {
-		errs = append(errs, noCase(file))
-	}
 	return cases, errors.Join(errs...)
+}
+
+// readAtMost returns the first bytes of a file, at most limit.
+func readAtMost(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// noValue returns the message for a member without a value, or for an item of a list if name is empty.
+func noValue(name string) string {
+	if name == "" {
+		return "a case stands here without a member: write one, or leave it out"
+	}
+	if name == "exchanges" {
+		return `"exchanges" has no value: write [] for none, or leave it out`
+	}
+	return fmt.Sprintf("%q has no value: write one, or leave it out", name)
 }
 
 func noCase(file string) error {
 	return fmt.Errorf("%s: has no case: begin one with `- name: …`", file)
 }
 
-// problem returns what is wrong with a case, or "".
-func (c *Case) problem() string {
-	switch {
-	case strings.TrimSpace(c.Name) == "":
-		return "the case has no name"
-	case len(c.Problems) > 0 && (len(c.Steps) > 0 || c.does()):
-		return "a case with problems has no request: the configuration is refused"
-	case len(c.Problems) > 0:
-		return ""
-	case len(c.Steps) > 0 && (c.Restart || c.Advance != 0):
-		return "restart and advance are members of a step here"
-	case len(c.Steps) > 0 && (c.does() || !reflect.ValueOf(c.Expect).IsZero()):
-		return "a case has a request, or steps with requests, but not both"
-	case len(c.Steps) == 0 && !c.does():
-		return "the case has no request: write `request: {url: https://api.test/}`"
-	}
-	for i, s := range c.Steps {
-		if !s.does() && !s.Restart {
-			return fmt.Sprintf("step %d has no request", i+1)
-		}
-	}
-	for _, s := range append(c.Steps, c.Step) {
-		if s.Request != nil && s.Request.URL == "" {
-			return "a request has no url"
-		}
-	}
-	return ""
-}
-
-// does reports whether the step is a request or a part of a consent.
-func (s *Step) does() bool { return s.Request != nil || s.Consent != nil || s.Disconnect }
-
 // place sets the places of the cases and their steps.
 func place(file string, cases []Case, list *yaml.Node) {
 	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", file, n.Line) }
 	for i, n := range list.Content {
 		cases[i].place = at(n)
+		for k := range cases[i].Steps {
+			cases[i].Steps[k].place = at(n) // unless they stand in the case itself
+		}
 		for j := 0; j+1 < len(n.Content); j += 2 {
 			if n.Content[j].Value != "steps" {
 				continue
@@ -119,7 +117,9 @@ func caseErrors(file string, err error) error {
 	}
 	var errs []error
 	for _, one := range all.Errors {
-		if one.Mark.Line == 0 { // nothing but comments
+		if one.Mark.Line == 0 && strings.Contains(one.Message, "multiple") {
+			return fmt.Errorf("%s: has several documents of YAML: leave out the lines ---, all cases are one list", file)
+		} else if one.Mark.Line == 0 { // nothing but comments
 			return noCase(file)
 		}
 		errs = append(errs, fmt.Errorf("%s:%d: %s", file, one.Mark.Line, caseError(one.Message)))
@@ -129,8 +129,8 @@ func caseErrors(file string, err error) error {
 
 // What package yaml says of members that no struct has, and of values of another kind.
 var (
-	unknownMember = regexp.MustCompile(`^field (\S+) not found in type hosttest\.(\w+)$`)
-	otherKind     = regexp.MustCompile(`^cannot construct !!\w+ ?(.*) into (.+)$`)
+	unknownMember = regexp.MustCompile(`(?s)^field (.+) not found in type hosttest\.(\w+)$`)
+	otherKind     = regexp.MustCompile(`(?s)^cannot construct !!\w+ ?(.*) into (.+)$`)
 )
 
 // caseTypes has the structs of a file, and what an error calls each.
@@ -139,6 +139,7 @@ var caseTypes = map[string]struct {
 	name string
 }{
 	"Case": {Case{}, "a case"}, "Step": {Step{}, "a step"}, "User": {User{}, "a user"}, "Request": {Request{}, "a request"},
+	"textForm": {textForm{}, "a text"}, "JWT": {JWT{}, "a JWT"},
 	"Reply": {Reply{}, "an answer"}, "Expect": {Expect{}, "expect"}, "ExpectedExchange": {ExpectedExchange{}, "an exchange"},
 }
 
@@ -159,12 +160,14 @@ func caseError(message string) string {
 			wanted = "a whole number"
 		case wanted == "bool":
 			wanted = "true or false"
+		case wanted == "string":
+			wanted = "a text"
 		case strings.HasPrefix(wanted, "[]"):
 			wanted = "a list"
 		default:
 			wanted = "an object"
 		}
-		return strings.TrimSpace(found[1] + " stands where " + wanted + " is wanted")
+		return strings.TrimSpace(host.Printable(found[1]) + " stands where " + wanted + " is wanted")
 	}
 	return message
 }

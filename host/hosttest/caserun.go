@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,8 +38,8 @@ func (c *Case) Run(h *Harness) {
 		}
 		h.grants, h.http, h.tokenHosts, h.authType = c.Grants, c.AllowHTTP, c.UserTokenHosts, c.Type
 	})
-	if !c.Time.IsZero() {
-		h.Advance(c.Time.Sub(h.Now()))
+	for !c.Time.IsZero() && !h.Now().Equal(c.Time) {
+		h.Advance(c.Time.Sub(h.Now())) // a Duration has at most 292 years
 	}
 	if len(c.Problems) > 0 {
 		c.set(h)
@@ -69,8 +70,13 @@ func (c *Case) refused(h *Harness) {
 		e.errorf("the configuration has %d problems, and not %d: %q", len(problems), len(c.Problems), texts)
 	}
 	for _, want := range c.Problems {
-		if !strings.Contains(strings.Join(texts, "\n"), want) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, want) }) {
 			e.errorf("no problem contains %q: %q", want, texts)
+		}
+	}
+	for _, text := range texts {
+		if !slices.ContainsFunc(c.Problems, func(want string) bool { return strings.Contains(text, want) }) {
+			e.errorf("the configuration has the problem %q, which is not expected", text)
 		}
 	}
 }
@@ -149,11 +155,18 @@ func (s *Step) request(e expecting, config Config) {
 	case want.Attempts == nil && err != nil && attempts > 0:
 		e.errorf("the API got the request, but an error is expected: if it is one of a later attempt, say how many with attempts")
 	}
-	if result == nil {
-		return
-	}
-	if want.Status != 0 && result.Response != nil && result.Response.StatusCode != want.Status {
+	switch {
+	case want.Status == 0:
+	case result == nil || result.Response == nil:
+		e.errorf("the caller gets no answer, and not one with the status %d", want.Status)
+	case result.Response.StatusCode != want.Status:
 		e.errorf("the caller gets the status %d, and not %d", result.Response.StatusCode, want.Status)
+	}
+	if result == nil {
+		if want.ofRequest() {
+			e.errorf("the API got no request, so that its url, headers, query, form and body cannot be as expected")
+		}
+		return
 	}
 	e.target(result.Request.URL, want)
 	body, _ := io.ReadAll(result.Request.Body)
@@ -163,7 +176,9 @@ func (s *Step) request(e expecting, config Config) {
 // consent goes through the consent of a user.
 func (s *Step) consent(e expecting, config Config) {
 	e.harness.tb.Helper()
+	asked := false
 	err := e.harness.Consent(config, func(page *url.URL) url.Values {
+		asked = true
 		e.target(page, s.Expect)
 		answer := url.Values{}
 		for name, value := range s.Consent {
@@ -171,7 +186,9 @@ func (s *Step) consent(e expecting, config Config) {
 		}
 		return answer
 	})
-	e.failure(err, s.Expect.Error)
+	if e.failure(err, s.Expect.Error) && !asked && s.Expect.ofRequest() {
+		e.errorf("the browser went to no page, so that its url and query cannot be as expected")
+	}
 }
 
 // http returns the request.

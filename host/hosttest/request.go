@@ -228,20 +228,28 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // JWT decodes a compact JWT without verifying it, and fails the test if it is invalid. Numbers are json.Number.
 func (h *Harness) JWT(token string) (header, claims map[string]any) {
 	h.tb.Helper()
+	header, claims, err := decodeJWT(token)
+	if err != nil {
+		h.tb.Fatalf("%v", err)
+	}
+	return header, claims
+}
+
+func decodeJWT(token string) (header, claims map[string]any, err error) {
 	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")
 	if len(parts) != 3 {
-		h.tb.Fatalf("not a compact JWT: it has %d parts", len(parts))
+		return nil, nil, fmt.Errorf("not a compact JWT: it has %d parts", len(parts))
 	}
 	for i, object := range []*map[string]any{&header, &claims} {
 		document, err := base64.RawURLEncoding.DecodeString(parts[i])
 		if err != nil {
-			h.tb.Fatalf("not a compact JWT: part %d: %v", i+1, err)
+			return nil, nil, fmt.Errorf("not a compact JWT: part %d: %w", i+1, err)
 		}
 		decoder := json.NewDecoder(bytes.NewReader(document))
 		decoder.UseNumber()
 		if err := decoder.Decode(object); err != nil {
-			h.tb.Fatalf("not a compact JWT: part %d: %v", i+1, err)
+			return nil, nil, fmt.Errorf("not a compact JWT: part %d: %w", i+1, err)
 		}
 	}
-	return header, claims
+	return header, claims, nil
 }
