@@ -39,7 +39,8 @@ type Step struct {
 	// Restart is set if the host is to be restarted. Advance is a time that passes, such as 4m30s. Both happen before the request.
 	Restart bool          `yaml:"restart,omitempty"`
 	Advance time.Duration `yaml:"advance,omitempty"`
-	// Secrets are secrets of the host, from here on. Each has 8 bytes or more, or none, because shorter texts are not searched for. Keys are secrets that are new private keys, by their JWS algorithm.
+	// Secrets are secrets of the host, from here on. Each has 8 bytes or more, or none, because shorter texts are not searched for.
+	// Keys are secrets that are new private keys, by their JWS algorithm.
 	Secrets map[string]string `yaml:"secrets,omitempty"`
 	Keys    map[string]string `yaml:"keys,omitempty"`
 	// User is the user of the request, and of those after it.
