@@ -60,7 +60,8 @@ func howToBuild(path string, fromGo bool) string {
 	if absolute, err := filepath.Abs(place); err == nil {
 		place = absolute // the command runs in another directory
 	}
-	text := "in a checkout of Keywright, `go run ./tools/plugin build " + place + "` builds it (`make plugins`, when it is one of its own)"
+	text := "`keywright plugin build " + place + "` builds it (in a checkout of Keywright, `go run ./tools/plugin build " + place +
+		"` does, and `make plugins` when it is one of its own)"
 	if out, err := pluginbuild.OutputPath(place); err == nil && filepath.Base(out) != filepath.Base(path) {
 		text += fmt.Sprintf(", but as %s: test that file, or call the directory %s", out, strings.TrimSuffix(filepath.Base(path), ".wasm"))
 	}

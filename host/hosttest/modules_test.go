@@ -30,7 +30,7 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 	}{
 		{"missing", nil, true, []string{"is missing", "tools/plugin build " + dir, "make plugins"}},
 		{"missing, not of Go", nil, false, []string{"is missing"}},
-		{"stale", withDigest(strings.Repeat("0", 64)), true, []string{"is stale", "tools/plugin build " + dir, "make plugins"}},
+		{"stale", withDigest(strings.Repeat("0", 64)), true, []string{"is stale", "`keywright plugin build " + dir, "tools/plugin build " + dir, "make plugins"}},
 		{"made by other means", withDigest(""), true, []string{"is not known", "tools/plugin build " + dir}},
 		{"current", withDigest(current), true, nil},
 		{"not of Go", withDigest(""), false, nil},
