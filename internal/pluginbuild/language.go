@@ -67,6 +67,39 @@ func sources(dir, extension string) (names []string, err error) {
 	return names, err
 }
 
+// extensions are the extensions of the files that a module is compiled from.
+var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", ".json"}}
+
+// Newer returns the name of a source file in dir that was written after the plugin's module, or an empty name. It does not read the
+// files: a checkout may set their times in any order. Files of other directories do not count.
+func Newer(dir string) (string, error) {
+	language, err := LanguageOf(dir)
+	if err != nil {
+		return "", err
+	}
+	out, err := OutputPath(dir)
+	if err != nil {
+		return "", err
+	}
+	module, err := os.Stat(out)
+	if err != nil {
+		return "", fmt.Errorf("module of the plugin: %w", err)
+	}
+	for _, extension := range extensions[language] {
+		names, err := sources(dir, extension)
+		if err != nil {
+			return "", fmt.Errorf("sources of the plugin: %w", err)
+		}
+		for _, name := range names {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err == nil && info.ModTime().After(module.ModTime()) && !strings.HasSuffix(name, "_test.go") {
+				return name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
 // isThere reports whether dir has a file.
 func isThere(dir, name string) bool {
 	_, err := os.Stat(filepath.Join(dir, name))

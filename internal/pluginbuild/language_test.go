@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,46 @@ func TestLanguageOf(t *testing.T) {
 			got, err := LanguageOf(writeFiles(t, "acme", files))
 			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("language %q, error %v; want %q, error with %q", got, err, test.want, test.err)
+			}
+		})
+	}
+}
+
+// A source that was written after the module is named. What is no source is not.
+func TestNewer(t *testing.T) {
+	tests := []struct {
+		name  string
+		files []string
+		newer []string
+		want  string
+	}{
+		{name: "C", files: []string{"acme.c", "keywright.h", "keywright.cfg"}, newer: []string{"acme.c"}, want: "acme.c"},
+		{name: "a header", files: []string{"acme.c", "keywright.h", "keywright.cfg"}, newer: []string{"keywright.h"}, want: "keywright.h"},
+		{name: "options", files: []string{"acme.c", "keywright.cfg"}, newer: []string{"keywright.cfg"}, want: "keywright.cfg"},
+		{name: "AssemblyScript", files: []string{"acme.ts", "asconfig.json", "package.json"}, newer: []string{"acme.ts"}, want: "acme.ts"},
+		{name: "Go", files: []string{"main.go", "main_test.go"}, newer: []string{"main.go"}, want: "main.go"},
+		{name: "a test", files: []string{"main.go", "main_test.go"}, newer: []string{"main_test.go", "cases.yaml"}},
+		{name: "nothing", files: []string{"acme.c", "keywright.cfg"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := map[string]string{"acme.wasm": "", "cases.yaml": ""}
+			for _, name := range test.files {
+				files[name] = ""
+			}
+			dir := writeFiles(t, "acme", files)
+			built := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+			for name := range files {
+				at := built
+				if slices.Contains(test.newer, name) {
+					at = built.Add(time.Second)
+				}
+				if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := Newer(dir); got != test.want || err != nil {
+				t.Errorf("%q, %v; want %q", got, err, test.want)
 			}
 		})
 	}

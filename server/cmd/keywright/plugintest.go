@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +31,8 @@ func (a *app) pluginTest() *cobra.Command {
 			"what is expected of them. They run in the sandbox, with a clock of their own and without a network, and fail if a " +
 			"credential shows up in the plugin's memory, a log or an error. docs/plugins.md has the members of a case.\n\n" +
 			"PLUGIN is a compiled plugin, its directory, or a built-in auth type, and this directory by default. The cases are those of " +
-			"the file cases.yaml beside it, or of each --cases. If the directory has tests in Go, `go test .` runs before.",
+			"the file cases.yaml beside it, or of each --cases. If the directory has tests in Go, `go test .` runs before. A source that is newer " +
+			"than the module is reported: the module is tested as it is.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			selected, err := regexp.Compile(run)
@@ -44,12 +46,12 @@ func (a *app) pluginTest() *cobra.Command {
 			}
 			if len(files) == 0 {
 				files = []string{filepath.Join(filepath.Dir(plugin), "cases.yaml")}
-				if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) && tested {
+				if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) && tested && run == "" {
 					return nil
 				}
 			}
 			for _, file := range files {
-				if err := t.file(file); err != nil {
+				if err := t.file(c.Context(), file); err != nil {
 					return err
 				}
 			}
@@ -106,6 +108,9 @@ func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested boo
 		if _, err := os.Stat(plugin); errors.Is(err, fs.ErrNotExist) {
 			return "", false, fmt.Errorf("%s is missing: run `keywright plugin build %s`", plugin, dir)
 		}
+		if newer, err := pluginbuild.Newer(dir); err == nil && newer != "" {
+			t.app.printErr("keywright: %s is newer than %s, which is tested as it is: run `keywright plugin build %s`", host.Printable(newer), plugin, dir)
+		}
 	}
 	t.name = filepath.Base(plugin)
 	t.wasm, err = moduleOf(plugin)
@@ -113,7 +118,7 @@ func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested boo
 }
 
 // file runs the cases of a file.
-func (t *caseRun) file(file string) error {
+func (t *caseRun) file(ctx context.Context, file string) error {
 	cases, err := hosttest.ReadCases(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing: write cases into it, or name a file with --cases", file)
@@ -121,6 +126,9 @@ func (t *caseRun) file(file string) error {
 		return err
 	}
 	for i := range cases {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if !t.selected.MatchString(cases[i].Name) {
 			continue
 		}
@@ -159,7 +167,9 @@ func (t *caseRun) one(c *hosttest.Case) error {
 		lines = append(lines, report.logs...)
 	}
 	for _, failure := range report.failures {
-		lines = append(lines, "    "+host.Printable(failure))
+		for i, line := range strings.Split(strings.TrimSuffix(failure, "\n"), "\n") {
+			lines = append(lines, strings.Repeat(" ", 4+2*min(i, 1))+host.Printable(line))
+		}
 	}
 	return writeLine(t.app.out, strings.Join(lines, "\n"))
 }
