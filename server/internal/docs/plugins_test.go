@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,6 +42,23 @@ func TestTheExamplesOfPluginsAreThere(t *testing.T) {
 		if strings.HasPrefix(name, "plugins/") || strings.HasPrefix(name, "examples/") {
 			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 				t.Error(err)
+			}
+		}
+	}
+}
+
+// docs/plugins.md has all members of a case: its authors may have no Go.
+func TestTheMembersOfCasesAreDocumented(t *testing.T) {
+	text := document(t, "docs/plugins.md")
+	_, text, _ = strings.Cut(text, "\n## Test with cases\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, v := range []any{
+		hosttest.Case{}, hosttest.Step{}, hosttest.User{}, hosttest.Request{}, hosttest.Reply{}, hosttest.Expect{}, hosttest.ExpectedExchange{},
+	} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name != "" && !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "`"+name+": ") {
+				t.Errorf("%T.%s: docs/plugins.md does not say what `%s` is", v, f.Name, name)
 			}
 		}
 	}
