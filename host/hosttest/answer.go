@@ -132,7 +132,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h.mu.Unlock()
 	if endpoint == nil {
-		h.tb.Errorf("hosttest: a token request went to %q, for which the test has no answer: give it one with h.TokenEndpoint(%q, …); there are answers for %q",
+		h.tb.Errorf("hosttest: a token request went to %q, for which the test has no answer: give it one with h.TokenEndpoint(%q, …), or in endpoints of a case; there are answers for %q",
 			r.URL, r.URL, known)
 		return nil, errors.New("hosttest: the test has no answer for this URL")
 	}

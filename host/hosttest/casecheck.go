@@ -25,7 +25,7 @@ func (c *Case) problem() string {
 	case slices.Contains(c.Problems, ""):
 		return "a text of problems is empty, and part of any: write a part of the problem"
 	case len(c.Problems) > 0:
-		return c.Step.badInput()
+		return c.badInput()
 	case len(c.Steps) > 0 && (c.Restart || c.Advance != 0):
 		return "restart and advance are members of a step here"
 	case len(c.Steps) > 0 && (c.does() || !c.Expect.empty()):
@@ -35,7 +35,7 @@ func (c *Case) problem() string {
 	case len(c.Steps) == 0:
 		return c.Step.problem()
 	}
-	if problem := c.Step.badInput(); problem != "" {
+	if problem := c.badInput(); problem != "" {
 		return problem
 	}
 	for i := range c.Steps {

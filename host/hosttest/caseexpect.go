@@ -62,6 +62,10 @@ func (e expecting) message(header http.Header, body string, headers, form map[st
 		e.text("the header "+name, header.Values(name), headers[name])
 	}
 	if form != nil {
+		if kind := header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "application/x-www-form-urlencoded") {
+			e.errorf("the body is no form, but %s", kind)
+			return
+		}
 		values, err := url.ParseQuery(body)
 		if err != nil {
 			e.errorf("the body is no form: %v", err)

@@ -66,7 +66,7 @@ func readAtMost(file string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 

@@ -101,6 +101,27 @@ func TestCasesWithNumbersInAJWT(t *testing.T) {
 	}
 }
 
+// No member of a form is in JSON, and a case that expects so has missed the body.
+func TestCasesWithAFormThatIsNone(t *testing.T) {
+	got := runCase(t, "login", `
+- name: x
+  config:
+    login_url: https://login.test/
+    login_request: json
+    login_body: {password: "{{ get_secret('crm') }}"}
+    token_from: json:/token
+    in: header
+    key: X-Token
+  secrets: {crm: a-secret-of-the-test}
+  endpoints: {https://login.test/: [{json: {token: the-first-token}}]}
+  request: {url: https://api.test/}
+  expect: {exchanges: [{form: {password: null}}]}
+`)
+	if len(got) != 1 || !strings.Contains(got[0], "exchange 1: the body is no form, but application/json") {
+		t.Errorf("the failures are %q", got)
+	}
+}
+
 // A consent that fails before the browser goes to the server has no page to compare.
 func TestCasesOfAConsentWithoutAPage(t *testing.T) {
 	got := runCase(t, "api_key", "- name: x\n  config: {in: header, key: K, value: v}\n  user: {id: u1, tenant: t1}\n  consent: {code: c}\n  expect: {error: no consent, query: {a: b}}\n")

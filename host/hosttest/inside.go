@@ -31,7 +31,7 @@ func (s secrets) Secret(_ context.Context, name string) (string, error) {
 	if value, ok := s.harness.secrets[name]; ok {
 		return value, nil
 	}
-	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret", host.ErrSecretNotFound)
+	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret, or in secrets of a case", host.ErrSecretNotFound)
 }
 
 // locked makes a reader safe for concurrent use.
