@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -171,14 +172,19 @@ func moduleOf(name string) ([]byte, error) {
 	if wasm := plugins.Of(name); wasm != nil {
 		return wasm, nil
 	}
-	wasm, err := os.ReadFile(name)
+	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if name == filepath.Base(name) && filepath.Ext(name) == "" {
 			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type%s", host.Printable(name), problem.DidYouMean(name, plugins.Types()))
 		}
 		return nil, fmt.Errorf("%s: there is no such file", name)
 	}
-	return wasm, err
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	limit := host.Limits{}.WithDefaults().ModuleBytes
+	return io.ReadAll(io.LimitReader(file, int64(limit)+1)) // one byte more, so that the host refuses a longer one
 }
 
 // withSinks returns fields with the sink that every key has, even if its plugin does not declare it.
