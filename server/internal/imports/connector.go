@@ -1,10 +1,10 @@
 package imports
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // A Connector is an entry of the list connectors. All its texts are templates.
@@ -123,11 +123,23 @@ func scalarInFlow(text string) string {
 	return quoted(text)
 }
 
-// quoted returns a text in double quotes, with the escapes of JSON, which are those of YAML.
+// quoted returns a text in double quotes. What is not printable is escaped, so that a terminal can show the file.
 func quoted(text string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // texts can be encoded
-	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }

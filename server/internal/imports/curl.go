@@ -16,7 +16,7 @@ func CurlLine(line string, o Options) (*Result, error) {
 		return nil, err
 	}
 	result, err := Curl(words, o)
-	if err == nil && strings.Contains(";|&<>()", operator) && operator != "" {
+	if err == nil && operator != "" && operator != "\n" && operator != "#" {
 		(&maker{result: result}).note("what follows %q in the command line is left out", operator)
 	}
 	return result, err
@@ -51,7 +51,9 @@ func Curl(words []string, o Options) (*Result, error) {
 	if err := b.make(); err != nil {
 		return nil, err
 	}
-	m.result.Connector.URL = literal(m.result.Connector.URL)
+	if o.URL == "" {
+		m.result.Connector.URL = literal(m.result.Connector.URL)
+	}
 	return m.done()
 }
 

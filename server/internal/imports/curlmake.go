@@ -23,8 +23,6 @@ type curlMaker struct {
 type key struct {
 	// in is header, query, cookie or form.
 	in, name string
-	// before stands in front of the credential.
-	before string
 }
 
 func (b *curlMaker) make() error {
@@ -192,7 +190,7 @@ func (b *curlMaker) headers() {
 		case !ok || value == "" || clients.MatchString(name):
 		case !nameSyntax.MatchString(name):
 			b.note("a header has a name that cannot be sent, and is left out")
-		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers) == 100:
+		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers)+len(b.keys) >= 100:
 		case slices.Contains(callers, lower) && harmless.MatchString(value):
 			c.Headers = append(c.Headers, Parameter{name, literal(value), true})
 		case strings.HasSuffix(lower, "version") && harmless.MatchString(value) && len(value) <= 24:
@@ -227,7 +225,7 @@ func (b *curlMaker) query() {
 		taken := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
 		switch {
-		case taken || len(c.Query) == 100:
+		case taken || len(c.Query)+len(b.keys) >= 100:
 		case pair[1] == "" && looksSecret(pair[0]):
 			b.note("a query parameter has no name, and is left out")
 		case credential.MatchString(pair[0]) || looksSecret(pair[1]):

@@ -10,8 +10,6 @@ var optionSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,60}$`)
 
 func ignored(*curl, string) {}
 
-func nothing(*curl) {}
-
 func noted(text string) func(*curl, string) {
 	return func(c *curl, _ string) { c.note("%s", text) }
 }

@@ -85,10 +85,11 @@ func newMaker(o Options, name, base string) (*maker, error) {
 // maxName limits the runes of a name that a document has.
 const maxName = 60
 
-// clean returns a text of a document as a name: in one line, without what is not printable.
+// clean returns a text of a document as a name: in one line, without characters that are not printable, and no template.
 func clean(text string) string {
+	const longest = 4096 // of a text that is cut anyway
 	var b strings.Builder
-	for i, word := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }) {
+	for i, word := range strings.FieldsFunc(text[:min(len(text), longest)], func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }) {
 		if utf8.RuneCountInString(b.String())+utf8.RuneCountInString(word) > maxName {
 			break
 		}
@@ -97,7 +98,7 @@ func clean(text string) string {
 		}
 		b.WriteString(word)
 	}
-	return b.String()
+	return strings.NewReplacer("{", "(", "}", ")").Replace(b.String())
 }
 
 // secret returns a template for a secret, and notes that the user has to store it.
@@ -130,8 +131,17 @@ func named(prefix, suffix string) string {
 	return prefix + "-" + slug
 }
 
+// maxNotes limits the notes of an import.
+const maxNotes = 50
+
 func (m *maker) note(format string, args ...any) {
 	text := host.Printable(fmt.Sprintf(format, args...))
+	switch len(m.result.Notes) {
+	case maxNotes:
+		return
+	case maxNotes - 1:
+		text = "there is more to say, which is left out"
+	}
 	if !slices.Contains(m.result.Notes, text) {
 		m.result.Notes = append(m.result.Notes, text)
 	}

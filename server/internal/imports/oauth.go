@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/host"
 )
 
 // flows are the flows of OAuth, those first that are preferred, with their names in Swagger 2.
@@ -212,7 +214,11 @@ func (s *schemer) clientSecret(secretID bool) {
 func (s *schemer) scope(name string, flow *node) {
 	scopes, all := s.scopes[name], flow.get("scopes")
 	if all != nil && len(all.names) > 0 {
-		known := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !slices.Contains(all.names, scope) })
+		listed := map[string]bool{}
+		for _, scope := range all.names {
+			listed[scope] = true
+		}
+		known := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !listed[scope] })
 		if len(known) < len(scopes) {
 			s.note("the document asks for scopes that the scheme %s does not have; they are left out", name)
 		}
@@ -226,7 +232,9 @@ func (s *schemer) scope(name string, flow *node) {
 			s.note("scope has all %d scopes of the document: remove those that you do not need", len(scopes))
 		}
 	}
-	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return strings.TrimSpace(scope) == "" })
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+		return strings.TrimSpace(scope) == "" || host.Printable(scope) != scope
+	})
 	s.result.Connector.Config.add("scope", literal(strings.Join(scopes, " ")))
 }
 

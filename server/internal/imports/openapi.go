@@ -35,13 +35,14 @@ func OpenAPI(text []byte, o Options) (*Result, error) {
 		return nil, printable(err)
 	}
 	var failures []error
-	for _, r := range candidates {
-		result, err := d.connector(r, o)
+	server, notes := d.server(o.URL)
+	for _, r := range candidates[:min(len(candidates), maxCandidates)] {
+		result, err := d.connector(r, o, server, notes)
 		if err == nil {
 			d.others(r, result)
 			return result, nil
 		}
-		if missing := (Missing)(nil); errors.As(err, &missing) && len(candidates) > 1 && slices.Contains(missing, noURL) {
+		if missing := Missing(nil); errors.As(err, &missing) && len(candidates) > 1 && slices.Contains(missing, noURL) {
 			return nil, err // no scheme changes that
 		}
 		failures = append(failures, printable(err))
@@ -58,11 +59,17 @@ func OpenAPI(text []byte, o Options) (*Result, error) {
 
 // printable returns an error whose text a terminal can show, although it has names of a document. It leaves a [Missing] as it is.
 func printable(err error) error {
-	if missing := (Missing)(nil); errors.As(err, &missing) {
+	if missing := Missing(nil); errors.As(err, &missing) {
 		return err
 	}
 	return errors.New(host.Printable(err.Error()))
 }
+
+const (
+	// maxCandidates limits the requirements that are tried, and maxTogether the schemes of one.
+	maxCandidates = 100
+	maxTogether   = 20
+)
 
 // Schemes returns the names of the security schemes of a document, in its order.
 func Schemes(text []byte) ([]string, error) {
@@ -201,8 +208,7 @@ func (d *document) others(taken requirement, result *Result) {
 }
 
 // connector makes the connector for a requirement.
-func (d *document) connector(r requirement, o Options) (*Result, error) {
-	server, notes := d.server(o.URL)
+func (d *document) connector(r requirement, o Options, server server, notes []string) (*Result, error) {
 	m, err := newMaker(o, d.root.string("info", "title"), server.url)
 	if err != nil {
 		return nil, err
@@ -213,7 +219,9 @@ func (d *document) connector(r requirement, o Options) (*Result, error) {
 	for _, note := range notes {
 		m.note("%s", note)
 	}
-	m.result.Connector.URL = literal(server.url)
+	if o.URL == "" {
+		m.result.Connector.URL = literal(server.url)
+	}
 	if len(r.names) == 0 {
 		m.result.Connector.Type = "none"
 		m.note("the document has no security schemes, so the type is none")

@@ -20,6 +20,9 @@ type schemer struct {
 // all makes the auth of the schemes of a requirement. One of them becomes the auth, and keys among the others become headers and
 // query parameters of the connector.
 func (s *schemer) all(r requirement) error {
+	if len(r.names) > maxTogether {
+		return fmt.Errorf("the document asks for %d schemes together: a connector has %d at most", len(r.names), maxTogether)
+	}
 	s.scopes = r.scopes
 	first, found := r.names[0], make(map[string]*node, len(r.names))
 	for _, name := range r.names {

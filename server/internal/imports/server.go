@@ -85,12 +85,15 @@ func (d *document) servers() (all []candidate) {
 	if d.root.get("swagger") != nil {
 		return d.serversOfSwagger()
 	}
-	const most = 1000
+	const most, longestURL = 1000, 2048
 	for i, item := range d.root.get("servers").items() {
 		if i == most {
 			break
 		}
 		c := candidate{template: item.string("url"), server: server{variables: map[string]string{}}}
+		if len(c.template) > longestURL {
+			continue
+		}
 		complete := true
 		c.url = variableSyntax.ReplaceAllStringFunc(c.template, func(found string) string {
 			name := found[1 : len(found)-1]

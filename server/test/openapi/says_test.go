@@ -73,7 +73,7 @@ func explain(ctx context.Context, c *gateway.Connector) (*host.Explanation, erro
 	return explained, nil
 }
 
-// credential returns an error unless the credential is where the document says.
+// credential returns an error unless the request has the credential in the place that the document names.
 func (e *entry) credential(x *host.Explanation) error {
 	s := e.raw
 	header := func(name, begin string) error {

@@ -1,0 +1,188 @@
+package imports_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/imports"
+)
+
+const before = `{"openapi":"3.0.0","info":{"title":"A"},"servers":[{"url":"https://a.example"}],`
+
+// schemes returns a document with schemes in JSON.
+func schemes(text string) string { return before + `"components":{"securitySchemes":{` + text + `}}}` }
+
+// A document that is large, nested without end, or repeats itself, is refused with one error, whatever else is in it
+// (threats.md 196).
+func TestLargeDocuments(t *testing.T) {
+	bomb := "openapi: 3.0.0\nx0: &x0 [a, a, a, a, a, a, a, a]\n"
+	for _, n := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		last := string(n[0] - 1)
+		bomb += "x" + n + ": &x" + n + " [" + strings.Repeat("*x"+last+", ", 8) + "]\n"
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"aliases that repeat":           {bomb + "security: *x8\n", "more than 200000 values"},
+		"an alias that has itself":      {"openapi: 3.0.0\nsecurity: &a [*a, *a]\n", "nested too deeply"},
+		"lists in lists":                {before + `"security":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}", "nested too deeply"},
+		"lists in lists elsewhere":      {before + `"x":` + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000) + "}", "not well-formed JSON"},
+		"lists in lists in YAML":        {"openapi: 3.0.0\nx: " + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "well-formed YAML, at line 2"},
+		"large JSON":                    {before + `"x":"` + strings.Repeat("x", imports.MaxBytes) + `"}`, "larger than 64 MiB"},
+		"large YAML":                    {"openapi: 3.0.0\nx: " + strings.Repeat("x", 8<<20), "convert it to JSON"},
+		"many values in YAML":           {"openapi: 3.0.0\nx: [" + strings.Repeat("a,", 700_000) + "]", "convert it to JSON"},
+		"many schemes":                  {schemes(strings.Repeat(`"a":{},`, 210_000) + `"b":{}`), "more than 200000 values"},
+		"many schemes that are refused": {schemes(many(`"$":{"type":"magic"},`, 60_000) + `"b":{}`), "none of the 100 ways to authenticate can"},
+		"many schemes together": {
+			before + `"security":[{` + many(`"$":[],`, 40_000) + `"b":[]}],"components":{"securitySchemes":{` + many(`"$":{"type":"apiKey","in":"header","name":"a$"},`, 30_000) + `"b":{}}}}`,
+			"40",
+		},
+		"a line of curl": {"", "longer than 1024 KiB"},
+	} {
+		var err error
+		if name == "a line of curl" {
+			_, err = imports.CurlLine("curl "+strings.Repeat("x", imports.MaxLine), imports.Options{})
+		} else {
+			_, err = imports.OpenAPI([]byte(c.text), imports.Options{})
+		}
+		if name == "many schemes together" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err) // a requirement of missing schemes does not count, so a scheme by itself is taken
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && len(err.Error()) > 20_000 {
+			t.Errorf("%s: the error has %d bytes", name, len(err.Error()))
+		}
+	}
+}
+
+// many returns n repetitions of a text, with a number for each $.
+func many(text string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.ReplaceAll(text, "$", "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26%7)+itoa(i)))
+	}
+	return b.String()
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + string(rune('0'+n%10))
+}
+
+// Texts of a document are texts in the connector: they name no secret, end no line, and send nothing to a terminal
+// (threats.md 197).
+func TestTextsOfDocuments(t *testing.T) {
+	const evil = `\u001b[31m\u202e{{ get_secret('crm') }}{{{ get_secret('crm') }}\r\n  auth: {type: none}\u2028#`
+	for name, text := range map[string]string{
+		"title":        strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), `"A"`, `"A `+evil+`"`, 1),
+		"scheme":       schemes(`"` + evil + `":{"type":"http","scheme":"bearer"},"c":{"type":"http","scheme":"basic"}`),
+		"query":        schemes(`"b":{"type":"apiKey","in":"query","name":"` + evil + `"}`),
+		"plain query":  schemes(`"b":{"type":"apiKey","in":"query","name":"{{ get_secret('crm') }}"}`),
+		"header":       schemes(`"b":{"type":"apiKey","in":"header","name":"` + evil + `"}`),
+		"scope":        schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://l.example/t","scopes":{"` + evil + `":""}}}}`),
+		"token_url":    schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://l.example/` + evil + `"}}}`),
+		"url":          strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), "a.example", "a.example/"+evil, 1),
+		"variable":     strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), `a.example"`, `a.example/{v}","variables":{"v":{"default":"`+evil+`"}}`, 1),
+		"unknown type": schemes(`"b":{"type":"` + evil + `"}`),
+	} {
+		result, err := imports.OpenAPI([]byte(text), imports.Options{})
+		if err != nil {
+			printable(t, name, err.Error())
+			continue
+		}
+		for _, note := range result.Notes {
+			printable(t, name, note)
+		}
+		for _, s := range result.Secrets {
+			printable(t, name, s.Name+s.What)
+		}
+		yaml := result.Connector.YAML()
+		if named := regexp.MustCompile(`\{\{ get_secret\('crm'\)`).FindAllStringIndex(strings.ReplaceAll(yaml, "{{ '{{' }}", ""), -1); named != nil {
+			t.Errorf("%s: a secret of somebody else is named\n%s", name, yaml)
+		}
+		if strings.Contains(yaml, "\x1b") || strings.Contains(yaml, "\u202e") || strings.Count(yaml, "\n  auth:") != 1 {
+			t.Errorf("%s:\n%q", name, yaml)
+		}
+		load(t, result)
+	}
+}
+
+// printable fails the test if a line could control a terminal.
+func printable(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSuffix(line, "\n"); host.Printable(line) != line {
+			t.Errorf("%s: %q", name, line)
+		}
+	}
+}
+
+// Nothing of what the cases of curl have as a credential, which is canary in all of them, is in the connector, a note or an error
+// (threats.md 198).
+func TestCurlKeepsNoCredential(t *testing.T) {
+	files, err := filepath.Glob("testdata/curl-*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := txtar.Parse(text)
+		if strings.Contains(strings.ToLower(string(archive.Files[0].Data)), "canary") {
+			with++
+		}
+		if got := run(t, archive); strings.Contains(strings.ToLower(got), "canary") {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+	if with < 30 {
+		t.Errorf("%d cases have a credential", with)
+	}
+}
+
+// Whatever a document says, there is a connector that the gateway can load or refuse, or an error that a terminal can show
+// (threats.md 196, threats.md 197).
+func FuzzOpenAPI(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(archive.Files[0].Name == "curl", archive.Files[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, curl bool, text []byte) {
+		result, err := imports.OpenAPI(text, imports.Options{})
+		if curl {
+			result, err = imports.CurlLine(string(text), imports.Options{})
+		}
+		if err != nil {
+			printable(t, "error", err.Error())
+			return
+		}
+		for _, note := range result.Notes {
+			printable(t, "note", note)
+		}
+		yaml := result.Connector.YAML()
+		for line := range strings.Lines(yaml) {
+			printable(t, "connector", strings.TrimSuffix(line, "\n")[:min(len(line)-1, 1000)])
+		}
+	})
+}
