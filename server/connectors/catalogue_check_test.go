@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ type check func(*http.Request) error
 // if all checks pass.
 func request(target string, checks ...check) http.HandlerFunc {
 	return answers(func(r *http.Request) error {
-		if got := r.Method + " https://" + r.Host + r.URL.Path; got != target {
+		if got := r.Method + " https://" + strings.ToLower(r.Host) + r.URL.Path; got != target {
 			return fmt.Errorf("the request is %s, and not %s", got, target)
 		}
 		return all(r, checks)
@@ -136,4 +137,35 @@ func posted(r *http.Request) error {
 		return fmt.Errorf("the method is %s", r.Method)
 	}
 	return nil
+}
+
+// contains checks that the body is a text, declared as JSON.
+func contains(text string) check {
+	return func(r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != text || r.Header.Get("Content-Type") != "application/json" {
+			return fmt.Errorf("body: %q %v", body, err)
+		}
+		return nil
+	}
+}
+
+// userOnly checks the user name, which is the credential, whatever the password is.
+func userOnly(name string) check {
+	return func(r *http.Request) error {
+		if got, _, ok := r.BasicAuth(); !ok || got != name {
+			return fmt.Errorf("user %q", got)
+		}
+		return nil
+	}
+}
+
+// passwordOnly checks the password, whatever the user name is.
+func passwordOnly(password string) check {
+	return func(r *http.Request) error {
+		if _, got, ok := r.BasicAuth(); !ok || got != password {
+			return fmt.Errorf("password %q", got)
+		}
+		return nil
+	}
 }
