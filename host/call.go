@@ -254,7 +254,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 		return &outcome{err: c.fail(stage, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))}
 	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
-	call.Lease, call.Shared = local, shared
+	call.Lease, call.Shared, call.Trace = local, shared, traceFrom(ctx).recorder()
 	out := c.run(ctx, call, stats)
 	out.err = c.overTime(out.err)
 	return out

@@ -50,8 +50,10 @@ func (w *canaryWorld) step(guarded bool) error {
 	if guarded {
 		transport = w.connector.GuardedTransport(nil)
 	}
-	response, err := transport.RoundTrip(get(context.Background()))
+	trace := &host.Trace{}
+	response, err := transport.RoundTrip(get(host.WithTrace(context.Background(), trace)))
 	w.OutError("the request's error", err)
+	w.Out("the trace", traced(trace))
 	if err == nil {
 		body, err := io.ReadAll(response.Body)
 		w.OutError("the answer's error", err)
@@ -75,7 +77,7 @@ func (w *canaryWorld) step(guarded bool) error {
 }
 
 // threats.md 15, 18: whatever becomes of a request, no credential is in the memory of the guest, in the log, in an error, in an
-// explanation or in what Observe gets, for any auth type.
+// explanation, in a trace or in what Observe gets, for any auth type.
 func TestNoCanaryComesOut(t *testing.T) {
 	configs := testworld.AuthTypes(tokenURL)
 	for _, plugin := range allBuiltIns(t) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -168,12 +169,9 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if t.guarded {
 		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
 	}
-	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
+	response, err := t.roundTrip(sent, authenticated)
 	if err != nil {
-		if _, plain := t.base.(*http.Transport); plain {
-			err = egress.Failure(err)
-		}
-		return nil, sent.guard.error(err, out.call)
+		return nil, err
 	}
 	response.Request = r
 	if response.Body == nil { // not every base follows the rule that there is one
@@ -185,6 +183,25 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	}
 	sent.response = response
 	return sent, nil
+}
+
+// roundTrip sends an authenticated request through the base, and records it in the trace of its context, if there is one.
+func (t *authTransport) roundTrip(sent *exchanged, authenticated *http.Request) (*http.Response, error) {
+	trace, began := traceFrom(authenticated.Context()), time.Time{}
+	if trace != nil {
+		began = t.connector.host.config.Clock()
+	}
+	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
+	if err != nil {
+		if _, plain := t.base.(*http.Transport); plain {
+			err = egress.Failure(err)
+		}
+		response, err = nil, sent.guard.error(err, sent.out.call)
+	}
+	if trace != nil {
+		trace.answered(t.connector, response, t.connector.host.config.Clock().Sub(began), err)
+	}
+	return response, err
 }
 
 // Authenticate returns a clone of the request with its credential, for callers that send it with a client of their own.

@@ -45,6 +45,8 @@ type Call struct {
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
+	// If not nil, Trace is called with each exchange. It must call mask, which sets the answer, with the Masker of the trace.
+	Trace func(t *Traced, mask func(*Masker))
 
 	ctx    context.Context
 	plan   *Plan

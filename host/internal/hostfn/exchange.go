@@ -136,7 +136,9 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	c.exchanges++
 	began := c.plan.Clock()
 	answer, err := c.send(client, outgoing)
-	c.exchangeTime += c.plan.Clock().Sub(began)
+	took := c.plan.Clock().Sub(began)
+	c.exchangeTime += took
+	c.traced(&answer, took, err)
 	c.answer = nil
 	c.unsettled(err, &answer)
 	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete

@@ -37,7 +37,7 @@ type ExplainedDiscovery struct{ Issuer, Endpoint, URL string }
 func (c *Call) Steps() []Step { return c.steps }
 
 // explains reports whether the call records its steps.
-func (c *Call) explains() bool { return c.mode == Explaining || c.plan.Explains }
+func (c *Call) explains() bool { return c.mode == Explaining || c.plan.Explains || c.Trace != nil }
 
 // explainSigned records a text that is signed, if the call is explained.
 func (c *Call) explainSigned(by, data string) {

@@ -1,0 +1,230 @@
+package hostfn
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// Traced is a request to a token endpoint that was sent, and its answer, both masked.
+type Traced struct {
+	Request *ExplainedExchange
+	Answer  MaskedAnswer
+	Took    time.Duration
+	// Err is the error of sending, scrubbed, or nil.
+	Err error
+}
+
+// MaskedAnswer is an answer of an endpoint or an API with made-up texts in place of its own.
+type MaskedAnswer struct {
+	// Status is the HTTP status. It is 0 if there is no answer.
+	Status int
+	// Headers are sorted by name. The value of a header is empty if it is not shown.
+	Headers []abi.Pair
+	// JSON or Form is the body if that is one, and otherwise both are empty. Length is the length of the body in bytes.
+	JSON, Form string
+	Length     int
+}
+
+// Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
+type Masker struct{ made int }
+
+// traced calls Trace with an exchange.
+func (c *Call) traced(a *answer, took time.Duration, err error) {
+	if c.Trace == nil {
+		return
+	}
+	t := Traced{Took: took, Err: err}
+	for _, step := range slices.Backward(c.steps) {
+		if t.Request = step.Exchange; t.Request != nil {
+			break
+		}
+	}
+	c.Trace(&t, func(m *Masker) { t.Answer = m.Answer(c.plan.Answers, a.status, a.header, a.body) })
+}
+
+// Answer returns an answer without the texts that may be a credential or name somebody. list says what the plugin reads of it:
+// such a value is replaced by another of its kind, or stays if it is a number, a time, or a name of an enum.
+func (m *Masker) Answer(list []Answer, status int, header http.Header, body []byte) MaskedAnswer {
+	masked := MaskedAnswer{Status: status, Length: len(body)}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		masked.Headers = append(masked.Headers, abi.Pair{Name: m.name(name, nil), Value: m.header(list, name, header)})
+	}
+	var tree any
+	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	switch {
+	case len(body) == 0:
+	case strictjson.UnmarshalOpen(body, &tree) == nil:
+		if document, err := strictjson.Marshal(m.value(list, nil, tree)); err == nil {
+			masked.JSON = string(document)
+		}
+	case media == formType:
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			break
+		}
+		shown := url.Values{}
+		for _, name := range slices.Sorted(maps.Keys(form)) {
+			value := m.known(list, []string{name}, form.Get(name))
+			shown.Set(m.name(name, func(a *Answer) bool { return a.Source.from == abi.FromForm && a.Source.name == name }, list...), value)
+		}
+		masked.Form = shown.Encode()
+	}
+	return masked
+}
+
+// value returns a value of a JSON document, masked. path has the names and indexes that lead to it.
+func (m *Masker) value(list []Answer, path []string, value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		shown := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			wanted := func(a *Answer) bool { return slices.Contains(a.Source.pointer, name) }
+			shown[m.name(name, wanted, list...)] = m.value(list, append(path[:len(path):len(path)], name), v[name])
+		}
+		return shown
+	case []any:
+		shown := make([]any, len(v))
+		for i := range v {
+			shown[i] = m.value(list, append(path[:len(path):len(path)], fmt.Sprint(i)), v[i])
+		}
+		return shown
+	case string:
+		return m.known(list, path, v)
+	case json.Number:
+		if len(v) > longestNumber {
+			return json.Number("1")
+		}
+	}
+	return value
+}
+
+// longestNumber is the maximum length of a number that is shown. A time in milliseconds has 13 digits.
+const longestNumber = 15
+
+// known returns a text that is no credential by its place and its form, and otherwise a made-up one.
+func (m *Masker) known(list []Answer, path []string, text string) string {
+	name := ""
+	if len(path) > 0 {
+		name = path[len(path)-1]
+	}
+	switch {
+	case strings.TrimSpace(text) == "", isTime(text):
+		return text
+	case name == "error" && slices.Contains(errorCodes, text):
+		return text
+	case name == "token_type" && slices.Contains(tokenTypes, strings.ToLower(text)):
+		return text
+	case name == "issued_token_type" && slices.Contains(issuedTypes, text):
+		return text
+	case slices.Contains(durations, name) && shortNumber.MatchString(text):
+		return text
+	}
+	for i := range list {
+		if a := &list[i]; slices.Equal(a.Source.pointer, path) || a.Source.from == abi.FromForm && a.Source.name == name {
+			if a.shows(text) {
+				return text
+			}
+		}
+	}
+	return m.text(text)
+}
+
+// shows reports whether the value of an answer is a number, a time or a name, and no credential.
+func (a *Answer) shows(text string) bool {
+	switch a.Kind {
+	case abi.AnswerInteger, abi.AnswerTime:
+		return shortNumber.MatchString(text) || isTime(text)
+	case abi.AnswerEnum:
+		return slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, text) })
+	}
+	return false
+}
+
+// durations are the names of numbers that some endpoints write as texts.
+var durations = []string{"expires_in", "ext_expires_in", "refresh_expires_in", "refresh_token_expires_in", "expires_on", "expires_at", "not_before", "interval"}
+
+// issuedTypes are the token types of RFC 8693 section 3.
+var issuedTypes = []string{
+	"urn:ietf:params:oauth:token-type:access_token", "urn:ietf:params:oauth:token-type:refresh_token", "urn:ietf:params:oauth:token-type:id_token",
+	"urn:ietf:params:oauth:token-type:saml1", "urn:ietf:params:oauth:token-type:saml2", "urn:ietf:params:oauth:token-type:jwt",
+}
+
+var shortNumber = regexp.MustCompile(`^[0-9]{1,13}(\.[0-9]{1,3})?$`)
+
+// isTime reports whether text is a date of RFC 3339 or HTTP. A fraction of a second has at most nine digits.
+func isTime(text string) bool {
+	if len(text) > len("2006-01-02T15:04:05.999999999-07:00") {
+		return false
+	}
+	_, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		_, err = http.ParseTime(text)
+	}
+	return err == nil
+}
+
+// text returns a made-up text in place of another one. If that has a character that no token may have, the made-up one has
+// such a character too, because the host or the plugin may refuse it.
+func (m *Masker) text(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return text
+	}
+	m.made++
+	made := fmt.Sprintf("masked-%d-", m.made)
+	made += strings.Repeat("x", min(max(len(text), 16), 64)-len(made))
+	for _, odd := range []struct {
+		is func(rune) bool
+		by string
+	}{
+		{unicode.IsControl, "\n"},
+		{func(r rune) bool { return r > unicode.MaxASCII }, "é"},
+	} {
+		if strings.ContainsFunc(text, odd.is) {
+			made += odd.by
+		}
+	}
+	return made
+}
+
+// plainName is the name of a member or header that consists of words, which no credential does.
+var plainName = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{0,15}|[_.:-][a-z]{1,15}){0,8}$`)
+
+// name returns the name of a member or header if it consists of words, or if wanted is true for one of list. Otherwise, it
+// returns a made-up one.
+func (m *Masker) name(name string, wanted func(*Answer) bool, list ...Answer) string {
+	if wordsOf(name) {
+		return name
+	}
+	for i := range list {
+		if wanted(&list[i]) {
+			return name
+		}
+	}
+	m.made++
+	return fmt.Sprintf("masked-%d", m.made)
+}
+
+// wordsOf reports whether a name consists of words: it has no digits, and no long run of capitals.
+func wordsOf(name string) bool {
+	return len(name) <= 48 && plainName.MatchString(name) && !manyCapitals.MatchString(name)
+}
+
+var manyCapitals = regexp.MustCompile(`[A-Z]{5}`)
+
+// MaskAnswer returns what a person may see of an API's answer, and what the plugin's challenge reads of it. body is its beginning,
+// or nil.
+func (p *Plan) MaskAnswer(m *Masker, status int, header http.Header, body []byte) MaskedAnswer {
+	return m.Answer(p.ChallengeAnswers, status, header, body)
+}

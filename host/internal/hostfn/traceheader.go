@@ -1,0 +1,122 @@
+package hostfn
+
+import (
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// header returns the value of a header as a person may see it, or "".
+func (m *Masker) header(list []Answer, name string, header http.Header) string {
+	value := strings.Join(header.Values(name), ", ")
+	switch name {
+	case "Content-Type":
+		if media, _, _ := mime.ParseMediaType(value); slices.Contains(mediaTypes, media) {
+			return media
+		}
+		return ""
+	case "Date", "Retry-After", "Age":
+		if isTime(value) || shortNumber.MatchString(value) {
+			return value
+		}
+		return ""
+	case "Www-Authenticate":
+		var offers []string
+		for _, offer := range readOffers(header.Values(name)) {
+			scheme := m.scheme(list, offer.scheme)
+			offers = append(offers, strings.TrimSpace(scheme+" "+m.parameters(list, offer.parameters)))
+		}
+		return strings.Join(offers, ", ")
+	case "Authentication-Info":
+		return m.parameters(list, readParameters(value))
+	case "Set-Cookie":
+		for _, cookie := range slices.Backward((&http.Response{Header: header}).Cookies()) {
+			if readsFrom(list, abi.FromCookie, cookie.Name) {
+				return cookie.Name + "=" + m.text(cookie.Value)
+			}
+		}
+		return ""
+	}
+	for i := range list {
+		a := &list[i]
+		if a.Source.from == abi.FromHeader && strings.EqualFold(a.Source.name, name) {
+			if a.shows(value) {
+				return value
+			}
+			return m.text(value)
+		}
+	}
+	return ""
+}
+
+// readsFrom reports whether one of list is read from a place.
+func readsFrom(list []Answer, from, name string) bool {
+	return slices.ContainsFunc(list, func(a Answer) bool { return a.Source.from == from && a.Source.name == name })
+}
+
+// mediaTypes are the media types that are shown.
+var mediaTypes = []string{
+	jsonType, formType, "application/problem+json", "application/jwt", "application/xml", "application/soap+xml", "application/octet-stream",
+	"text/html", "text/plain", "text/xml",
+}
+
+// scheme returns an authentication scheme that is registered or that the plugin reads.
+func (m *Masker) scheme(list []Answer, scheme string) string {
+	for _, a := range list {
+		if a.Source.from == abi.FromAuth && strings.EqualFold(a.Source.name, scheme) {
+			return a.Source.name
+		}
+	}
+	for _, name := range []string{"Basic", "Bearer", "Digest", "DPoP", "GNAP", "HOBA", "Mutual", "Negotiate", "NTLM", "OAuth", "PrivateToken", "SCRAM-SHA-256", "vapid"} {
+		if strings.EqualFold(name, scheme) {
+			return name
+		}
+	}
+	return "Masked"
+}
+
+// parameters returns the parameters of a challenge. Those that no standard has and that the plugin does not read are left out.
+func (m *Masker) parameters(list []Answer, all map[string]string) string {
+	var shown []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		read := slices.ContainsFunc(list, func(a Answer) bool { return a.Source.parameter == name })
+		if !read && !slices.Contains(parameterNames, name) {
+			continue
+		}
+		value := all[name]
+		if !isVocabulary(list, name, value) {
+			value = m.text(value)
+		}
+		shown = append(shown, name+`="`+value+`"`)
+	}
+	return strings.Join(shown, ", ")
+}
+
+// isVocabulary reports whether each item of a parameter's value is a word of a standard, or of an enum of the plugin.
+func isVocabulary(list []Answer, name, value string) bool {
+	for _, item := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
+		same := func(word string) bool { return strings.EqualFold(word, item) }
+		known := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(errorCodes, item) ||
+			slices.ContainsFunc(list, func(a Answer) bool { return a.Source.parameter == name && slices.ContainsFunc(a.Enum, same) })
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+// parameterNames are the names of parameters of challenges: RFC 6750 section 3, RFC 7616 sections 3.3 and 3.5, RFC 9449 and RFC 9728.
+var parameterNames = []string{
+	"algorithm", "algs", "charset", "cnonce", "domain", "error", "error_description", "error_uri", "nc", "nextnonce", "nonce", "opaque", "qop",
+	"realm", "resource_metadata", "rspauth", "scope", "stale", "userhash",
+}
+
+// words are the values of such parameters that are the same everywhere.
+var words = []string{
+	"true", "false", "auth", "auth-int", "utf-8", "MD5", "MD5-sess", "SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess",
+	"invalid_token", "insufficient_scope", "use_dpop_nonce", "ES256", "ES384", "ES512", "RS256", "PS256", "EdDSA", "Ed25519",
+}

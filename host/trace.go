@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Trace records what a request of a [Connector] makes the host send and get. Put it into the context of the request with
+// [WithTrace]. The zero value is ready for use. A Trace is safe for concurrent use.
+//
+// It holds no secret, token, code, assertion or key, and no text that only an answer has. The masked texts begin with masked- and
+// a number. User names and other values of templates that are no secrets show as in an [Explanation].
+type Trace struct {
+	mu        sync.Mutex
+	masker    hostfn.Masker
+	exchanges []TracedExchange
+	answers   []TracedAnswer
+}
+
+// TracedExchange is a request that was sent to a token endpoint, and its answer, both masked.
+type TracedExchange struct {
+	// Request is the request as an [Explanation] shows it.
+	Request ExplainedExchange
+	Answer  TracedAnswer
+}
+
+// TracedAnswer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans,
+// times, and words that a standard or the plugin's description lists stay.
+type TracedAnswer struct {
+	// Status is the HTTP status. It is 0 if there is no answer.
+	Status int
+	// Headers are sorted by name. A header whose value is not shown has an empty one.
+	Headers []abi.Pair
+	// JSON or Form is the masked body if it is one of these. Of the API's answers, there is a body only if the plugin reads it. Length
+	// is the length of the whole body in bytes, if it was read.
+	JSON, Form string
+	Length     int
+	// Took is the time until the answer, by the host's clock.
+	Took time.Duration
+	// Err is the error if there is no answer, or not all of it. It holds no credential.
+	Err error
+}
+
+type traceKey struct{}
+
+// WithTrace returns a context with whose requests t records the exchanges with token endpoints and the answers of the API. A request
+// that gets its token from the cache, or that waits for the exchange of another request, records no exchange.
+func WithTrace(ctx context.Context, t *Trace) context.Context {
+	return context.WithValue(ctx, traceKey{}, t)
+}
+
+// traceFrom returns the trace of a context, or nil.
+func traceFrom(ctx context.Context) *Trace {
+	t, _ := ctx.Value(traceKey{}).(*Trace)
+	return t
+}
+
+// Exchanges returns the exchanges so far, in order.
+func (t *Trace) Exchanges() []TracedExchange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.exchanges)
+}
+
+// Answers returns the API's answers so far, one for each attempt.
+func (t *Trace) Answers() []TracedAnswer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.answers)
+}
+
+// recorder returns the function that records the exchanges of a call, or nil.
+func (t *Trace) recorder() func(*hostfn.Traced, func(*hostfn.Masker)) {
+	if t == nil {
+		return nil
+	}
+	return func(sent *hostfn.Traced, mask func(*hostfn.Masker)) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		mask(&t.masker)
+		e := TracedExchange{Answer: answerOf(sent.Answer, sent.Took, sent.Err)}
+		if sent.Request != nil {
+			e.Request = ExplainedExchange(*sent.Request)
+		}
+		t.exchanges = append(t.exchanges, e)
+	}
+}
+
+// answered records an answer of the API, or the error in place of one.
+func (t *Trace) answered(c *Connector, response *http.Response, took time.Duration, err error) {
+	var status int
+	var header http.Header
+	var body []byte
+	if response != nil {
+		status, header = response.StatusCode, response.Header
+		challenge := c.plugin.info.Challenge
+		body = beginning(response, challenge != nil && slices.Contains(challenge.Statuses, status) && c.readsBody())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers = append(t.answers, answerOf(c.plan.MaskAnswer(&t.masker, status, header, body), took, err))
+}
+
+func answerOf(a hostfn.MaskedAnswer, took time.Duration, err error) TracedAnswer {
+	return TracedAnswer{a.Status, a.Headers, a.JSON, a.Form, a.Length, took, err}
+}
+
+// String returns the exchange for people to read: a line that says what it is, and then the request and the answer with two spaces
+// before each line. Control characters are escaped.
+func (e TracedExchange) String() string {
+	return Step{Exchange: &e.Request}.String() + e.Answer.String()
+}
+
+// String returns the answer for people to read: a line with the status and the time, and then headers and body with two spaces before
+// each line. Control characters are escaped.
+func (a TracedAnswer) String() string {
+	var b strings.Builder
+	line := func(text string) { b.WriteString("  " + Printable(text) + "\n") }
+	took := fmt.Sprintf("after %d ms", a.Took.Milliseconds())
+	if a.Status == 0 {
+		b.WriteString("no answer, " + took + "\n")
+	} else {
+		b.WriteString(strings.TrimRight(fmt.Sprintf("the answer %d %s", a.Status, http.StatusText(a.Status)), " ") + ", " + took + "\n")
+	}
+	if a.Err != nil {
+		line(a.Err.Error())
+	}
+	var hidden []string
+	for _, pair := range a.Headers {
+		if pair.Value == "" {
+			hidden = append(hidden, pair.Name)
+		} else {
+			line(pair.Name + ": " + pair.Value)
+		}
+	}
+	if len(hidden) > 0 {
+		line("not shown: " + strings.Join(hidden, ", "))
+	}
+	switch {
+	case a.JSON != "":
+		line(a.JSON)
+	case a.Form != "":
+		line(a.Form)
+	case a.Length > 0:
+		line(fmt.Sprintf("(a body of %d bytes)", a.Length))
+	}
+	return b.String()
+}

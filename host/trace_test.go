@@ -1,0 +1,126 @@
+package host_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+// traced returns a trace as text, with all that its fields hold.
+func traced(trace *host.Trace) string {
+	var b strings.Builder
+	for _, e := range trace.Exchanges() {
+		fmt.Fprintf(&b, "%s%+v\n", e, e)
+	}
+	for _, a := range trace.Answers() {
+		fmt.Fprintf(&b, "%s%+v\n", a, a)
+	}
+	return b.String()
+}
+
+// A trace has the request to the token endpoint as it is explained, and the answer with made-up texts: what a standard lists, numbers
+// and times stay.
+func TestTraceOfAnExchange(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.login.Answer(func(r *http.Request) (*http.Response, error) {
+		w.Advance(42 * time.Millisecond)
+		return testworld.Response(http.StatusBadRequest, `{"error":"invalid_scope","error_description":"`+w.Word("a description")+`","trace_id":"`+
+			w.Word("an id")+`","`+w.Word("a name")+`":["`+w.Word("an element")+`",true],"codes":[70011],"at":"2026-01-02T03:04:05Z","big":`+strings.Repeat("7", 20)+`}`,
+			"Content-Type", "application/json; charset=utf-8", "X-Request-Id", w.Word("a header"), "Retry-After", "7", w.Word("a name of a header"), "x"), nil
+	})
+	trace := &host.Trace{}
+	_, err := w.try(c, get(host.WithTrace(t.Context(), trace)))
+	if err == nil {
+		t.Fatal("the request was sent")
+	}
+	w.Out("the trace", traced(trace))
+	all := trace.Exchanges()
+	if len(all) != 1 || len(trace.Answers()) != 0 {
+		t.Fatalf("%+v and %+v", all, trace.Answers())
+	}
+	const want = `the request to the token endpoint
+  POST https://login.test/token
+`
+	text := all[0].String()
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("it begins otherwise: %s", text)
+	}
+	for _, part := range []string{
+		"client_secret={{ get_secret('s') }}", "the answer 400 Bad Request, after 42 ms\n", "  Content-Type: application/json\n", "  Retry-After: 7\n",
+		"X-Request-Id", `"error":"invalid_scope"`, `"error_description":"masked-`, `"codes":[70011]`, `"at":"2026-01-02T03:04:05Z"`, `"big":1,`, `,true]`,
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+}
+
+// A request that finds its token in the cache, or waits for that of another request, has no exchange in its trace.
+func TestTraceHasNoExchangeOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, gate := gatedWorld(t)
+		var traces [3]host.Trace
+		for i := range 2 {
+			go func() { _, _ = w.try(c, get(host.WithTrace(t.Context(), &traces[i]))) }()
+			synctest.Wait()
+		}
+		close(gate.open)
+		synctest.Wait()
+		if _, err := w.try(c, get(host.WithTrace(t.Context(), &traces[2]))); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{1, 0, 0} {
+			if got := len(traces[i].Exchanges()); got != want || len(traces[i].Answers()) != 1 {
+				t.Errorf("request %d has %d exchanges and %d answers in its trace", i+1, got, len(traces[i].Answers()))
+			}
+		}
+	})
+}
+
+// The trace of a request that is sent twice has both answers, with what the plugin reads of them, masked.
+func TestTraceOfAChallenge(t *testing.T) {
+	w, c := challengeWorld(t, sendsNonce)
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("X-Nonce") == "" {
+			return testworld.Response(http.StatusUnauthorized, `{"error":{"code":"expired","text":"`+w.Word("a text")+`"}}`,
+				"WWW-Authenticate", `Digest realm="`+w.Word("a realm")+`", nonce="`+w.Word("a nonce")+`", qop="auth", algorithm=SHA-256, x="`+w.Word("a parameter")+`"`), nil
+		}
+		return testworld.Response(http.StatusOK, w.Secret("the body"), "Set-Cookie", "session="+w.Word("a cookie")), nil
+	})
+	trace := &host.Trace{}
+	if _, err := w.try(c, get(host.WithTrace(t.Context(), trace))); err != nil {
+		t.Fatal(err)
+	}
+	w.Out("the trace", traced(trace))
+	text := ""
+	for _, a := range trace.Answers() {
+		text += a.String()
+	}
+	for _, part := range []string{
+		"the answer 401 Unauthorized", `Digest algorithm="SHA-256", nonce="masked-`, `qop="auth", realm="masked-`, `{"error":{"code":"expired","text":"masked-`,
+		"the answer 200 OK", "not shown: Set-Cookie",
+	} {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			t.Fatalf("no %q in:\n%s", part, text)
+		}
+		text = rest
+	}
+}
+
+// Texts of the network cannot write to the terminal of those who read a trace.
+func TestTraceIsPrintable(t *testing.T) {
+	answer := host.TracedAnswer{Status: 400, JSON: "a\x1b[2Jb", Headers: []abi.Pair{{Name: "A\x1b", Value: "\n"}}}
+	if text := answer.String(); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 3 {
+		t.Errorf("%q", text)
+	}
+}
