@@ -19,10 +19,15 @@ import (
 // It holds no secret, token, code, assertion or key, and no text that only an answer has. The masked texts begin with masked- and
 // a number. User names and other values of templates that are no secrets show as in an [Explanation].
 type Trace struct {
-	mu        sync.Mutex
-	masker    hostfn.Masker
-	exchanges []TracedExchange
-	answers   []TracedAnswer
+	mu     sync.Mutex
+	masker hostfn.Masker
+	// steps has the exchanges and the API's answers, in order. One of both is nil.
+	steps []tracedStep
+}
+
+type tracedStep struct {
+	exchange *TracedExchange
+	answer   *TracedAnswer
 }
 
 // TracedExchange is a request that was sent to a token endpoint, and its answer, both masked.
@@ -64,17 +69,43 @@ func traceFrom(ctx context.Context) *Trace {
 }
 
 // Exchanges returns the exchanges so far, in order.
-func (t *Trace) Exchanges() []TracedExchange {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.exchanges)
+func (t *Trace) Exchanges() (all []TracedExchange) {
+	for _, step := range t.all() {
+		if step.exchange != nil {
+			all = append(all, *step.exchange)
+		}
+	}
+	return all
 }
 
-// Answers returns the API's answers so far, one for each attempt.
-func (t *Trace) Answers() []TracedAnswer {
+// Answers returns the API's answers so far, one for each time that the request was sent.
+func (t *Trace) Answers() (all []TracedAnswer) {
+	for _, step := range t.all() {
+		if step.answer != nil {
+			all = append(all, *step.answer)
+		}
+	}
+	return all
+}
+
+// String returns the trace for people to read: exchanges and the API's answers in order, each with a line that says what it is, and
+// then its text with two spaces before each line. Control characters are escaped.
+func (t *Trace) String() string {
+	var b strings.Builder
+	for _, step := range t.all() {
+		if step.exchange != nil {
+			b.WriteString(step.exchange.String())
+		} else {
+			b.WriteString("the request to the API\n" + step.answer.String())
+		}
+	}
+	return b.String()
+}
+
+func (t *Trace) all() []tracedStep {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.answers)
+	return slices.Clone(t.steps)
 }
 
 // recorder returns the function that records the exchanges of a call, or nil.
@@ -86,11 +117,11 @@ func (t *Trace) recorder() func(*hostfn.Traced, func(*hostfn.Masker)) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		mask(&t.masker)
-		e := TracedExchange{Answer: answerOf(sent.Answer, sent.Took, sent.Err)}
+		e := &TracedExchange{Answer: answerOf(sent.Answer, sent.Took, sent.Err)}
 		if sent.Request != nil {
 			e.Request = ExplainedExchange(*sent.Request)
 		}
-		t.exchanges = append(t.exchanges, e)
+		t.steps = append(t.steps, tracedStep{exchange: e})
 	}
 }
 
@@ -106,7 +137,8 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.answers = append(t.answers, answerOf(c.plan.MaskAnswer(&t.masker, status, header, body), took, err))
+	a := answerOf(c.plan.MaskAnswer(&t.masker, status, header, body), took, err)
+	t.steps = append(t.steps, tracedStep{answer: &a})
 }
 
 func answerOf(a hostfn.MaskedAnswer, took time.Duration, err error) TracedAnswer {

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,12 +18,18 @@ import (
 func traced(trace *host.Trace) string {
 	var b strings.Builder
 	for _, e := range trace.Exchanges() {
-		fmt.Fprintf(&b, "%s%+v\n", e, e)
+		fmt.Fprintf(&b, "%+v\n", e.Answer.Err)
+		e.Answer.Err = nil
+		document, _ := json.Marshal(e)
+		b.Write(document)
 	}
 	for _, a := range trace.Answers() {
-		fmt.Fprintf(&b, "%s%+v\n", a, a)
+		fmt.Fprintf(&b, "%+v\n", a.Err)
+		a.Err = nil
+		document, _ := json.Marshal(a)
+		b.Write(document)
 	}
-	return b.String()
+	return b.String() + trace.String()
 }
 
 // A trace has the request to the token endpoint as it is explained, and the answer with made-up texts: what a standard lists, numbers
@@ -101,10 +108,7 @@ func TestTraceOfAChallenge(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Out("the trace", traced(trace))
-	text := ""
-	for _, a := range trace.Answers() {
-		text += a.String()
-	}
+	text := trace.String()
 	for _, part := range []string{
 		"the answer 401 Unauthorized", `Digest algorithm="SHA-256", nonce="masked-`, `qop="auth", realm="masked-`, `{"error":{"code":"expired","text":"masked-`,
 		"the answer 200 OK", "not shown: Set-Cookie",

@@ -62,7 +62,7 @@ type Exchange struct {
 }
 
 // TokenEndpoint sets the answers of the token endpoint at a URL. Each request gets the next answer, and the last answer
-// is repeated. A second call for the same URL replaces the answers.
+// is repeated. A second call for the same URL replaces the answers. The URL * stands for each one that has no answers of its own.
 func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	h.tb.Helper()
 	if len(answers) == 0 {
@@ -107,6 +107,9 @@ func (s *script) restart(answers []Answer) {
 	s.answers = answers
 }
 
+// anyEndpoint is the URL of TokenEndpoint for all others.
+const anyEndpoint = "*"
+
 // tokenEndpoints is the base transport of the host. It reaches the token endpoints of the test, and nothing else.
 type tokenEndpoints struct{ harness *Harness }
 
@@ -125,7 +128,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h.evidence.sent(r.Header, form)
 	h.mu.Lock()
-	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.otherEndpoints)
+	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.endpoints[anyEndpoint])
 	known := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
 		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: string(body)})

@@ -48,7 +48,7 @@ type Step struct {
 	// Random replaces the random bytes that the plugin gets from here on.
 	Random string `yaml:"random,omitempty"`
 	// Endpoints are the answers of token endpoints by URL, from here on, and Answers are those of the API. The last answer is
-	// repeated. By default, the API answers 200 with {}.
+	// repeated. The URL * stands for each one without answers of its own. By default, the API answers 200 with {}.
 	Endpoints map[string][]Reply `yaml:"endpoints,omitempty"`
 	Answers   []Reply            `yaml:"answers,omitempty"`
 	// A step is a request to the API, a consent of the user, or the end of one. Consent has the parameters with which the browser

@@ -32,15 +32,7 @@ func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
 // the line.
 func (c *Case) Run(h *Harness) {
 	h.tb.Helper()
-	h.prepare("Case.Run", func() {
-		for name, value := range c.Variables {
-			h.variables[name] = value
-		}
-		h.grants, h.http, h.tokenHosts, h.authType = c.Grants, c.AllowHTTP, c.UserTokenHosts, c.Type
-	})
-	for !c.Time.IsZero() && !h.Now().Equal(c.Time) {
-		h.Advance(c.Time.Sub(h.Now())) // a Duration has at most 292 years
-	}
+	c.prepare(h, "Case.Run")
 	if len(c.Problems) > 0 {
 		c.set(h)
 		c.refused(h)
@@ -54,6 +46,33 @@ func (c *Case) Run(h *Harness) {
 	}
 	for _, s := range steps {
 		s.run(h, c.Config)
+	}
+}
+
+// Try sends the request of a case without Steps, with a harness that has not been used, and compares nothing. Its results are those
+// of [Harness.Try].
+func (c *Case) Try(h *Harness) (*Result, error) {
+	h.tb.Helper()
+	c.prepare(h, "Case.Try")
+	c.set(h)
+	r, err := c.Request.http()
+	if err != nil {
+		return nil, err
+	}
+	return h.Try(c.Config, r)
+}
+
+// prepare sets what the harness must know before its first request.
+func (c *Case) prepare(h *Harness, what string) {
+	h.tb.Helper()
+	h.prepare(what, func() {
+		for name, value := range c.Variables {
+			h.variables[name] = value
+		}
+		h.grants, h.http, h.tokenHosts, h.authType = c.Grants, c.AllowHTTP, c.UserTokenHosts, c.Type
+	})
+	for !c.Time.IsZero() && !h.Now().Equal(c.Time) {
+		h.Advance(c.Time.Sub(h.Now())) // a Duration has at most 292 years
 	}
 }
 

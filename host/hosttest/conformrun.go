@@ -234,7 +234,7 @@ func (t *trial) begin(name string) {
 	if answers == nil {
 		answers = []Answer{t.c.issued(t.n)}
 	}
-	t.otherEndpoints = newScript(answers...)
+	t.endpoints[anyEndpoint] = newScript(answers...)
 }
 
 // end ends a case: it collects what has happened, and searches it.

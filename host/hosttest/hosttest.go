@@ -59,9 +59,8 @@ type Harness struct {
 	user     host.User
 	// tokenHosts are the hosts of token endpoints that may get the user's token.
 	tokenHosts []string
-	// endpoints has the answers of token endpoints by URL. Other endpoints answer with otherEndpoints, unless it is nil.
-	endpoints      map[string]*script
-	otherEndpoints *script
+	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
+	endpoints map[string]*script
 	// connection is the name of connectors that are made from now on.
 	connection string
 	api        *script
