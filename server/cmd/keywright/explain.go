@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -82,7 +83,7 @@ func (a *app) explain() *cobra.Command {
 			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, true, args, func(connector *gateway.Connector, request *http.Request) error {
+			return a.prepared(c, &flags, true, args, func(_ *connectors.Set, connector *gateway.Connector, request *http.Request) error {
 				explanation, err := connector.Upstream().Explain(request)
 				if err != nil {
 					return err

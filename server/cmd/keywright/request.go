@@ -17,6 +17,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -45,16 +46,19 @@ func (f *requestFlags) add(c *cobra.Command) {
 func (a *app) request() *cobra.Command {
 	var flags requestFlags
 	var include bool
+	var t tracing
 	c := &cobra.Command{
-		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
+		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--trace] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
 		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
 			"came, of whatever status; redirects are shown, not followed.\n\n" +
-			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.",
+			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.\n\n" +
+			"--trace shows the requests to token endpoints and the answers, masked. --record writes the request and the answers into a file " +
+			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, false, args, func(connector *gateway.Connector, request *http.Request) error {
-				response, err := connector.Upstream().Transport(nil).RoundTrip(request)
+			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
+				response, err := a.send(t, set, connector, request)
 				if err != nil {
 					return requestError(connector, request, err)
 				}
@@ -65,6 +69,8 @@ func (a *app) request() *cobra.Command {
 	}
 	flags.add(c)
 	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
+	c.Flags().BoolVar(&t.show, "trace", false, "show on stderr the requests to token endpoints and the answers, masked")
+	c.Flags().StringVar(&t.file, "record", "", "write the request and the answers, masked, into a new `FILE` of cases")
 	return c
 }
 
@@ -80,7 +86,7 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 
 // prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
 // the request does not contain secrets.
-func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*gateway.Connector, *http.Request) error) (err error) {
+func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Set, *gateway.Connector, *http.Request) error) (err error) {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
 		return err
@@ -129,7 +135,7 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 		return misuse(c, "-X %q is not a method", method)
 	}
 	request.URL, request.Host, request.Header = out.URL, "", out.Header
-	return do(connector, request)
+	return do(set, connector, request)
 }
 
 // parseHeaders parses the values of -H.

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/record"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+// tracing traces a request, to show it, to record it, or both.
+type tracing struct {
+	show bool
+	file string
+}
+
+// send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
+func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector, request *http.Request) (*http.Response, error) {
+	if !t.show && t.file == "" {
+		return connector.Upstream().Transport(nil).RoundTrip(request)
+	}
+	if _, err := os.Lstat(t.file); t.file != "" && err == nil {
+		return nil, fmt.Errorf("--record: %s exists already: name a file that does not", t.file)
+	}
+	trace, began := &host.Trace{}, time.Now()
+	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(host.WithTrace(request.Context(), trace)))
+	if t.show {
+		a.showTrace(trace)
+	}
+	if t.file == "" {
+		return response, err
+	}
+	sent := record.Sent{Host: set.Host, Connector: connector.Upstream(), Request: request, Began: began, Trace: trace, Err: err}
+	if response != nil {
+		sent.Status = response.StatusCode
+	}
+	if failed := a.record(t.file, set, sent); failed != nil {
+		if response != nil {
+			_ = response.Body.Close()
+		}
+		return nil, errors.Join(err, fmt.Errorf("--record: %w", failed))
+	}
+	return response, err
+}
+
+// showTrace writes a trace to stderr.
+func (a *app) showTrace(trace *host.Trace) {
+	s := terminal.StyleOf(a.err, a.env)
+	var b strings.Builder
+	for line := range strings.Lines(trace.String()) {
+		if text := strings.TrimSuffix(line, "\n"); strings.HasPrefix(text, "  ") {
+			b.WriteString(line)
+		} else {
+			b.WriteString(s.Dim(text) + "\n")
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString(s.Dim("nothing was sent") + "\n")
+	}
+	a.printErr("%s", strings.TrimSuffix(b.String(), "\n"))
+}
+
+// record writes the case of a request into a new file, and says what it has and what to look at.
+func (a *app) record(file string, set *connectors.Set, sent record.Sent) error {
+	name := usedModule(set, &sent)
+	recording, err := record.Of(sent)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Dump([]hosttest.Case{recording.Case})
+	if err != nil {
+		return err
+	}
+	head := fmt.Sprintf("# Recorded by `keywright request --record`: secrets, users, hosts and the texts of answers are made up.\n"+
+		"# `keywright plugin test %s --cases FILE` sends this request again, without a network.\n", name)
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists already: name a file that does not", file)
+	} else if err != nil {
+		return err
+	}
+	_, err = out.WriteString(head + string(text))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	lines := []string{fmt.Sprintf("keywright: recorded in %s. It has made-up texts in place of:", file)}
+	for _, what := range recording.Replaced {
+		lines = append(lines, "  "+host.Printable(what))
+	}
+	lines = append(lines, "Before you send it to somebody, read it. Look at:")
+	for _, what := range append(recording.Check, "the names of secrets, variables, fields and members, which are as they were") {
+		lines = append(lines, "  "+host.Printable(what))
+	}
+	if len(recording.Differs) > 0 {
+		lines = append(lines, "It does not do the same as the request when it is replayed:")
+		for _, what := range recording.Differs {
+			lines = append(lines, "  "+host.Printable(what))
+		}
+	}
+	a.printErr("%s", strings.Join(lines, "\n"))
+	return nil
+}
+
+// usedModule sets the module of a request's plugin, and returns the name of the plugin on the command line.
+func usedModule(set *connectors.Set, sent *record.Sent) string {
+	authType := sent.Connector.Config().Auth.Type
+	for _, info := range set.Host.Plugins() {
+		switch {
+		case info.Type != authType:
+			continue
+		case info.BuiltIn:
+			sent.Module = plugins.Of(authType)
+			return authType
+		}
+		for _, file := range set.Files {
+			wasm, err := os.ReadFile(file)
+			if sum := sha256.Sum256(wasm); err == nil && hex.EncodeToString(sum[:]) == info.SHA256 {
+				sent.Module = wasm
+			}
+		}
+	}
+	return "PLUGIN"
+}

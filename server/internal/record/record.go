@@ -1,0 +1,303 @@
+// Package record makes a case for `keywright plugin test` of a request that an operator has sent. The case fails or succeeds as the
+// request did, and has no secret of the operator, no name of a user, and no text of an answer.
+package record
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// Sent is a request that was sent through a connector, and what came of it.
+type Sent struct {
+	// Host is the host of the connector. Its secrets and variables are read once more, to make up others of their kind.
+	Host *host.Host
+	// Connector is the connector.
+	Connector *host.Connector
+	// Module is the module of its plugin, with which the case is run. If it is nil, the case is not run.
+	Module []byte
+	// Request is the request as the caller of the connector made it. Its context has the user. GetBody returns its body.
+	Request *http.Request
+	// Began is the time at which it was sent.
+	Began time.Time
+	// Trace is the trace of the request.
+	Trace *host.Trace
+	// Status is the status of the answer, and Err the error without one.
+	Status int
+	Err    error
+}
+
+// Recording is the case of a request, and what its reader has to know.
+type Recording struct {
+	Case hosttest.Case
+	// Replaced says what has been replaced, for people.
+	Replaced []string
+	// Check says what the operator has to look at before somebody else gets the case.
+	Check []string
+	// Differs says how the case, when it is run, differs from the request. It is empty if it does not.
+	Differs []string
+}
+
+// Of returns the recording of a request.
+func Of(s Sent) (*Recording, error) {
+	info, err := s.info()
+	if err != nil {
+		return nil, err
+	}
+	r := &recorder{
+		sent: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
+		out: &Recording{Case: hosttest.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
+	}
+	r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}
+	r.config()
+	r.user()
+	r.secrets()
+	r.variables()
+	if err := r.request(); err != nil {
+		return nil, err
+	}
+	r.answers()
+	r.replay()
+	return r.out, nil
+}
+
+// apiHost is the host of the API in a case. Those of other URLs are login1.test and so on.
+const apiHost = "api.test"
+
+// recorder makes a case.
+type recorder struct {
+	sent Sent
+	info host.PluginInfo
+	ctx  context.Context //nolint:containedctx // it is that of the request, for its user
+	out  *Recording
+	// hosts has the made-up host in place of each one.
+	hosts map[string]string
+	// literals are the texts of the configuration that stay: a placeholder of the path may be one.
+	literals []string
+	// made counts the texts that were made up.
+	made int
+}
+
+func (r *recorder) step() *hosttest.Step { return &r.out.Case.Step }
+
+// info returns what the host knows of the connector's plugin.
+func (s *Sent) info() (host.PluginInfo, error) {
+	authType := s.Connector.Config().Auth.Type
+	for _, info := range s.Host.Plugins() {
+		if info.Type != authType {
+			continue
+		}
+		switch {
+		case info.Consent:
+			return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
+		case slices.ContainsFunc(configTexts(s.Connector.Config().Auth.Config), func(text string) bool { return strings.Contains(text, "get_key(") }):
+			return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
+		}
+		return info, nil
+	}
+	return host.PluginInfo{}, fmt.Errorf("the auth type %s has no plugin", authType)
+}
+
+// config sets the configuration of the case.
+func (r *recorder) config() {
+	auth := r.sent.Connector.Config().Auth
+	config := hosttest.Config{}
+	var plain []string
+	for _, name := range slices.Sorted(maps.Keys(auth.Config)) {
+		at := slices.IndexFunc(r.info.Fields, func(f abi.Field) bool { return f.Name == name })
+		if at < 0 {
+			continue
+		}
+		f := &r.info.Fields[at]
+		config[name] = r.field(f, auth.Config[name])
+		if text, ok := config[name].(string); ok && !strings.Contains(text, "{{") && !slices.Contains(f.Enum, text) {
+			plain = append(plain, name)
+			r.literals = append(r.literals, text)
+		}
+	}
+	if len(config) > 0 {
+		r.out.Case.Config = config
+	}
+	if len(plain) > 0 {
+		r.check("config: %s: as in your file, but for the names of hosts", strings.Join(plain, ", "))
+	}
+	if auth.Type != r.info.Type {
+		r.out.Case.Type = auth.Type
+	}
+	if tls := r.sent.Connector.Config().TLS; tls != nil {
+		r.check("the connector has tls, which a case cannot have: it is left out")
+	}
+}
+
+// field returns the value of a field.
+func (r *recorder) field(f *abi.Field, value any) any {
+	text, isText := value.(string)
+	switch {
+	case !isText && f.Kind == abi.KindObject:
+		return r.object(value)
+	case !isText, slices.Contains(f.Enum, text):
+		return value
+	case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
+		return r.sealed(f.Name, text)
+	}
+	return r.withHosts(text)
+}
+
+// object returns an object with made-up texts in place of its literal ones, which may be credentials. Templates and names stay.
+func (r *recorder) object(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		made := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			made[name] = r.object(v[name])
+		}
+		return made
+	case []any:
+		made := make([]any, len(v))
+		for i := range v {
+			made[i] = r.object(v[i])
+		}
+		return made
+	case string:
+		switch url := r.withHosts(v); {
+		case isTemplate(v) && plainLength(v) < shortest:
+			return url
+		case url != v:
+			return r.url(url)
+		}
+		r.replaced("literal texts in objects of the configuration")
+		return r.text(v)
+	}
+	return value
+}
+
+// sealed returns the value of a field that is sealed: a template, or a secret of the case in place of a text that may be one.
+func (r *recorder) sealed(field, text string) string {
+	if isTemplate(text) && plainLength(text) < shortest {
+		return r.withHosts(text)
+	}
+	name := "recorded-" + field
+	r.secret(name, text)
+	r.replaced("the literal value of " + field + ", by the secret " + name)
+	return "{{ get_secret('" + name + "') }}"
+}
+
+// user sets the user of the case, with fields of the same kind.
+func (r *recorder) user() {
+	u, ok := host.UserFrom(r.ctx)
+	if !ok {
+		return
+	}
+	user := &hosttest.User{
+		ID: shape(u.ID, false), Tenant: shape(u.TenantID, false), Email: shape(u.Email, false), Username: shape(u.Username, false),
+		FirstName: shape(u.FirstName, false), LastName: shape(u.LastName, false),
+	}
+	if u.Token != "" {
+		user.Token = r.text(u.Token)
+		for _, name := range r.hosts {
+			if name != apiHost {
+				r.out.Case.UserTokenHosts = append(r.out.Case.UserTokenHosts, name)
+			}
+		}
+		slices.Sort(r.out.Case.UserTokenHosts)
+	}
+	if *user != (hosttest.User{}) {
+		r.step().User = user
+		r.replaced("the fields of the user")
+	}
+}
+
+// secrets sets a made-up secret in place of each that the configuration names and that there is.
+func (r *recorder) secrets() {
+	names := r.sent.Connector.Secrets()
+	madeUp := host.User{}
+	if user := r.step().User; user != nil {
+		madeUp = host.User{ID: user.ID, TenantID: user.Tenant}
+	}
+	for _, name := range names {
+		value, err := r.rendered(secretCall(name))
+		stored, missing := host.SecretName(name, madeUp)
+		if err != nil || missing != nil {
+			continue // so it is in the case, too
+		}
+		r.secret(stored, value)
+	}
+	if len(names) > 0 {
+		r.replaced("secrets: " + strings.Join(names, ", "))
+	}
+}
+
+// secretCall returns the expression for a name of [host.Connector.Secrets].
+func secretCall(name string) string {
+	for directory, owner := range map[string]string{"tenants/*/": "tenant", "users/*/": "user"} {
+		if last, ok := strings.CutPrefix(name, directory); ok {
+			return "get_secret('" + last + "', '" + owner + "')"
+		}
+	}
+	return "get_secret('" + name + "')"
+}
+
+// variables sets a made-up variable in place of each that the configuration names and that there is.
+func (r *recorder) variables() {
+	var names []string
+	for _, text := range configTexts(r.out.Case.Config) {
+		for _, found := range variableCall.FindAllStringSubmatch(text, -1) {
+			names = append(names, found[1])
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		value, err := r.rendered("get_variable('" + name + "')")
+		if err != nil {
+			continue
+		}
+		if r.out.Case.Variables == nil {
+			r.out.Case.Variables = map[string]string{}
+		}
+		r.out.Case.Variables[name] = r.variable(value)
+	}
+	if len(names) > 0 {
+		r.replaced("variables, but for numbers and names that the plugin lists")
+	}
+}
+
+// variable returns a text in place of the value of a variable.
+func (r *recorder) variable(value string) string {
+	listed := slices.ContainsFunc(r.info.Fields, func(f abi.Field) bool { return slices.Contains(f.Enum, value) })
+	url := r.withHosts(value)
+	switch {
+	case listed, value == "true", value == "false", shortNumber.MatchString(value):
+		return value
+	case url != value:
+		return r.url(url)
+	}
+	return shape(value, false)
+}
+
+// rendered returns the value of an expression.
+func (r *recorder) rendered(expression string) (string, error) {
+	template, err := r.sent.Host.Template("{{ " + expression + " }}")
+	if err != nil {
+		return "", err
+	}
+	text, err := template.Render(r.ctx)
+	return text.Value, err
+}
+
+func (r *recorder) replaced(what string) {
+	if !slices.Contains(r.out.Replaced, what) {
+		r.out.Replaced = append(r.out.Replaced, what)
+	}
+}
+
+func (r *recorder) check(format string, args ...any) {
+	r.out.Check = append(r.out.Check, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,221 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// answers sets the answers of the token endpoints and of the API. The URLs of the endpoints are not known yet.
+func (r *recorder) answers() {
+	var endpoint []hosttest.Reply
+	for _, e := range r.sent.Trace.Exchanges() {
+		endpoint = append(endpoint, r.reply(e.Answer))
+	}
+	endpoints := map[string][]hosttest.Reply{}
+	if len(endpoint) > 0 {
+		endpoints["*"] = endpoint
+		r.replaced("the texts in the answers of token endpoints")
+	}
+	r.metadata(endpoints)
+	if len(endpoints) > 0 {
+		r.step().Endpoints = endpoints
+	}
+	for _, a := range r.sent.Trace.Answers() {
+		r.step().Answers = append(r.step().Answers, r.reply(a))
+	}
+}
+
+// metadata sets the metadata of the issuers that the configuration names: an endpoint for each member, unless it could not be read.
+func (r *recorder) metadata(endpoints map[string][]hosttest.Reply) {
+	var failed *host.DiscoveryError
+	errors.As(r.sent.Err, &failed)
+	documents := map[string]map[string]any{}
+	for _, text := range configTexts(r.out.Case.Config) {
+		for _, found := range discovery.FindAllStringSubmatch(text, -1) {
+			issuer, member := found[1], found[2]
+			if documents[issuer] == nil {
+				documents[issuer] = map[string]any{"issuer": issuer}
+			}
+			documents[issuer][member] = strings.TrimSuffix(issuer, "/") + "/" + member
+		}
+	}
+	for issuer, document := range documents {
+		scheme, rest, _ := strings.Cut(issuer, "://")
+		name, path, _ := strings.Cut(rest, "/")
+		if path != "" {
+			path = "/" + strings.TrimSuffix(path, "/")
+		}
+		reply := hosttest.Reply{JSON: document}
+		if failed != nil {
+			reply = hosttest.Reply{Unreachable: true}
+		}
+		endpoints[scheme+"://"+name+"/.well-known/oauth-authorization-server"+path] = []hosttest.Reply{reply}
+		if failed != nil {
+			endpoints[scheme+"://"+name+path+"/.well-known/openid-configuration"] = []hosttest.Reply{reply}
+		}
+		r.replaced("the metadata of issuers")
+	}
+}
+
+// reply returns the masked answer of a trace as one of a case.
+func (r *recorder) reply(a host.TracedAnswer) hosttest.Reply {
+	if a.Status == 0 {
+		return hosttest.Reply{Unreachable: true}
+	}
+	reply := hosttest.Reply{Status: a.Status}
+	for _, pair := range a.Headers {
+		if pair.Value == "" || pair.Name == "Content-Type" && pair.Value == "application/json" && a.JSON != "" {
+			continue
+		}
+		if reply.Headers == nil {
+			reply.Headers = map[string]string{}
+		}
+		reply.Headers[pair.Name] = pair.Value
+	}
+	var document any
+	switch {
+	case a.JSON != "":
+		if json.Unmarshal([]byte(a.JSON), &document) == nil && document != nil {
+			reply.JSON = whole(document)
+		} else {
+			reply.Body = a.JSON
+		}
+	case a.Form != "":
+		reply.Body = a.Form
+	case a.Length > 0:
+		reply.Body = strings.Repeat("x", min(a.Length, maxBody))
+	}
+	return reply
+}
+
+// whole returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
+func whole(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = whole(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case float64:
+		if n := int64(v); float64(n) == v {
+			return n
+		}
+	}
+	return value
+}
+
+// replay runs the case, and sets what the run shows: the URLs of the endpoints, and what to expect. All texts of it are those of the
+// run, in which there is nothing of the operator.
+func (r *recorder) replay() {
+	attempts := len(r.sent.Trace.Answers())
+	expect := &r.step().Expect
+	expect.Attempts, expect.Status = &attempts, r.sent.Status
+	if r.sent.Err != nil {
+		expect.Error = stageOf(r.sent.Err)
+	}
+	if r.sent.Module == nil {
+		r.out.Differs = append(r.out.Differs, "the case was not run, since the plugin's module was not found")
+		return
+	}
+	var err error
+	var exchanges []hosttest.Exchange
+	result := run(func(report *report) {
+		h := r.harness(report)
+		defer func() { exchanges = h.Exchanges() }()
+		_, err = r.out.Case.Try(h)
+	})
+	if len(result.failures) > 0 {
+		r.out.Differs = result.failures
+	}
+	r.endpoints(exchanges)
+	if r.sent.Err != nil && err != nil {
+		expect.Error = common(r.sent.Err, err)
+	}
+	result = run(func(report *report) { r.out.Case.Run(r.harness(report)) })
+	for _, failure := range result.failures {
+		if !slices.Contains(r.out.Differs, failure) {
+			r.out.Differs = append(r.out.Differs, failure)
+		}
+	}
+}
+
+func (r *recorder) harness(report *report) *hosttest.Harness {
+	return hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module})
+}
+
+// endpoints sets the answers of token endpoints by the URLs at which the run asked for them, and that it has to ask there.
+func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
+	step := r.step()
+	rest := step.Endpoints["*"]
+	expected := []hosttest.ExpectedExchange{}
+	for _, e := range exchanges {
+		expected = append(expected, hosttest.ExpectedExchange{Method: e.Method, URL: e.URL})
+		if _, known := step.Endpoints[e.URL]; known && isMetadata(e.URL) {
+			continue
+		}
+		if len(rest) > 0 {
+			step.Endpoints[e.URL] = append(step.Endpoints[e.URL], rest[0])
+			rest = rest[1:]
+		}
+	}
+	if delete(step.Endpoints, "*"); len(rest) > 0 {
+		step.Endpoints["*"] = rest
+		r.out.Differs = append(r.out.Differs, fmt.Sprintf("%d of the requests to token endpoints were not made", len(rest)))
+	}
+	if step.Expect.Exchanges = expected; len(step.Endpoints) == 0 {
+		step.Endpoints = nil
+	}
+}
+
+func isMetadata(url string) bool { return strings.Contains(url, "/.well-known/") }
+
+// stageOf returns the part of an error that says at which stage the request failed.
+func stageOf(err error) string {
+	var failure *host.Error
+	if errors.As(err, &failure) {
+		return string(failure.Stage) + ": "
+	}
+	return ""
+}
+
+// common returns the text of the run's error if that of the request is the same, and otherwise its beginning up to where they differ:
+// addresses and texts of the network are not those of the request.
+func common(sent, replayed error) string {
+	first, second := textOf(sent), textOf(replayed)
+	if first == second {
+		return second
+	}
+	end := 0
+	for end < len(first) && end < len(second) && first[end] == second[end] {
+		end++
+	}
+	text := second[:end]
+	if space := strings.LastIndexByte(text, ' '); space >= 0 && end < len(second) {
+		text = text[:space]
+	}
+	if stage := stageOf(sent); len(text) < len(stage) {
+		text = stage
+	}
+	if strings.TrimSpace(text) == "" && stageOf(replayed) == "" { // the API cannot be reached
+		return second
+	}
+	return text
+}
+
+// textOf returns the text of an error without the name of the connector.
+func textOf(err error) string {
+	var failure *host.Error
+	if errors.As(err, &failure) {
+		return stageOf(err) + failure.Err.Error()
+	}
+	return err.Error()
+}

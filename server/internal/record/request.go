@@ -1,0 +1,134 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// maxBody is the maximum length of a body in a case, in bytes.
+const maxBody = 4 << 10
+
+// request sets the request of the case: the method, and texts of the same length in place of all values.
+func (r *recorder) request() error {
+	sent := r.sent.Request
+	made := &hosttest.Request{Method: sent.Method, URL: "https://" + apiHost + r.path(sent.URL.EscapedPath())}
+	if sent.URL.RawQuery != "" || sent.URL.ForceQuery {
+		made.URL += "?" + r.query(sent.URL.RawQuery)
+	}
+	for name, values := range sent.Header {
+		if !r.matters(name) || len(values) == 0 {
+			continue
+		}
+		if made.Headers == nil {
+			made.Headers = map[string]string{}
+		}
+		made.Headers[name] = header(name, strings.Join(values, ", "))
+	}
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	if made.Body = body; body == "" && made.Method == http.MethodGet {
+		made.Method = ""
+	}
+	r.step().Request = made
+	r.replaced("the values in the path, the query, the headers and the body of the request")
+	return nil
+}
+
+// path returns a path of the same shape. A placeholder of the configuration stays.
+func (r *recorder) path(path string) string {
+	return r.around(path, func(text string) string { return shape(text, true) })
+}
+
+// around returns text with the literals of the configuration in it as they are, and do of what is around them.
+func (r *recorder) around(text string, do func(string) string) string {
+	for _, literal := range r.literals {
+		if len(literal) < 3 {
+			continue
+		}
+		if before, after, ok := strings.Cut(text, literal); ok {
+			return r.around(before, do) + literal + r.around(after, do)
+		}
+	}
+	return do(text)
+}
+
+// query returns a query of the same shape. Names that consist of words stay.
+func (r *recorder) query(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || !plainName.MatchString(name) && !slices.Contains(r.literals, name) {
+			name = shape(name, true)
+		}
+		if pairs[i] = name; ok {
+			pairs[i] += "=" + shape(value, true)
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// plainName is a name that consists of words, and no credential.
+var plainName = regexp.MustCompile(`^[a-z]{1,12}([_.-][a-z]{1,12}|[A-Z][a-z]{1,12}){0,4}$`)
+
+// matters reports whether a header may matter to a plugin: one that it may sign because it describes the body, one that the
+// configuration names, and the cookies, to which a plugin may add one.
+func (r *recorder) matters(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Digest", "Digest", "Content-Md5", "Date", "Cookie":
+		return true
+	}
+	return slices.ContainsFunc(configTexts(r.out.Case.Config), func(text string) bool {
+		return strings.Contains(strings.ToLower(text), strings.ToLower(name))
+	})
+}
+
+// header returns a value in place of that of a header.
+func header(name, value string) string {
+	if name == "Content-Type" {
+		if media, _, err := mime.ParseMediaType(value); err == nil && mediaType.MatchString(media) {
+			return media
+		}
+	}
+	if _, err := http.ParseTime(value); name == "Date" && err == nil {
+		return value
+	}
+	return shape(value, false)
+}
+
+var mediaType = regexp.MustCompile(`^(application/(json|x-www-form-urlencoded|xml|octet-stream|problem\+json|x-ndjson)|text/(plain|csv|xml|html)|multipart/form-data)$`)
+
+// body returns a body of the same shape.
+func (r *recorder) body() (string, error) {
+	sent := r.sent.Request
+	if sent.GetBody == nil {
+		if sent.Body != nil && sent.Body != http.NoBody {
+			return "", errors.New("the body of the request can be read only once")
+		}
+		return "", nil
+	}
+	reader, err := sent.GetBody()
+	if err != nil {
+		return "", err
+	}
+	defer reader.Close()
+	text, err := io.ReadAll(io.LimitReader(reader, maxBody+1))
+	if err != nil {
+		return "", fmt.Errorf("the body of the request cannot be read again: %w", err)
+	}
+	if len(text) > maxBody {
+		text = text[:maxBody]
+		r.check("the body is longer than %d bytes, and cut there", maxBody)
+	}
+	media, _, _ := mime.ParseMediaType(sent.Header.Get("Content-Type"))
+	return shape(strings.ToValidUTF8(string(text), "?"), media == "application/x-www-form-urlencoded"), nil
+}

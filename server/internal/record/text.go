@@ -1,0 +1,162 @@
+package record
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// shortest is the minimum length of a literal text that may be a credential. One beside a secret that is shorter, such as "Bearer ",
+// stays.
+const shortest = 8
+
+// text returns a made-up text in place of one that may be a secret. No two are equal. It can be decoded as the other one can, and has
+// odd characters as that has: the host or the plugin may refuse them.
+func (r *recorder) text(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return text
+	}
+	r.made++
+	made := fmt.Sprintf("made-up-text-%d-of-the-recording", r.made)
+	core := strings.TrimRight(text, "\r\n\t ")
+	_, noBase64 := base64.RawStdEncoding.DecodeString(strings.TrimRight(core, "="))
+	_, noHex := hex.DecodeString(core)
+	if len(core) >= 2*shortest && (noBase64 == nil || noHex == nil) {
+		made = hex.EncodeToString([]byte(made))
+		made += strings.Repeat("0", -len(made)&3)
+	}
+	if strings.ContainsFunc(core, unicode.IsControl) {
+		made = made[:4] + "\n" + made[4:]
+	}
+	if !isASCII(core) {
+		made = made[:4] + "é" + made[4:]
+	}
+	return made + text[len(core):]
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+// shape returns a text of the same length with x in place of each letter and 0 in place of each digit. If encoded is set, the text is
+// part of a URL, and what stands for a letter or digit in percent-encoding is replaced, too.
+func shape(text string, encoded bool) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		size := utf8.RuneLen('%') + 2
+		if encoded && len(text) >= size && text[0] == '%' {
+			if octet, err := hex.DecodeString(text[1:size]); err == nil {
+				b.WriteString(shapeOfEscape(text[:size], octet[0]))
+				text = text[size:]
+				continue
+			}
+		}
+		char, n := utf8.DecodeRuneInString(text)
+		text = text[n:]
+		b.WriteRune(shapeOf(char))
+	}
+	return b.String()
+}
+
+func shapeOf(char rune) rune {
+	switch {
+	case unicode.IsUpper(char) && char <= unicode.MaxASCII:
+		return 'X'
+	case unicode.IsDigit(char):
+		return '0'
+	case char > unicode.MaxASCII:
+		return 'é'
+	case unicode.IsLetter(char):
+		return 'x'
+	}
+	return char
+}
+
+// shapeOfEscape returns an escape in place of another one. Those of punctuation and controls stay, since they are what matters to
+// signatures. A byte that is no ASCII becomes a letter.
+func shapeOfEscape(escape string, octet byte) string {
+	if octet > unicode.MaxASCII {
+		return "%78"
+	}
+	if shaped := shapeOf(rune(octet)); shaped != rune(octet) || unicode.IsLetter(shaped) || unicode.IsDigit(shaped) {
+		return fmt.Sprintf("%%%02X", shaped)
+	}
+	return escape
+}
+
+var (
+	expression   = regexp.MustCompile(`\{\{(?:[^'"}]|'[^']*'|"[^"]*"|\}[^}])*\}\}`)
+	namedCall    = regexp.MustCompile(`\b(?:get_secret|get_variable|get_key|discover)\([^()]*\)`)
+	variableCall = regexp.MustCompile(`\bget_variable\(\s*['"]([^'"]*)['"]\s*\)`)
+	discovery    = regexp.MustCompile(`\bdiscover\(\s*['"]([^'"]*)['"]\s*,\s*['"]([^'"]*)['"]\s*\)`)
+	quoted       = regexp.MustCompile("'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
+	webURL       = regexp.MustCompile(`(?i)\bhttps?://([^/\s'"\x60?#{}<>@,;]+)`)
+	shortNumber  = regexp.MustCompile(`^-?[0-9]{1,7}$`)
+)
+
+// isTemplate reports whether a text has an expression.
+func isTemplate(text string) bool { return expression.MatchString(text) }
+
+// plainLength returns the number of bytes in a template that are literal: outside of expressions, or in quotes in them, but for the
+// names of secrets and variables.
+func plainLength(text string) int {
+	n := len(expression.ReplaceAllString(text, ""))
+	for _, inside := range expression.FindAllString(text, -1) {
+		for _, found := range quoted.FindAllStringSubmatch(namedCall.ReplaceAllString(inside, ""), -1) {
+			n += len(found[1] + found[2] + found[3])
+		}
+	}
+	return n
+}
+
+// withHosts returns a text with made-up hosts in place of those of the URLs in it, and of those that other URLs have.
+func (r *recorder) withHosts(text string) string {
+	for _, found := range webURL.FindAllStringSubmatch(text, -1) {
+		if name := strings.ToLower(found[1]); r.hosts[name] == "" {
+			r.hosts[name] = fmt.Sprintf("login%d.test", len(r.hosts))
+			r.replaced("the names of hosts")
+		}
+	}
+	text = webURL.ReplaceAllStringFunc(text, func(found string) string {
+		_, name, _ := strings.Cut(found, "://")
+		return "https://" + r.hosts[strings.ToLower(name)]
+	})
+	for name, by := range r.hosts {
+		if len(name) >= shortest && strings.ContainsAny(name, ".:") {
+			text = strings.ReplaceAll(text, name, by)
+		}
+	}
+	return text
+}
+
+// url returns a URL with made-up path and query.
+func (r *recorder) url(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return r.text(text)
+	}
+	rest := strings.TrimPrefix(text, u.Scheme+"://"+u.Host)
+	return u.Scheme + "://" + u.Host + shape(rest, true)
+}
+
+// configTexts returns the texts in a configuration at any depth, in no order.
+func configTexts(value any) (all []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			all = append(all, configTexts(member)...)
+		}
+	case []any:
+		for _, element := range v {
+			all = append(all, configTexts(element)...)
+		}
+	case string:
+		all = append(all, v)
+	}
+	return all
+}
