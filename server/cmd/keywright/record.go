@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,10 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
@@ -30,14 +28,21 @@ type tracing struct {
 
 // send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
 func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector, request *http.Request) (*http.Response, error) {
+	roundTrip := func(ctx context.Context) (*http.Response, error) {
+		response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(ctx))
+		if err != nil {
+			return nil, requestError(connector, request, err)
+		}
+		return response, nil
+	}
 	if !t.show && t.file == "" {
-		return connector.Upstream().Transport(nil).RoundTrip(request)
+		return roundTrip(request.Context())
 	}
 	if _, err := os.Lstat(t.file); t.file != "" && err == nil {
 		return nil, fmt.Errorf("--record: %s exists already: name a file that does not", t.file)
 	}
 	trace, began := &host.Trace{}, time.Now()
-	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(host.WithTrace(request.Context(), trace)))
+	response, err := roundTrip(host.WithTrace(request.Context(), trace))
 	if t.show {
 		a.showTrace(trace)
 	}
@@ -81,19 +86,17 @@ func (a *app) record(file string, set *connectors.Set, sent record.Sent) error {
 	if err != nil {
 		return err
 	}
-	text, err := yaml.Dump([]hosttest.Case{recording.Case})
+	text, err := recording.YAML(name)
 	if err != nil {
 		return err
 	}
-	head := fmt.Sprintf("# Recorded by `keywright request --record`: secrets, users, hosts and the texts of answers are made up.\n"+
-		"# `keywright plugin test %s --cases FILE` sends this request again, without a network.\n", name)
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists already: name a file that does not", file)
 	} else if err != nil {
 		return err
 	}
-	_, err = out.WriteString(head + string(text))
+	_, err = out.Write(text)
 	if err = errors.Join(err, out.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}

@@ -60,7 +60,7 @@ func (a *app) request() *cobra.Command {
 			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
 				response, err := a.send(t, set, connector, request)
 				if err != nil {
-					return requestError(connector, request, err)
+					return err
 				}
 				defer response.Body.Close()
 				return a.writeResponse(response, include)

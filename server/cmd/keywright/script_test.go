@@ -142,6 +142,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/oauth-authorization-server":
 		fmt.Fprintf(w, `{"issuer":"http://%s","token_endpoint":"https://login.example.com/token"}`, r.Host)
 		return
+	case "/digest":
+		if r.Header.Get("Authorization") == "" {
+			w.Header().Set("WWW-Authenticate", `Digest realm="hidden-realm", nonce="hidden-nonce", qop="auth", algorithm=SHA-256`)
+			http.Error(w, "hidden text", http.StatusUnauthorized)
+			return
+		}
 	case "/broken":
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "partial")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
@@ -44,6 +46,17 @@ type Recording struct {
 	Check []string
 	// Differs says how the case, when it is run, differs from the request. It is empty if it does not.
 	Differs []string
+}
+
+// YAML returns the case as a file for `keywright plugin test`. plugin is the plugin's name on its command line.
+func (r *Recording) YAML(plugin string) ([]byte, error) {
+	text, err := yaml.Dump([]hosttest.Case{r.Case})
+	if err != nil {
+		return nil, err
+	}
+	head := "# Recorded by `keywright request --record`: secrets, users, hosts and the texts of answers are made up.\n" +
+		"# `keywright plugin test " + plugin + " --cases FILE` sends this request again, without a network.\n"
+	return append([]byte(head), text...), nil
 }
 
 // Of returns the recording of a request.
@@ -192,6 +205,9 @@ func (r *recorder) sealed(field, text string) string {
 
 // user sets the user of the case, with fields of the same kind.
 func (r *recorder) user() {
+	if slices.ContainsFunc(configTexts(r.out.Case.Config), func(text string) bool { return strings.Contains(text, "user.token") }) {
+		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
+	}
 	u, ok := host.UserFrom(r.ctx)
 	if !ok {
 		return
@@ -202,12 +218,6 @@ func (r *recorder) user() {
 	}
 	if u.Token != "" {
 		user.Token = r.text(u.Token)
-		for _, name := range r.hosts {
-			if name != apiHost {
-				r.out.Case.UserTokenHosts = append(r.out.Case.UserTokenHosts, name)
-			}
-		}
-		slices.Sort(r.out.Case.UserTokenHosts)
 	}
 	if *user != (hosttest.User{}) {
 		r.step().User = user

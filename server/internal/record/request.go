@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,11 +53,10 @@ func (r *recorder) path(path string) string {
 // around returns text with the literals of the configuration in it as they are, and do of what is around them.
 func (r *recorder) around(text string, do func(string) string) string {
 	for _, literal := range r.literals {
-		if len(literal) < 3 {
-			continue
-		}
-		if before, after, ok := strings.Cut(text, literal); ok {
-			return r.around(before, do) + literal + r.around(after, do)
+		for _, form := range []string{literal, url.PathEscape(literal)} {
+			if before, after, ok := strings.Cut(text, form); ok && len(literal) >= 3 {
+				return r.around(before, do) + form + r.around(after, do)
+			}
 		}
 	}
 	return do(text)

@@ -28,7 +28,7 @@ func (r *recorder) text(text string) string {
 	_, noHex := hex.DecodeString(core)
 	if len(core) >= 2*shortest && (noBase64 == nil || noHex == nil) {
 		made = hex.EncodeToString([]byte(made))
-		made += strings.Repeat("0", -len(made)&3)
+		made += strings.Repeat("0", (len(core)-len(made))&3) // base64 of that length can be decoded, or not
 	}
 	if strings.ContainsFunc(core, unicode.IsControl) {
 		made = made[:4] + "\n" + made[4:]
@@ -92,6 +92,7 @@ func shapeOfEscape(escape string, octet byte) string {
 var (
 	expression   = regexp.MustCompile(`\{\{(?:[^'"}]|'[^']*'|"[^"]*"|\}[^}])*\}\}`)
 	namedCall    = regexp.MustCompile(`\b(?:get_secret|get_variable|get_key|discover)\([^()]*\)`)
+	memberName   = regexp.MustCompile(`\bjson_get\(\s*,\s*['"][A-Za-z_./-]{1,48}['"]\s*\)`)
 	variableCall = regexp.MustCompile(`\bget_variable\(\s*['"]([^'"]*)['"]\s*\)`)
 	discovery    = regexp.MustCompile(`\bdiscover\(\s*['"]([^'"]*)['"]\s*,\s*['"]([^'"]*)['"]\s*\)`)
 	quoted       = regexp.MustCompile("'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
@@ -103,11 +104,12 @@ var (
 func isTemplate(text string) bool { return expression.MatchString(text) }
 
 // plainLength returns the number of bytes in a template that are literal: outside of expressions, or in quotes in them, but for the
-// names of secrets and variables.
+// names of secrets, variables and members of documents.
 func plainLength(text string) int {
 	n := len(expression.ReplaceAllString(text, ""))
 	for _, inside := range expression.FindAllString(text, -1) {
-		for _, found := range quoted.FindAllStringSubmatch(namedCall.ReplaceAllString(inside, ""), -1) {
+		inside = memberName.ReplaceAllString(namedCall.ReplaceAllString(inside, ""), "")
+		for _, found := range quoted.FindAllStringSubmatch(inside, -1) {
 			n += len(found[1] + found[2] + found[3])
 		}
 	}
