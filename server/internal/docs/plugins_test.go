@@ -97,6 +97,40 @@ func TestTheCasesOfPluginsHold(t *testing.T) {
 	}
 }
 
+// The record that docs/plugins.md shows is one that holds, and the script of records runs the commands beside it.
+func TestTheRecordOfPluginsHolds(t *testing.T) {
+	const page, script = "docs/plugins.md", "server/cmd/keywright/testdata/script/record.txtar"
+	text, err := os.ReadFile(filepath.Join(root, script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := strings.NewReplacer(" --dev", "", "! exec ", "", "exec ", "").Replace(string(text))
+	commands, held := 0, false
+	for _, b := range blocks(t, page) {
+		command := strings.TrimSpace(b.text)
+		switch {
+		case strings.Contains(command, "failed.yaml") && strings.HasPrefix(command, "keywright "):
+			if commands++; !strings.Contains(ran, "\n"+command+"\n") {
+				t.Errorf("%s: %s does not run %q", page, script, command)
+			}
+		case strings.HasPrefix(command, "# failed.yaml\n"):
+			held = true
+			file := filepath.Join(t.TempDir(), "failed.yaml")
+			if err := os.WriteFile(file, []byte(command), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cases, err := hosttest.ReadCases(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases[0].Run(hosttest.New(t, cases[0].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
+		}
+	}
+	if commands != 2 || !held {
+		t.Errorf("%s has %d commands for records; it shows a record: %t", page, commands, held)
+	}
+}
+
 // failures keeps the failures of a test.
 type failures struct {
 	hosttest.TB

@@ -89,8 +89,9 @@ const apiHost = "api.test"
 type recorder struct {
 	sent Sent
 	info host.PluginInfo
-	ctx  context.Context //nolint:containedctx // it is that of the request, for its user
-	out  *Recording
+	// ctx is the context of the request, which has its user.
+	ctx context.Context
+	out *Recording
 	// hosts has the made-up host in place of each one.
 	hosts map[string]string
 	// literals are the texts of the configuration that stay: a placeholder of the path may be one.

@@ -138,7 +138,7 @@ func (w *world) replay(file string) string {
 	return string(text)
 }
 
-// threats.md 187: a record and a trace hold no secret, token, name of a user, or text of an answer, whatever became of the request,
+// threats.md 190: a record and a trace hold no secret, token, name of a user, or text of an answer, whatever became of the request,
 // for any auth type. The record does what the request did.
 func TestNoCanaryIsInARecord(t *testing.T) {
 	for authType, config := range testworld.AuthTypes(tokenURL) {
@@ -182,7 +182,7 @@ func TestNoCanaryIsInARecord(t *testing.T) {
 	}
 }
 
-// threats.md 187: literal values of secret fields and in objects, secrets of a tenant, keys in documents, variables and fields of the
+// threats.md 190: literal values of secret fields and in objects, secrets of a tenant, keys in documents, variables and fields of the
 // user are replaced, and the others of their kind serve the plugin as well.
 func TestWhatIsReplacedInARecord(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -77,8 +77,8 @@ func shapeOf(char rune) rune {
 	return char
 }
 
-// shapeOfEscape returns an escape in place of another one. Those of punctuation and controls stay, since they are what matters to
-// signatures. A byte that is no ASCII becomes a letter.
+// shapeOfEscape returns an escape in place of another one. Those of punctuation and controls stay, because signatures depend
+// on them. A byte that is no ASCII becomes a letter.
 func shapeOfEscape(escape string, octet byte) string {
 	if octet > unicode.MaxASCII {
 		return "%78"
