@@ -38,7 +38,7 @@ func TestTraceOfAnExchange(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	w.login.Answer(func(r *http.Request) (*http.Response, error) {
+	w.login.Answer(func(*http.Request) (*http.Response, error) {
 		w.Advance(42 * time.Millisecond)
 		return testworld.Response(http.StatusBadRequest, `{"error":"invalid_scope","error_description":"`+w.Word("a description")+`","trace_id":"`+
 			w.Word("an id")+`","`+w.Word("a name")+`":["`+w.Word("an element")+`",true],"codes":[70011],"at":"2026-01-02T03:04:05Z","big":`+strings.Repeat("7", 20)+`}`,
