@@ -87,12 +87,15 @@ func (x Expect) ofRequest() bool {
 	return x.URL != nil || x.Headers != nil || x.Query != nil || x.Form != nil || x.Body != nil
 }
 
-// badInput returns what is wrong with the secrets and answers of a step, or "".
+// badInput returns what is wrong with the secrets, the user and the answers of a step, or "".
 func (s *Step) badInput() string {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		if n := len(s.Secrets[name]); n > 0 && n < testworld.Shortest {
 			return fmt.Sprintf("the secret %q is too short to be searched for: make it %d bytes or more", name, testworld.Shortest)
 		}
+	}
+	if s.User != nil && s.User.Token != "" && len(s.User.Token) < testworld.Shortest {
+		return fmt.Sprintf("the user's token is too short to be searched for: make it %d bytes or more", testworld.Shortest)
 	}
 	if s.Answers != nil && len(s.Answers) == 0 {
 		return "answers is empty: write one, or leave it out"

@@ -195,6 +195,7 @@ func TestFilesOfCasesThatAreWrong(t *testing.T) {
 		"- name: x\n  problems: [a]\n  expect: {error: a}\n":               ":1: a case with problems has no expect",
 		"- name: x\n  problems: ['']\n":                                    ":1: a text of problems is empty",
 		"- name: x\n  secrets: {crm: short}\n" + request:                   `:1: the secret "crm" is too short to be searched for: make it 8 bytes or more`,
+		"- name: x\n  user: {token: short}\n" + request:                    ":1: the user's token is too short to be searched for",
 		"- name: x\n  answers: []\n" + request:                             ":1: answers is empty",
 		"- name: x\n  endpoints: {'https://a.test': []}\n" + request:       `:1: the endpoint "https://a.test" has no answer`,
 		"- name: x\n  answers: [{json: 1, body: a}]\n" + request:           ":1: an answer has json or body, but not both",
@@ -217,13 +218,20 @@ func TestFilesOfCasesThatAreWrong(t *testing.T) {
 	}
 }
 
-// A file without an end is not read to its end.
-func TestFilesOfCasesWithoutAnEnd(t *testing.T) {
+// A file without an end is not read to its end, and one that repeats itself is refused (threats.md 205).
+func TestFilesOfCasesWithoutAnEnd_threats_205(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cases.yaml")
 	if err := os.Symlink("/dev/zero", file); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadCases(file); err == nil || !strings.Contains(err.Error(), "has more than 4 MiB") {
+		t.Errorf("the error is %v", err)
+	}
+	repeated := "- name: x\n  config:\n    a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c <= 'i'; c++ {
+		repeated += fmt.Sprintf("    %c: &%c [%s]\n", c, c, strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10))
+	}
+	if _, err := casesIn(t, repeated+"  request: {url: 'https://api.test'}\n"); err == nil || !strings.Contains(err.Error(), "excessive aliasing") {
 		t.Errorf("the error is %v", err)
 	}
 }
