@@ -141,19 +141,11 @@ func (c *curl) long(word string, rest []string) ([]string, error) {
 		return nil, errors.New("the command line has something that is no option of curl")
 	}
 	c.note("the option --%s is not known here, and is left out", name)
-	if len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.Contains(rest[0], "://") && len(c.urls)+countURLs(rest[1:]) > 0 {
+	isValue := func(word string) bool { return !strings.HasPrefix(word, "-") }
+	if len(rest) > 0 && isValue(rest[0]) && !strings.Contains(rest[0], "://") && (len(c.urls) > 0 || slices.ContainsFunc(rest[1:], isValue)) {
 		return rest[1:], nil // its value
 	}
 	return rest, nil
-}
-
-func countURLs(words []string) (n int) {
-	for _, word := range words {
-		if strings.Contains(word, "://") || word == "--url" {
-			n++
-		}
-	}
-	return n
 }
 
 func (c *curl) short(letters string, rest []string) ([]string, error) {

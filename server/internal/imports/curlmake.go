@@ -226,8 +226,8 @@ func (b *curlMaker) query() {
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
 		switch {
 		case taken || len(c.Query)+len(b.keys) >= 100:
-		case pair[1] == "" && looksSecret(pair[0]):
-			b.note("a query parameter has no name, and is left out")
+		case pair[1] == "" && !plainName.MatchString(pair[0]):
+			b.note("a query parameter has no value, and is left out")
 		case credential.MatchString(pair[0]) || looksSecret(pair[1]):
 			b.keys = append(b.keys, key{in: "query", name: pair[0]})
 		default:
@@ -236,6 +236,9 @@ func (b *curlMaker) query() {
 		}
 	}
 }
+
+// plainName matches names of query parameters that are no values.
+var plainName = regexp.MustCompile(`^[A-Za-z_.-]{1,24}$`)
 
 // cookies adds the cookies, all of which count as credentials.
 func (b *curlMaker) cookies() {
@@ -258,7 +261,7 @@ func (b *curlMaker) form() {
 		return
 	}
 	for _, field := range b.curl.form() {
-		if !credential.MatchString(field[0]) {
+		if !credential.MatchString(field[0]) || field[1] == "" {
 			continue
 		}
 		if b.result.Connector.Type == "" && len(b.keys) == 0 {
@@ -314,11 +317,18 @@ func (b *curlMaker) path() string {
 	}
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
-		if !plainSegment.MatchString(segment) || looksSecret(segment) {
+		if !plainSegment.MatchString(segment) || mayBeCredential(segment) {
 			segments[i] = "*"
 		}
 	}
 	return "/" + strings.Join(segments, "/")
+}
+
+// mayBeCredential reports whether a segment of a path may be a credential or an ID: one of letters and digits, or a long one.
+func mayBeCredential(segment string) bool {
+	const short, long = 10, 24
+	letters := strings.ContainsFunc(segment, func(r rune) bool { return r >= 'A' && r <= 'z' })
+	return len(segment) >= long || len(segment) >= short && letters && strings.ContainsAny(segment, "0123456789")
 }
 
 var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_.~@-]+$`)

@@ -154,6 +154,45 @@ func TestCurlKeepsNoCredential(t *testing.T) {
 	}
 }
 
+// The value of an option, in whatever place of the command line, is in no output (threats.md 198).
+func TestCurlKeepsNoValue(t *testing.T) {
+	const canary = "Kw7canaryQx93Zz"
+	long := "aws-sigv4 cacert cert config connect-to cookie cookie-jar data data-ascii data-binary data-raw data-urlencode dump-header form " +
+		"form-string frobnicate header json key key-type max-time netrc-file oauth2-bearer output pass proxy proxy-user range referer resolve " +
+		"retry trace upload-file user user-agent write-out"
+	var lines [][]string
+	for _, option := range strings.Fields(long) {
+		lines = append(lines, []string{"--" + option, canary, "api.example.com"}, []string{"https://api.example.com", "--" + option, canary})
+	}
+	for _, letter := range "AbcdDeEFHKmorTuUwx" {
+		lines = append(lines, []string{"-" + string(letter), canary, "https://api.example.com/"}, []string{"-s" + string(letter) + canary, "https://api.example.com/"})
+	}
+	for _, header := range []string{"X: $", "Authorization: $", "Authorization: $ $", "Authorization: Basic $", "Authorization: Bearer $", "X-Request: $", "Accept: $!", "Proxy-Authorization: $", "Cookie: a=$", "Cookie: $", "$"} {
+		lines = append(lines, []string{"-H", strings.ReplaceAll(header, "$", canary), "https://api.example.com/"})
+	}
+	for _, url := range []string{"https://$@a.example/", "https://$:$@a.example/", "https://a.example/$", "https://a.example/x/$/y", "https://a.example/?key=$", "https://a.example/?q=$", "https://a.example/?$", "https://a.example/#$", "https://a.example/?a[]=$&b", "http://u:$@a.example:80"} {
+		lines = append(lines, []string{strings.ReplaceAll(url, "$", canary)})
+	}
+	for _, data := range []string{"token=$", "a=$", "$", `{"key": "$"}`, "grant_type=password&username=$&password=$&client_id=$&$=1", "grant_type=$"} {
+		lines = append(lines, []string{"-d", strings.ReplaceAll(data, "$", canary), "https://a.example/token"})
+	}
+	for _, line := range lines {
+		var all strings.Builder
+		result, err := imports.Curl(append([]string{"curl"}, line...), imports.Options{URL: "https://api.example.com"})
+		if err != nil {
+			all.WriteString(err.Error())
+		} else {
+			all.WriteString(result.Connector.YAML() + strings.Join(result.Notes, "\n"))
+			for _, s := range result.Secrets {
+				all.WriteString(s.Name + s.What)
+			}
+		}
+		if strings.Contains(strings.ToLower(all.String()), strings.ToLower(canary)) {
+			t.Errorf("%q:\n%s", line, all.String())
+		}
+	}
+}
+
 // Whatever a document says, there is a connector that the gateway can load or refuse, or an error that a terminal can show
 // (threats.md 196, threats.md 197).
 func FuzzOpenAPI(f *testing.F) {

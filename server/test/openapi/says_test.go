@@ -36,10 +36,10 @@ type flow struct {
 
 // sends returns an error if the connector does not authenticate as the scheme of the document says.
 func (e *entry) sends(ctx context.Context, c *gateway.Connector) error {
-	switch s := e.raw; {
-	case s.Type == "oauth2":
+	switch s := e.raw; s.Type {
+	case "oauth2":
 		return e.flow(ctx, c)
-	case s.Type == "openIdConnect":
+	case "openIdConnect":
 		issuer := strings.TrimSuffix(s.OpenIDConnectURL, "/.well-known/openid-configuration")
 		if config := c.Definition().Auth.Config; config["token_url"] != "{{ discover('"+issuer+"', 'token_endpoint') }}" {
 			return fmt.Errorf("token_url is %v", config["token_url"])
