@@ -25,7 +25,7 @@ type importFlags struct {
 func (a *app) connectorImport() *cobra.Command {
 	var flags importFlags
 	c := &cobra.Command{
-		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL]",
+		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--dev]",
 		Short: "Make a connector of an OpenAPI document, or of a command line of curl",
 		Long: "Makes a connector of the security schemes of an OpenAPI document (3.x, or Swagger 2, in JSON or YAML), or of a command " +
 			"line of curl, and writes it to stdout, or behind the connectors of a file. What was decided, and which secrets to store, " +

@@ -15,6 +15,9 @@ func CurlLine(line string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(words) > 0 && words[0] == "$" {
+		words = words[1:] // the prompt of a documentation
+	}
 	result, err := Curl(words, o)
 	if err == nil && operator != "" && operator != "\n" && operator != "#" {
 		(&maker{result: result}).note("what follows %q in the command line is left out", operator)

@@ -131,8 +131,8 @@ func knownServer(authorization string) *authorizationServer {
 	return nil
 }
 
-// implicit adds the token endpoint of a scheme whose flow does not need one. The implicit flow brings a token to the browser, where a server
-// cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
+// implicit adds the token endpoint of a scheme whose flow does not need one. The implicit flow brings a token to the browser, where a
+// server cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
 func (s *schemer) implicit(name, authorization string, known *authorizationServer) {
 	c := s.result.Connector
 	const instead = "the scheme %s has the flow implicit, which is for browsers; the connector uses the authorization code of the same server"

@@ -71,15 +71,6 @@ const (
 	maxTogether   = 20
 )
 
-// Schemes returns the names of the security schemes of a document, in its order.
-func Schemes(text []byte) ([]string, error) {
-	d, err := readDocument(text)
-	if err != nil {
-		return nil, err
-	}
-	return d.names, nil
-}
-
 func readDocument(text []byte) (*document, error) {
 	root, err := parse(text)
 	if err != nil {
