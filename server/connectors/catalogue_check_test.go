@@ -1,6 +1,8 @@
 package connectors_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -38,6 +40,28 @@ func keyTexts(t *testing.T, of func() (*rsa.PrivateKey, error)) []string {
 		texts = append(texts, strings.Trim(string(quoted), `"`))
 	}
 	return texts
+}
+
+// p256Key makes the key of products that want one on P-256, and otherP256Key that of somebody else.
+var (
+	p256Key      = sync.OnceValues(newP256Key)
+	otherP256Key = sync.OnceValues(newP256Key)
+)
+
+func newP256Key() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+// p256Text returns a key as PEM.
+func p256Text(t *testing.T, of func() (*ecdsa.PrivateKey, error)) string {
+	t.Helper()
+	key, err := of()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // A check returns an error if a request is not as a product documents it.

@@ -1,23 +1,60 @@
 package connectors_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	jose "github.com/golang-jwt/jwt/v5"
-
-	"github.com/keywright/keywright/host"
 )
 
 // signedAccounts returns the accounts of products whose requests, or token requests, are signed.
 func signedAccounts(t *testing.T) map[string]account {
 	t.Helper()
-	pkcs1, _, public := keys(t)
-	return map[string]account{
+	pkcs1, keyFile, public := keys(t)
+	const accessKey = "AKIAIOSFODNN7EXAMPLE"
+	aws := map[string]string{"eu-central-1": "eu-west-3", "AKIA-YOUR-KEY-ID": accessKey}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fingerprint := sha256.Sum256(der)
+	all := map[string]account{
+		"amazon-s3": {
+			secrets: one("amazon-s3", s3Secret), set: map[string]string{"your-bucket": "reports", "eu-central-1": "eu-central-1", "AKIA-YOUR-KEY-ID": accessKey},
+			api: request("GET https://reports.s3.eu-central-1.amazonaws.com/", verifyS3),
+		},
+		"aws-lambda": {
+			secrets: one("aws-lambda", s3Secret), set: aws,
+			api: request("GET https://lambda.eu-west-3.amazonaws.com/2015-03-31/functions/", func(r *http.Request) error { return verifyAWS(r, "eu-west-3", "lambda") }),
+		},
+		"coinbase-exchange": {
+			secrets: map[string]string{"coinbase-exchange-key": "k1", "coinbase-exchange-secret": base64.StdEncoding.EncodeToString([]byte("secret of Coinbase")), "coinbase-exchange-passphrase": "horse"},
+			api:     request("GET https://api.exchange.coinbase.com/accounts", sends("CB-ACCESS-KEY", "k1"), sends("CB-ACCESS-PASSPHRASE", "horse"), coinbase),
+		},
+		"docusign": {
+			secrets: one("docusign", pkcs1), set: map[string]string{"your-account-id": "624e3e00", "your-integration-key": "7c2b8d7e", "your-user-id": "464f7988"},
+			api: tokens("https://account-d.docusign.com/oauth/token", answer, request("GET https://demo.docusign.net/restapi/v2.1/accounts/624e3e00/users", bearing(apiToken)),
+				assertion(public, "signature impersonation", "7c2b8d7e", "464f7988", "account-d.docusign.com")),
+		},
 		"github-app": {
-			secrets: host.MapSecrets{"github-app": pkcs1},
-			set:     map[string]string{"your-client-id": "Iv1.8a61f9b3a7aba766", "1234567890": "1234"},
+			secrets: one("github-app", pkcs1), set: map[string]string{"your-client-id": "Iv1.8a61f9b3a7aba766", "1234567890": "1234"},
 			api: tokens("https://api.github.com/app/installations/1234/access_tokens",
 				`{"token":"`+githubToken+`","expires_at":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`,
 				request("GET https://api.github.com/installation/repositories", bearing(githubToken)),
@@ -26,10 +63,158 @@ func signedAccounts(t *testing.T) map[string]account {
 					return err
 				}),
 		},
-		"amazon-s3": {
-			secrets: host.MapSecrets{"amazon-s3": s3Secret},
-			set:     map[string]string{"your-bucket": "reports", "eu-central-1": "eu-central-1", "AKIA-YOUR-KEY-ID": "AKIAIOSFODNN7EXAMPLE"},
-			api:     request("GET https://reports.s3.eu-central-1.amazonaws.com/", verifyS3),
+		"google-drive": {
+			secrets: one("google-drive", keyFile), optional: "private_key_id", // Google finds the key without it
+			api: tokens("https://oauth2.googleapis.com/token", answer, request("GET https://www.googleapis.com/drive/v3/about", asks("fields", "user"), bearing(apiToken)),
+				assertion(public, "https://www.googleapis.com/auth/drive.readonly", googleEmail, "", "https://oauth2.googleapis.com/token")),
+		},
+		"google-pub-sub": {
+			secrets: one("google-pub-sub", keyFile), set: one("your-project-id", "acme-prod"),
+			api: request("GET https://pubsub.googleapis.com/v1/projects/acme-prod/topics", func(r *http.Request) error {
+				_, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer(googleEmail), jose.WithSubject(googleEmail), jose.WithAudience("https://pubsub.googleapis.com/"))
+				return err
+			}),
+		},
+		"salesforce": {
+			secrets: one("salesforce", pkcs1), set: map[string]string{"your-domain": "acme", "your-consumer-key": "3MVG9", "user@your-company.example": "integration@acme.example"},
+			api: tokens("https://acme.my.salesforce.com/services/oauth2/token", `{"access_token":"`+apiToken+`","instance_url":"https://acme.my.salesforce.com","token_type":"Bearer"}`,
+				request("GET https://acme.my.salesforce.com/services/data/v64.0/limits", bearing(apiToken)),
+				assertion(public, "", "3MVG9", "integration@acme.example", "https://login.salesforce.com")),
+			optional: "token_ttl",
+		},
+		"snowflake": {
+			secrets: one("snowflake", pkcs1), set: map[string]string{
+				"your-account": "myorg-account123", "YOUR-ACCOUNT-ID": "MYORG-ACCOUNT123", "YOUR-USER": "INTEGRATION", "your-fingerprint": base64.StdEncoding.EncodeToString(fingerprint[:]),
+			},
+			api: request("GET https://myorg-account123.snowflakecomputing.com/api/v2/databases", sends("X-Snowflake-Authorization-Token-Type", "KEYPAIR_JWT"),
+				snowflake(public, "MYORG-ACCOUNT123.INTEGRATION", base64.StdEncoding.EncodeToString(fingerprint[:]))),
+		},
+		"mongodb-atlas": {
+			secrets: one("mongodb-atlas", "6a5b4c3d-2e1f"), set: one("your-public-key", "ytzqmvdr"),
+			api: digestOf("ytzqmvdr", "6a5b4c3d-2e1f", request("GET https://cloud.mongodb.com/api/atlas/v2/groups", sends("Accept", "application/vnd.atlas.2024-08-05+json"))),
+		},
+		"netsuite": {
+			secrets: map[string]string{"netsuite-consumer-key": "ef40afdd", "netsuite-consumer-secret": "d26ad321", "netsuite-token": "2b278a1c", "netsuite-token-secret": "c29a677d"},
+			set:     map[string]string{"your-account-id": "1234567-sb1", "YOUR_ACCOUNT_ID": "1234567_SB1"},
+			api:     request("GET https://1234567-sb1.suitetalk.api.netsuite.com/services/rest/record/v1/metadata-catalog", netSuite),
 		},
 	}
+	maps.Copy(all, appleAccount(t))
+	return all
+}
+
+// assertion checks a grant of RFC 7523: an assertion for a subject, unless that is "", which ends within an hour.
+func assertion(public *rsa.PublicKey, scope, issuer, subject, audience string) check {
+	return func(r *http.Request) error {
+		claims, err := verify(public, r.PostFormValue("assertion"), jose.WithIssuer(issuer), jose.WithAudience(audience))
+		switch {
+		case err != nil:
+			return err
+		case r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
+			return fmt.Errorf("form: %v", r.PostForm)
+		case claims.Scope != scope || claims.Subject != subject || time.Until(claims.ExpiresAt.Time) > time.Hour:
+			return fmt.Errorf("claims: %+v", claims)
+		}
+		return nil
+	}
+}
+
+// snowflake checks a JWT of a user's key, whose issuer has the fingerprint of the key, and which lasts for an hour at most.
+func snowflake(public *rsa.PublicKey, user, fingerprint string) check {
+	return func(r *http.Request) error {
+		claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer(user+".SHA256:"+fingerprint), jose.WithSubject(user), jose.WithIssuedAt())
+		if err == nil && (claims.IssuedAt == nil || claims.ExpiresAt.Sub(claims.IssuedAt.Time) > time.Hour) {
+			err = errors.New("it has no iat, or lasts for more than an hour")
+		}
+		return err
+	}
+}
+
+// appleAccount returns an account of App Store Connect. Its JWTs last for 20 minutes at most.
+func appleAccount(t *testing.T) map[string]account {
+	t.Helper()
+	const issuer, id = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
+	key, err := p256Key()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]account{"app-store-connect": {
+		secrets: one("app-store-connect", p256Text(t, p256Key)), set: map[string]string{"your-issuer-id": issuer, "YOUR-KEY-ID": id},
+		api: request("GET https://api.appstoreconnect.apple.com/v1/apps", func(r *http.Request) error {
+			claims := jose.RegisteredClaims{}
+			parsed, err := jose.ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jose.Token) (any, error) { return (*ecdsa.PublicKey)(&key.PublicKey), nil },
+				jose.WithValidMethods([]string{"ES256"}), jose.WithIssuer(issuer), jose.WithAudience("appstoreconnect-v1"), jose.WithExpirationRequired())
+			if err == nil && (parsed.Header["kid"] != id || parsed.Header["typ"] != "JWT" || claims.IssuedAt == nil || claims.ExpiresAt.Sub(claims.IssuedAt.Time) > 20*time.Minute) {
+				err = fmt.Errorf("%v %v", parsed.Header, claims)
+			}
+			return err
+		}),
+	}}
+}
+
+// coinbase checks the signature over time, method, path and body.
+func coinbase(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	want := base64.StdEncoding.EncodeToString(mac([]byte("secret of Coinbase"), r.Header.Get("CB-ACCESS-TIMESTAMP")+r.Method+r.RequestURI+string(body)))
+	if got := r.Header.Get("CB-ACCESS-SIGN"); got != want {
+		return fmt.Errorf("CB-ACCESS-SIGN: %s, and not %s", got, want)
+	}
+	return nil
+}
+
+// parameter matches a parameter of an Authorization.
+var parameter = regexp.MustCompile(`(\w+)="?([^",]*)"?`)
+
+// parameters returns the parameters of the Authorization of a request, if it has the scheme.
+func parameters(r *http.Request, scheme string) map[string]string {
+	rest, _ := strings.CutPrefix(r.Header.Get("Authorization"), scheme+" ")
+	all := map[string]string{}
+	for _, match := range parameter.FindAllStringSubmatch(rest, -1) {
+		all[match[1]] = match[2]
+	}
+	return all
+}
+
+// digestOf returns a product that challenges requests with HTTP Digest (RFC 7616), with MD5 as Atlas has it.
+func digestOf(username, password string, api http.HandlerFunc) http.HandlerFunc {
+	const realm, nonce = "MMS Public API", "Ta0qvk2b"
+	hash := func(text string) string { sum := md5.Sum([]byte(text)); return hex.EncodeToString(sum[:]) }
+	return func(w http.ResponseWriter, r *http.Request) {
+		p := parameters(r, "Digest")
+		want := hash(hash(username+":"+realm+":"+password) + ":" + nonce + ":" + p["nc"] + ":" + p["cnonce"] + ":auth:" + hash(r.Method+":"+r.RequestURI))
+		if p["username"] != username || p["response"] != want || p["cnonce"] == "" {
+			w.Header().Set("WWW-Authenticate", `Digest realm="`+realm+`", domain="", nonce="`+nonce+`", algorithm=MD5, qop="auth", stale=false`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		api(w, r)
+	}
+}
+
+// netSuite checks a signature of OAuth 1.0 (RFC 5849) with HMAC-SHA256 for an account.
+func netSuite(r *http.Request) error {
+	p := parameters(r, "OAuth")
+	if p["realm"] != "1234567_SB1" || p["oauth_consumer_key"] != "ef40afdd" || p["oauth_token"] != "2b278a1c" || p["oauth_signature_method"] != "HMAC-SHA256" || p["oauth_nonce"] == "" {
+		return fmt.Errorf("Authorization: %v", p)
+	}
+	signature, err := url.PathUnescape(p["oauth_signature"])
+	if err != nil {
+		return err
+	}
+	delete(p, "realm")
+	delete(p, "oauth_signature")
+	var sorted []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		sorted = append(sorted, name+"="+p[name])
+	}
+	base := r.Method + "&" + awsEncode("https://"+r.Host+r.URL.Path, "") + "&" + awsEncode(strings.Join(sorted, "&"), "")
+	m := hmac.New(sha256.New, []byte("d26ad321&c29a677d"))
+	m.Write([]byte(base))
+	if want := base64.StdEncoding.EncodeToString(m.Sum(nil)); signature != want {
+		return fmt.Errorf("the signature is %s, and that of %s is %s", signature, base, want)
+	}
+	return nil
 }

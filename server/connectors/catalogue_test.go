@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,8 @@ type account struct {
 	// api is the product, at all its hosts. It answers with {"ok":true} if host, method, path and credential are right, and
 	// otherwise with an error.
 	api http.HandlerFunc
+	// consent is the page of the authorization server to which the user's browser goes, for types that need one.
+	consent http.HandlerFunc
 	// optional lists the members of auth.config without which the product answers too, separated by spaces.
 	optional string
 }
@@ -52,7 +56,7 @@ func TestCatalogue(t *testing.T) {
 				t.Errorf("left to fill in: %v", filled.Fill)
 			}
 			send := func(text string, secrets map[string]string) error {
-				return send(t, cache, a, text, secrets, account.api)
+				return send(t, cache, a, text, secrets, account)
 			}
 			if err := send(filled.Item(), account.secrets); err != nil {
 				t.Fatal(err)
@@ -95,10 +99,14 @@ func fillIn(t *testing.T, a *catalogue.API, set map[string]string) *catalogue.AP
 
 // send sends the catalogue's first request with the connector of a text, as keywright request does. It returns an error unless the
 // API answers {"ok":true}.
-func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map[string]string, api http.HandlerFunc) error {
+func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map[string]string, account account) error {
 	t.Helper()
-	base := served(t, api)
-	file, err := connectors.AddConnector(t.Context(), []byte("connectors:\n"), text)
+	base := served(t, account.api)
+	before := "connectors:\n"
+	if a.NeedsState() {
+		before = "state: {type: sqlite, path: state.db, keys: [\"{{ get_secret('state-key') }}\"]}\n" + before
+	}
+	file, err := connectors.AddConnector(t.Context(), []byte(before), text)
 	if err != nil {
 		return err
 	}
@@ -108,6 +116,15 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 		return err
 	}
 	defer set.Close(context.WithoutCancel(t.Context()))
+	connector := set.Connectors[0]
+	if got := connector.Definition().Permalink; got != a.Name {
+		t.Errorf("the permalink is %s", got)
+	}
+	if connector.Upstream().Consents() {
+		if err := agree(t, set, account.consent); err != nil {
+			return err
+		}
+	}
 	method, path := a.Request()
 	path, query, _ := strings.Cut(path, "?")
 	// Callers of the gateway may send the request too, unless it has a query, or a credential in its path.
@@ -116,7 +133,7 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 	if a.Body != "" {
 		header.Set("Content-Type", "application/json")
 	}
-	out, err := set.Connectors[0].Outgoing(t.Context(), gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: trusted})
+	out, err := connector.Outgoing(t.Context(), gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: trusted})
 	if err != nil {
 		return err
 	}
@@ -125,7 +142,7 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 		return err
 	}
 	r.URL, r.Host, r.Header = out.URL, "", out.Header
-	response, err := set.Connectors[0].Upstream().Transport(base).RoundTrip(r)
+	response, err := connector.Upstream().Transport(base).RoundTrip(r)
 	if err != nil {
 		return err
 	}
@@ -135,6 +152,29 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 		return errors.Join(fmt.Errorf("%d: %s", response.StatusCode, body), err)
 	}
 	return nil
+}
+
+const (
+	consentURI  = "http://127.0.0.1:8765/callback"
+	consentCode = "AB11569code"
+)
+
+// agree lets the operator consent, as in a browser: page gets the authorization request, and its answer has the code.
+func agree(t *testing.T, set *connectors.Set, page http.HandlerFunc) error {
+	t.Helper()
+	connector, binding := set.Connectors[0].Upstream(), strings.Repeat("b", 32)
+	target, err := connector.Consent(t.Context(), consentURI, binding)
+	if err != nil {
+		return err
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	w := httptest.NewRecorder()
+	if page(w, r); w.Code != http.StatusOK {
+		return errors.New(w.Body.String())
+	}
+	back := host.Callback{RedirectURI: consentURI, Response: url.Values{"code": {consentCode}, "state": {r.URL.Query().Get("state")}}, Binding: binding}
+	_, err = set.Host.Callback(t.Context(), back, func(string) *host.Connector { return connector })
+	return err
 }
 
 // without returns the connector of a product without each member of its auth.config in turn, by the name of the member.
@@ -165,6 +205,9 @@ func without(t *testing.T, a *catalogue.API) map[string]string {
 // otherSecret returns a secret of the same shape: another key in place of a key, and otherwise a text with another end.
 func otherSecret(t *testing.T, value string) string {
 	t.Helper()
+	if value == p256Text(t, p256Key) {
+		return p256Text(t, otherP256Key)
+	}
 	if mine, theirs := keyTexts(t, rsaKey), keyTexts(t, otherRSAKey); strings.Contains(value, "PRIVATE KEY") {
 		for i, text := range mine {
 			value = strings.ReplaceAll(value, text, theirs[i])
