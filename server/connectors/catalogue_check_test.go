@@ -168,7 +168,7 @@ func contains(text string) check {
 	return func(r *http.Request) error {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || string(body) != text || r.Header.Get("Content-Type") != "application/json" {
-			return fmt.Errorf("body: %q %v", body, err)
+			return fmt.Errorf("body: %q %w", body, err)
 		}
 		return nil
 	}

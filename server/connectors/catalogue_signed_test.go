@@ -1,7 +1,6 @@
 package connectors_test
 
 import (
-	"crypto/ecdsa"
 	"crypto/hmac"
 	"crypto/md5"
 	"crypto/rsa"
@@ -142,7 +141,7 @@ func appleAccount(t *testing.T) map[string]account {
 		secrets: one("app-store-connect", p256Text(t, p256Key)), set: map[string]string{"your-issuer-id": issuer, "YOUR-KEY-ID": id},
 		api: request("GET https://api.appstoreconnect.apple.com/v1/apps", func(r *http.Request) error {
 			claims := jose.RegisteredClaims{}
-			parsed, err := jose.ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jose.Token) (any, error) { return (*ecdsa.PublicKey)(&key.PublicKey), nil },
+			parsed, err := jose.ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jose.Token) (any, error) { return &key.PublicKey, nil },
 				jose.WithValidMethods([]string{"ES256"}), jose.WithIssuer(issuer), jose.WithAudience("appstoreconnect-v1"), jose.WithExpirationRequired())
 			if err == nil && (parsed.Header["kid"] != id || parsed.Header["typ"] != "JWT" || claims.IssuedAt == nil || claims.ExpiresAt.Sub(claims.IssuedAt.Time) > 20*time.Minute) {
 				err = fmt.Errorf("%v %v", parsed.Header, claims)

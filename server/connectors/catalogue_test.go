@@ -47,7 +47,6 @@ func TestCatalogue(t *testing.T) {
 	for _, a := range apis {
 		t.Run(a.Name, func(t *testing.T) {
 			account, found := accounts[a.Name]
-			delete(accounts, a.Name)
 			if !found {
 				t.Fatal("has no account: write what its API checks into catalogue_*_test.go")
 			}
@@ -83,7 +82,9 @@ func TestCatalogue(t *testing.T) {
 		})
 	}
 	for name := range accounts {
-		t.Errorf("the catalogue has no %s", name)
+		if !slices.ContainsFunc(apis, func(a *catalogue.API) bool { return a.Name == name }) {
+			t.Errorf("the catalogue has no %s", name)
+		}
 	}
 }
 

@@ -53,6 +53,11 @@ func tokenAccounts() map[string]account {
 		"salesforce-client-credentials": withTokens(one("salesforce-client-credentials", secret), "https://acme.my.salesforce.com/services/oauth2/token",
 			`{"access_token":"`+apiToken+`","instance_url":"https://acme.my.salesforce.com","token_type":"Bearer","issued_at":"1700000000000"}`,
 			"GET https://acme.my.salesforce.com/services/data/v64.0/limits", inForm()).of("your-domain", "acme", "your-consumer-key", id).without("token_ttl"),
+		"shopify-client-credentials": {
+			secrets: one("shopify-client-credentials", secret), set: map[string]string{"your-shop": "acme", "your-client-id": id}, optional: "expires_in_from",
+			api: tokens("https://acme.myshopify.com/admin/oauth/access_token", `{"access_token":"`+apiToken+`","scope":"read_products","expires_in":86399}`,
+				request("GET https://acme.myshopify.com/admin/api/2026-01/shop.json", sends("X-Shopify-Access-Token", apiToken)), inForm()),
+		},
 		"spotify": withTokens(one("spotify", secret), "https://accounts.spotify.com/api/token", answer,
 			"GET https://api.spotify.com/v1/artists/0TnOYISbd1XYRBk9myaseg", signedIn(id, secret), granted()).of("your-client-id", id),
 		"twitch": {
@@ -108,7 +113,7 @@ func rocketChatAccount() account {
 			sends("Content-Type", "application/json"), func(r *http.Request) error {
 				var login struct{ User, Password string }
 				if err := json.NewDecoder(r.Body).Decode(&login); err != nil || login.User != "bot" || login.Password != password {
-					return fmt.Errorf("%v %v", login, err)
+					return fmt.Errorf("%v %w", login, err)
 				}
 				return nil
 			}),

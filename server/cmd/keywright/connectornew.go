@@ -114,7 +114,11 @@ func writeSteps(w io.Writer, file string, api *catalogue.API, withState bool) er
 			fmt.Fprintf(&b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, file, f.What, f.Example, f.Where)
 			continue
 		}
-		secrets = append(secrets, host.EnvName(f.Secret)+"='"+f.Example+"'")
+		value := "'" + f.Example + "'"
+		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
+			value = `"$(cat FILE)"`
+		}
+		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
 		fmt.Fprintf(&b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Where)
 	}
 	switch {

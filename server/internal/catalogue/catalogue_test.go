@@ -95,7 +95,7 @@ func TestWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	const first = `# Acme: https://acme.example/auth
-# Secret acme-eu: the key, such as two. It is there.
+# Secret acme-eu: the key, such as two (It is there)
 - name: "Acme EU"
   url: https://eu.acme.example
   paths: [/me] # what callers of the gateway may use: add the paths that they need
@@ -107,7 +107,8 @@ func TestWith(t *testing.T) {
 	}{
 		"a text":     {Options{Name: "Acme EU", Permalink: "acme-eu", Set: map[string]string{"your-shop": "eu"}}, first},
 		"the URL":    {Options{Name: "Acme EU", Permalink: "acme-eu", URL: "https://eu.acme.example"}, strings.Replace(first, "https://eu.acme.example", `"https://eu.acme.example"`, 1)},
-		"misspelt":   {Options{Set: map[string]string{"your-shp": "eu"}}, `the connector of acme has no "your-shp"; did you mean "your-shop"?; there are your-shop`},
+		"misspelt":   {Options{Set: map[string]string{"your-shp": "eu"}}, `the connector of acme has no "your-shp"; did you mean "your-shop"?`},
+		"unknown":    {Options{Set: map[string]string{"key": "eu"}}, `the connector of acme has no "key"; there are your-shop`},
 		"no text":    {Options{Set: map[string]string{"your-shop": "a\"b"}}, "the value of your-shop is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand"},
 		"empty text": {Options{Set: map[string]string{"your-shop": ""}}, "the value of your-shop is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand"},
 	} {

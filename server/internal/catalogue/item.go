@@ -75,7 +75,11 @@ func (a *API) settable(name, value string) error {
 	case len(names) == 0:
 		return fmt.Errorf("the connector of %s has nothing to set", a.Name)
 	case !slices.Contains(names, name):
-		return fmt.Errorf("the connector of %s has no %s%s; there are %s", a.Name, problem.Quote(name), problem.DidYouMean(name, names), strings.Join(names, ", "))
+		meant := problem.DidYouMean(name, names)
+		if meant == "" {
+			meant = "; there are " + strings.Join(names, ", ")
+		}
+		return fmt.Errorf("the connector of %s has no %s%s", a.Name, problem.Quote(name), meant)
 	case value == "" || strings.ContainsAny(value, "\"'\\{}#\n\r\t"):
 		return fmt.Errorf("the value of %s is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand", name)
 	}
@@ -109,7 +113,7 @@ func (a *API) Item() string {
 // line returns an item of Fill in a line.
 func (f *Fill) line() string {
 	if f.Secret != "" {
-		return fmt.Sprintf("Secret %s: %s, such as %s. %s.", f.Secret, f.What, f.Example, f.Where)
+		return fmt.Sprintf("Secret %s: %s, such as %s (%s)", f.Secret, f.What, f.Example, f.Where)
 	}
-	return fmt.Sprintf("Replace %s by %s, such as %s. %s.", f.Replace, f.What, f.Example, f.Where)
+	return fmt.Sprintf("Replace %s by %s, such as %s (%s)", f.Replace, f.What, f.Example, f.Where)
 }
