@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/plugins"
 )
 
 // traced returns a trace as text, with all that its fields hold.
@@ -118,6 +119,21 @@ func TestTraceOfAChallenge(t *testing.T) {
 			t.Fatalf("no %q in:\n%s", part, text)
 		}
 		text = rest
+	}
+}
+
+// A number is masked where the plugin's description says that it is a credential.
+func TestTraceOfACredentialThatIsANumber(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login}} })
+	w.canary("s")
+	w.login.Answer(respond(http.StatusOK, `{"token":`+w.Hide("a number", "831550199")+`,"uses":831}`))
+	trace := &host.Trace{}
+	if _, err := w.try(w.connect("login", testworld.AuthTypes(tokenURL)["login"]), get(host.WithTrace(t.Context(), trace))); err != nil {
+		t.Fatal(err)
+	}
+	w.Out("the trace", traced(trace))
+	if text := trace.String(); !strings.Contains(text, `{"token":111111111,"uses":831}`) {
+		t.Error(text)
 	}
 }
 

@@ -4,6 +4,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -157,12 +158,23 @@ func (r *recorder) field(f *abi.Field, value any) any {
 	switch {
 	case !isText && f.Kind == abi.KindObject:
 		return r.object(value)
+	case value != nil && !isText && (f.Sealed || f.Kind == abi.KindKey):
+		return r.sealed(f.Name, fmt.Sprint(value))
 	case !isText, slices.Contains(f.Enum, text):
 		return value
 	case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
 		return r.sealed(f.Name, text)
 	}
 	return r.withHosts(text)
+}
+
+// number returns a number of the same length, with the digit 1 only. One of fewer digits than a PIN stays.
+func number(text string) json.Number {
+	const pin = 4
+	if len(text) < pin {
+		return json.Number(text)
+	}
+	return json.Number(strings.Repeat("1", min(len(text), 9)))
 }
 
 // object returns an object with made-up texts in place of its literal ones, which may be credentials. Templates and names stay.
@@ -189,8 +201,18 @@ func (r *recorder) object(value any) any {
 		}
 		r.replaced("literal texts in objects of the configuration")
 		return r.text(v)
+	case json.Number, float64, int, int64, uint64:
+		return plainNumber(number(fmt.Sprint(v)))
 	}
 	return value
+}
+
+// plainNumber returns a number as package yaml writes it.
+func plainNumber(n json.Number) any {
+	if whole, err := n.Int64(); err == nil {
+		return whole
+	}
+	return n.String()
 }
 
 // sealed returns the value of a field that is sealed: a template, or a secret of the case in place of a text that may be one.

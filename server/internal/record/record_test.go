@@ -117,6 +117,11 @@ func (w *world) record(config map[string]any) (file string) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
+	for _, theirs := range []string{"contoso", "no network"} {
+		if strings.Contains(string(text), theirs) {
+			w.t.Errorf("%q is in\n%s", theirs, text)
+		}
+	}
 	if len(recording.Differs) > 0 {
 		w.t.Errorf("%q\n%s\n%s", recording.Differs, text, trace)
 	}
@@ -163,6 +168,9 @@ func TestNoCanaryIsInARecord(t *testing.T) {
 				})
 			},
 			"the API refuses": func(w *world) { w.api.Answer(testworld.Refused) },
+			"the API is down": func(w *world) {
+				w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
+			},
 			"a secret is missing": func(w *world) {
 				for name := range w.secrets {
 					delete(w.secrets, name)
@@ -209,7 +217,7 @@ func TestWhatIsReplacedInARecord(t *testing.T) {
 		"a literal in an object": {"login", func(w *world) map[string]any {
 			w.literals = true
 			return map[string]any{
-				"login_url": tokenURL, "login_body": map[string]any{"user": w.Word("a name"), "list": []any{w.Secret("a password"), 1, true}},
+				"login_url": tokenURL, "login_body": map[string]any{"user": w.Word("a name"), "list": []any{w.Secret("a password"), 1, true, json.Number(w.Hide("a number", "8315550199"))}},
 				"token_from": "json:/token", "key": "X-Session",
 			}
 		}, []string{"token_from: json:/token"}, nil},

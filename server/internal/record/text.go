@@ -1,11 +1,14 @@
 package record
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -128,9 +131,10 @@ func (r *recorder) withHosts(text string) string {
 		_, name, _ := strings.Cut(found, "://")
 		return "https://" + r.hosts[strings.ToLower(name)]
 	})
-	for name, by := range r.hosts {
+	names := slices.SortedFunc(maps.Keys(r.hosts), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, name := range names { // one may be a part of another
 		if len(name) >= shortest && strings.ContainsAny(name, ".:") {
-			text = strings.ReplaceAll(text, name, by)
+			text = strings.ReplaceAll(text, name, r.hosts[name])
 		}
 	}
 	return text
