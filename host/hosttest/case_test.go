@@ -3,6 +3,7 @@ package hosttest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/plugins"
@@ -140,5 +141,27 @@ func TestCasesThatHold(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		})
+	}
+}
+
+// Try sends the request of a case and leaves the comparison to its caller. The endpoint * is each that has no answers of its own.
+func TestCaseTry(t *testing.T) {
+	cases, err := casesIn(t, `
+- name: any endpoint
+  config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}
+  secrets: {crm: a-secret-of-the-test}
+  endpoints:
+    '*': [{status: 400, json: {error: invalid_scope}}]
+    https://other.test/token: [{json: {access_token: the-first-token}}]
+  request: {url: https://api.test/}
+  expect: {error: another}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(t, "try", Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")})
+	_, err = cases[0].Try(h)
+	if err == nil || !strings.Contains(err.Error(), "invalid_scope") || len(h.Exchanges()) != 1 || h.Exchanges()[0].URL != "https://login.test/token" {
+		t.Errorf("%v after %+v", err, h.Exchanges())
 	}
 }
