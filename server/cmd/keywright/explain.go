@@ -76,13 +76,25 @@ type shownJWT struct {
 func (a *app) explain() *cobra.Command {
 	var flags requestFlags
 	var asJSON bool
+	var old string
 	c := &cobra.Command{
-		Use:   "explain [-c FILE] [--user EMAIL] CONNECTOR PATH",
+		Use:   "explain [-c FILE] [--user EMAIL] [--diff OLD] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
 			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
-		Args: arguments("CONNECTOR", "PATH"),
+		Args: func(c *cobra.Command, args []string) error {
+			if old != "" && len(args) == 0 {
+				return nil
+			}
+			return arguments("CONNECTOR", "PATH")(c, args)
+		},
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
+			if old != "" && asJSON {
+				return misuse(c, "--diff has no JSON")
+			}
+			if old != "" {
+				return a.explainDiff(c, &flags, old, args)
+			}
 			return a.prepared(c, &flags, true, args, func(_ *connectors.Set, connector *gateway.Connector, request *http.Request) error {
 				explanation, err := connector.Upstream().Explain(request)
 				if err != nil {
@@ -100,6 +112,7 @@ func (a *app) explain() *cobra.Command {
 	}
 	flags.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.Flags().StringVar(&old, "diff", "", "show only what is different from the requests with the file `OLD`; without CONNECTOR and PATH, those of all connectors to their URLs")
 	return c
 }
 
@@ -145,35 +158,43 @@ func cutJWT(text string) (decoded *shownJWT, after string, ok bool) {
 func (a *app) writeExplained(e explained) error {
 	s := terminal.StyleOf(a.out, a.env)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
-	fmt.Fprintf(&b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
+	if err := writeExplanation(&b, s, e); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
+	_, err := a.out.Write(b.Bytes())
+	return err
+}
+
+// writeExplanation writes all of an explanation but the fuel.
+func writeExplanation(b *bytes.Buffer, s terminal.Style, e explained) error {
+	fmt.Fprintf(b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
+	fmt.Fprintf(b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
-		fmt.Fprintf(&b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
+		fmt.Fprintf(b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
 	}
 	if len(e.Dropped) > 0 {
-		fmt.Fprintf(&b, "\n%s\n  %s\n", s.Dim("query parameters that the gateway drops if a caller sends them: they are not overridable"), strings.Join(e.Dropped, ", "))
+		fmt.Fprintf(b, "\n%s\n  %s\n", s.Dim("query parameters that the gateway drops if a caller sends them: they are not overridable"), strings.Join(e.Dropped, ", "))
 	}
 	if e.JWT != nil {
 		for _, part := range []struct {
 			name     string
 			document json.RawMessage
 		}{{"header", e.JWT.Header}, {"claims", e.JWT.Claims}} {
-			fmt.Fprintf(&b, "\n%s ", s.Dim("jwt "+part.name))
-			if err := json.Indent(&b, part.document, "", "  "); err != nil {
+			fmt.Fprintf(b, "\n%s ", s.Dim("jwt "+part.name))
+			if err := json.Indent(b, part.document, "", "  "); err != nil {
 				return err
 			}
 			b.WriteByte('\n')
 		}
 	}
 	if e.TLS != nil {
-		writeTLS(&b, s, e.TLS)
+		writeTLS(b, s, e.TLS)
 	}
 	for _, step := range e.Steps {
-		writeStep(&b, s, step)
+		writeStep(b, s, step)
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
-	_, err := a.out.Write(b.Bytes())
-	return err
+	return nil
 }
 
 // writeTLS writes what the connections present and trust.

@@ -87,24 +87,36 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 // prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
 // the request does not contain secrets.
 func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Set, *gateway.Connector, *http.Request) error) (err error) {
-	header, err := parseHeaders(c, f.headers)
-	if err != nil {
+	if _, err := parseHeaders(c, f.headers); err != nil { // before the configuration is read
 		return err
 	}
-	body, err := a.body(c, f.data)
-	if err != nil {
-		return err
-	}
-	ctx := c.Context()
-	set, closeAll, err := a.loadToUse(ctx, c, &f.configFlags, masked)
+	set, closeAll, err := a.loadToUse(c.Context(), c, &f.configFlags, masked)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
+	connector, request, err := a.outgoing(c, f, set, masked, args)
+	if err != nil {
+		return err
+	}
+	return do(set, connector, request)
+}
+
+// outgoing returns the connector and the request of the command line.
+func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, masked bool, args []string) (*gateway.Connector, *http.Request, error) {
+	header, err := parseHeaders(c, f.headers)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := a.body(c, f.data)
+	if err != nil {
+		return nil, nil, err
+	}
 	connector, err := set.Find(args[0])
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.file, err)
+		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
 	}
+	ctx := c.Context()
 	if c.Flags().Changed("user") || c.Flags().Changed("user-id") || c.Flags().Changed("tenant") {
 		user := host.User{ID: f.userID, Email: f.user, TenantID: f.tenant}
 		if masked { // nothing is sent
@@ -122,20 +134,20 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 	out, err := connector.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
 	var refused *gateway.Refusal
 	if errors.As(err, &refused) {
-		return misuse(c, "%v", err)
+		return nil, nil, misuse(c, "%v", err)
 	}
 	if err != nil {
-		return fmt.Errorf("connector %q: %w", connector.Definition().Permalink, err)
+		return nil, nil, fmt.Errorf("connector %q: %w", connector.Definition().Permalink, err)
 	}
 	if masked {
 		out = out.Masked()
 	}
 	request, err := http.NewRequestWithContext(ctx, out.Method, "https://unknown.invalid", body)
 	if err != nil {
-		return misuse(c, "-X %q is not a method", method)
+		return nil, nil, misuse(c, "-X %q is not a method", method)
 	}
 	request.URL, request.Host, request.Header = out.URL, "", out.Header
-	return do(set, connector, request)
+	return connector, request, nil
 }
 
 // parseHeaders parses the values of -H.
