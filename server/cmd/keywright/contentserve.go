@@ -35,13 +35,14 @@ type contentServeFlags struct {
 	audiences               []string
 	moderateClaim           string
 	tls                     httpserver.Files
+	logLevel                string
 	accessLog, dev, demo    bool
 }
 
 func (a *app) contentServe() *cobra.Command {
 	var flags contentServeFlags
 	c := &cobra.Command{
-		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--dev] [--demo]",
+		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--log-level LEVEL] [--dev] [--demo]",
 		Short: "Serve the content of a community",
 		Long: "Serves product updates, articles and replies from a database: GET BASE/productUpdates/ID, BASE/articles and " +
 			"BASE/articles/ID/replies/ID; BASE/openapi.json says all of it. SIGTERM ends it once the requests in flight have been " +
@@ -72,6 +73,7 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.moderateClaim, "moderate-claim", "", "which tokens have the permission moderate, `CLAIM=VALUE`, such as scope=content.moderate")
 	c.Flags().StringVar(&flags.tls.Cert, "tls-cert", "", "the `FILE` of a certificate with its chain: callers use HTTPS")
 	c.Flags().StringVar(&flags.tls.Key, "tls-key", "", "the `FILE` of its key")
+	addLogLevel(c, &flags.logLevel)
 	c.Flags().BoolVar(&flags.accessLog, "access-log", false, "log each request")
 	c.Flags().BoolVar(&flags.dev, "dev", false, "allow private addresses for --jwks and embeds, and plain http for --jwks")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "serve a sample instead of a database")
@@ -114,7 +116,10 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 			return err
 		}
 	}
-	logger := slog.New(slog.NewJSONHandler(a.err, nil))
+	logger, err := a.serverLogger(c, f.logLevel)
+	if err != nil {
+		return err
+	}
 	transport, err := host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev}.Transport()
 	if err != nil {
 		return err

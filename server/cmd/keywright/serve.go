@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ type serveFlags struct {
 	configFlags
 	listen, admin string
 	drainDelay    time.Duration
+	logLevel      string
 	demo          bool
 }
 
@@ -23,7 +23,7 @@ const maxDrainDelay = 10 * time.Minute
 func (a *app) serve() *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
-		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--drain-delay TIME] [--dev] [--demo]",
+		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
 		Short: "Run the connectors for browsers and services",
 		Long: "Runs the connectors of a file: a request for /connectors/PERMALINK is authenticated here and sent on, and no credential " +
 			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
@@ -49,7 +49,10 @@ func (a *app) serve() *cobra.Command {
 					return err
 				}
 			}
-			logger := slog.New(slog.NewJSONHandler(a.err, nil))
+			logger, err := a.serverLogger(c, flags.logLevel)
+			if err != nil {
+				return err
+			}
 			config := daemon.Config{
 				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger, DrainDelay: flags.drainDelay,
 				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
@@ -70,6 +73,7 @@ func (a *app) serve() *cobra.Command {
 	flags.add(c, "connectors.yaml")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
 	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8081", "the `ADDR` for operators, host:port; keep it from others")
+	addLogLevel(c, &flags.logLevel)
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
 	c.DisableFlagsInUseLine = true

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -89,6 +91,42 @@ func TestCheckShowsTheLine(t *testing.T) {
 // colours matches the sequences that set colours.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
+// The log of a server is JSON, and on a terminal text for people, in colours unless NO_COLOR is set. Lines below --log-level are left
+// out.
+func TestServerLog(t *testing.T) {
+	write := func(w io.Writer, level, noColour string) {
+		t.Helper()
+		a := &app{err: w, env: func(name string) string { return map[string]string{"NO_COLOR": noColour, "TERM": "xterm"}[name] }}
+		logger, err := a.serverLogger(&cobra.Command{}, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logger.Info("serving", "connectors", 3)
+		logger.Warn("a warning\x1b[2J", "text", "\x1b[2Ja", "error", errors.New("\x1b[2J"))
+	}
+	var plain bytes.Buffer
+	write(&plain, "info", "")
+	if lines := strings.Split(plain.String(), "\n"); len(lines) != 3 || !strings.Contains(lines[0], `"level":"INFO","msg":"serving","connectors":3}`) {
+		t.Errorf("elsewhere than on a terminal: %q", lines)
+	}
+	plain.Reset()
+	write(&plain, "warn", "")
+	if text := plain.String(); strings.Contains(text, "serving") || !strings.Contains(text, "a warning") {
+		t.Errorf("with --log-level warn: %s", text)
+	}
+	coloured := onTerminal(t, 100, func(terminal *os.File) { write(terminal, "info", "") })
+	if !strings.Contains(coloured, "\x1b[") || strings.Contains(coloured, "\x1b[2J") || !strings.Contains(coloured, "serving") {
+		t.Errorf("on a terminal: %q", coloured)
+	}
+	without := onTerminal(t, 100, func(terminal *os.File) { write(terminal, "info", "1") })
+	if !regexp.MustCompile(`^\d\d:\d\d:\d\d INF serving connectors=3\r\n`).MatchString(without) || strings.Contains(without, "\x1b") {
+		t.Errorf("without colours: %q", without)
+	}
+	if code, _, errs := keywright(t.Context(), "serve", "--log-level", "warning"); code != exitUsage || !strings.Contains(errs, `--log-level "warning" is none`) {
+		t.Errorf("a level that is none: exit %d, %s", code, errs)
+	}
+}
+
 // In a terminal, an import shows a progress bar, which is removed at the end. Problems of records have their own lines.
 func TestProgressOfAnImport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.ndjson")
@@ -110,6 +148,15 @@ func TestProgressOfAnImport(t *testing.T) {
 // inTerminal returns what a command line writes to a terminal with width columns. A terminal with width 0 does not report its
 // width.
 func inTerminal(t *testing.T, width int, args ...string) string {
+	t.Helper()
+	noColour := func(string) string { return "1" }
+	return onTerminal(t, width, func(terminal *os.File) {
+		run(t.Context(), args, strings.NewReader(""), terminal, terminal, noColour)
+	})
+}
+
+// onTerminal returns what do writes to a terminal with width columns.
+func onTerminal(t *testing.T, width int, do func(terminal *os.File)) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -137,8 +184,7 @@ func inTerminal(t *testing.T, width int, args ...string) string {
 		_, _ = io.Copy(&written, master) // ends with an error when the terminal is closed
 		close(done)
 	}()
-	noColour := func(string) string { return "1" }
-	run(t.Context(), args, strings.NewReader(""), terminal, terminal, noColour)
+	do(terminal)
 	terminal.Close()
 	<-done
 	return written.String()

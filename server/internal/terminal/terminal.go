@@ -24,6 +24,9 @@ func StyleOf(w io.Writer, env func(string) string) Style {
 	return Style{ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))}
 }
 
+// Colours reports whether the style colours text.
+func (s Style) Colours() bool { return s.colours }
+
 func (s Style) sgr(code, text string) string {
 	if !s.colours || text == "" {
 		return text
