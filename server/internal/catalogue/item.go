@@ -75,11 +75,7 @@ func (a *API) settable(name, value string) error {
 	case len(names) == 0:
 		return fmt.Errorf("the connector of %s has nothing to set", a.Name)
 	case !slices.Contains(names, name):
-		meant := problem.DidYouMean(name, names)
-		if meant == "" {
-			meant = "; there are " + strings.Join(names, ", ")
-		}
-		return fmt.Errorf("the connector of %s has no %s%s", a.Name, problem.Quote(name), meant)
+		return fmt.Errorf("the connector of %s has no %s%s", a.Name, problem.Quote(name), problem.DidYouMean(name, names))
 	case value == "" || strings.ContainsAny(value, "\"'\\{}#\n\r\t"):
 		return fmt.Errorf("the value of %s is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand", name)
 	}
