@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,6 +135,50 @@ func TestTraceOfACredentialThatIsANumber(t *testing.T) {
 	w.Out("the trace", traced(trace))
 	if text := trace.String(); !strings.Contains(text, `{"token":111111111,"uses":831}`) {
 		t.Error(text)
+	}
+}
+
+// A number is masked where its name or its place says that it may be a credential, although the host does not read it there.
+func TestTraceOfNumbersThatMayBeCredentials(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{
+			`{"access_token":831550199,"data":{"refreshToken":831550199,"otp":831550199},"expires_in":3600,"refresh_token_expires_in":7200}`,
+			`{"access_token":111111111,"data":{"otp":111111111,"refreshToken":111111111},"expires_in":3600,"refresh_token_expires_in":7200}`,
+		},
+		{`831550199`, `111111111`},
+	} {
+		w := newWorld(t)
+		w.canary("s")
+		w.Hide("a number", "831550199")
+		w.login.Answer(respond(http.StatusBadRequest, c.body))
+		trace := &host.Trace{}
+		if _, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(host.WithTrace(t.Context(), trace))); err == nil {
+			t.Fatal("the request was sent")
+		}
+		w.Out("the trace", traced(trace))
+		if got := trace.Exchanges()[0].Answer.JSON; got != c.want {
+			t.Errorf("%s is shown as %s", c.body, got)
+		}
+	}
+}
+
+// A trace of an answer that is nested as deeply as can be takes memory in proportion to its size.
+func TestTraceOfADeepAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	const deep = 5000
+	w.login.Answer(respond(http.StatusBadRequest, strings.Repeat("[", deep)+strings.Repeat("1,", deep)+"1"+strings.Repeat("]", deep)))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	trace := &host.Trace{}
+	_, _ = w.try(c, get(host.WithTrace(t.Context(), trace)))
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 100 {
+		t.Errorf("it took %d MiB", got)
+	}
+	if len(trace.Exchanges()[0].Answer.JSON) < deep {
+		t.Error("the trace does not have the answer")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -38,7 +39,11 @@ type MaskedAnswer struct {
 }
 
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
-type Masker struct{ made int }
+type Masker struct {
+	made int
+	// path has the names and indexes that lead to the value of a JSON document that is masked.
+	path []string
+}
 
 // traced calls Trace with an exchange.
 func (c *Call) traced(a *answer, took time.Duration, err error) {
@@ -66,7 +71,7 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 	switch {
 	case len(body) == 0:
 	case strictjson.UnmarshalOpen(body, &tree) == nil:
-		if document, err := strictjson.Marshal(m.value(list, nil, tree)); err == nil {
+		if document, err := strictjson.Marshal(m.value(list, tree)); err == nil {
 			masked.JSON = string(document)
 		}
 	case media == formType:
@@ -84,36 +89,57 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 	return masked
 }
 
-// value returns a value of a JSON document, masked. path has the names and indexes that lead to it.
-func (m *Masker) value(list []Answer, path []string, value any) any {
+// value returns a value of a JSON document, masked.
+func (m *Masker) value(list []Answer, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		shown := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			wanted := func(a *Answer) bool { return slices.Contains(a.Source.pointer, name) }
-			shown[m.name(name, wanted, list...)] = m.value(list, append(path[:len(path):len(path)], name), v[name])
+			shown[m.name(name, wanted, list...)] = m.below(list, name, v[name])
 		}
 		return shown
 	case []any:
 		shown := make([]any, len(v))
 		for i := range v {
-			shown[i] = m.value(list, append(path[:len(path):len(path)], fmt.Sprint(i)), v[i])
+			shown[i] = m.below(list, strconv.Itoa(i), v[i])
 		}
 		return shown
 	case string:
-		return m.known(list, path, v)
+		return m.known(list, m.path, v)
 	case json.Number:
-		if len(v) > longestNumber {
+		switch {
+		case len(v) > longestNumber:
 			return json.Number("1")
-		}
-		if slices.ContainsFunc(list, func(a Answer) bool {
-			return a.Kind == abi.AnswerSealed && len(path) > 0 && slices.Equal(a.Source.pointer, path)
-		}) {
-			return json.Number(strings.Repeat("1", len(v))) // a one-time code may be a number
+		case m.isCredential(list):
+			return json.Number(strings.Repeat("1", len(v)))
 		}
 	}
 	return value
 }
+
+// below returns a member or element of the value at the path, masked. The documents of hostile endpoints are deep, so that the path
+// is not copied.
+func (m *Masker) below(list []Answer, name string, value any) any {
+	m.path = append(m.path, name)
+	defer func() { m.path = m.path[:len(m.path)-1] }()
+	return m.value(list, value)
+}
+
+// isCredential reports whether the number at the path may be a credential, such as a one-time code: one that the plugin's description
+// seals, one whose name says so, and a document that is a number.
+func (m *Masker) isCredential(list []Answer) bool {
+	if len(m.path) == 0 {
+		return true
+	}
+	name := m.path[len(m.path)-1]
+	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(list, func(a Answer) bool {
+		return a.Kind == abi.AnswerSealed && slices.Equal(a.Source.pointer, m.path)
+	})
+}
+
+// credentialName matches the names of members that have credentials.
+var credentialName = regexp.MustCompile(`(?i)((^|[_.-])(pin|otp|passcode|sid)|token|assertion|secret|password|passwd|api_?key|access_?key|cookie|session|nonce)$`)
 
 // longestNumber is the maximum length of a number that is shown. A time in milliseconds has 13 digits.
 const longestNumber = 15
