@@ -118,6 +118,28 @@ func TestTextsOfDocuments(t *testing.T) {
 	}
 }
 
+// A document whose endpoint gets the client's secret at another site than the API's is imported with a note that says where, and one
+// whose endpoint has a user name, which looks like a host, is refused.
+func TestTokenEndpointElsewhere(t *testing.T) {
+	at := func(token string) string {
+		return schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"` + token + `","scopes":{}}}}`)
+	}
+	for token, want := range map[string]bool{
+		"https://evil.example/t": true, "//evil.example/t": true, "https://login.a.example/t": false, "https://A.example:8443/t": false, "t": false,
+	} {
+		result, err := imports.OpenAPI([]byte(at(token)), imports.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Join(result.Notes, "\n"), "token_url is at evil.example, and the API is not") != want {
+			t.Errorf("%s: %q", token, result.Notes)
+		}
+	}
+	if _, err := imports.OpenAPI([]byte(at("https://a.example@evil.example/t")), imports.Options{}); err == nil {
+		t.Error("a user name is not refused")
+	}
+}
+
 // printable fails the test if a line could control a terminal.
 func printable(t *testing.T, name, text string) {
 	t.Helper()

@@ -142,6 +142,7 @@ func (s *schemer) implicit(name, authorization string, known *authorizationServe
 		c.Config.add("token_url", literal(s.options.TokenURL))
 	case sibling != "":
 		c.Config.add("token_url", literal(sibling))
+		s.elsewhere("token_url", sibling)
 	case known != nil:
 		c.Config.add("token_url", known.token)
 	default:
@@ -195,7 +196,31 @@ func (s *schemer) endpoint(name string, flow *node, member, field string) string
 		s.note("%s is plain http in the document; the connector has https, since http sends the credential in the open", field)
 	}
 	s.result.Connector.Config.add(field, literal(resolved))
+	s.elsewhere(field, resolved)
 	return resolved
+}
+
+// elsewhere notes that an endpoint, which gets the client's secret, belongs to another site than the API.
+func (s *schemer) elsewhere(field, endpoint string) {
+	u, err := url.Parse(endpoint)
+	if err == nil && field != "authorization_url" && site(endpoint) != site(s.result.Connector.URL) {
+		s.note("%s is at %s, and the API is not: the connector sends the client's secret there", field, u.Host)
+	}
+}
+
+// site returns the last two labels of a URL's host, or three if the second to last is as short as in co.uk.
+func site(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	const short = 3
+	labels := strings.Split(strings.ToLower(u.Hostname()), ".")
+	n := min(2, len(labels))
+	if n == 2 && len(labels[len(labels)-2]) <= short {
+		n = min(3, len(labels))
+	}
+	return strings.Join(labels[len(labels)-n:], ".")
 }
 
 // clientSecret adds the client. Its identifier is a secret only where no browser sees it.

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -145,6 +146,9 @@ func (s *server) resolve(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", err
+	}
+	if u.User != nil {
+		return "", errors.New("has a user name, which could be mistaken for its host")
 	}
 	if !u.IsAbs() {
 		base, err := url.Parse(s.url)
