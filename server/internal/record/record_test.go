@@ -214,6 +214,9 @@ func TestWhatIsReplacedInARecord(t *testing.T) {
 		"a placeholder in the path": {"api_key", func(*world) map[string]any {
 			return map[string]any{"key": "{token}", "value": "{{ get_secret('s') }}", "in": "path"}
 		}, []string{"https://api.test/x0/xxx%7Btoken%7D/x"}, nil},
+		"a number in an expression": {"api_key", func(w *world) map[string]any {
+			return map[string]any{"key": "X-Key", "value": "{{ default(get_secret('s'), " + w.Hide("a number", "831550199") + ") }}", "in": "header"}
+		}, []string{"recorded-value: made-up"}, nil},
 		"a literal in an object": {"login", func(w *world) map[string]any {
 			w.literals = true
 			return map[string]any{

@@ -98,6 +98,7 @@ var (
 	memberName   = regexp.MustCompile(`\bjson_get\(\s*,\s*['"][A-Za-z_./-]{1,48}['"]\s*\)`)
 	variableCall = regexp.MustCompile(`\bget_variable\(\s*['"]([^'"]*)['"]\s*\)`)
 	discovery    = regexp.MustCompile(`\bdiscover\(\s*['"]([^'"]*)['"]\s*,\s*['"]([^'"]*)['"]\s*\)`)
+	digits       = regexp.MustCompile(`\b[0-9]+`)
 	quoted       = regexp.MustCompile("'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
 	webURL       = regexp.MustCompile(`(?i)\bhttps?://([^/\s'"\x60?#{}<>@,;]+)`)
 	shortNumber  = regexp.MustCompile(`^-?[0-9]{1,7}$`)
@@ -106,8 +107,8 @@ var (
 // isTemplate reports whether a text has an expression.
 func isTemplate(text string) bool { return expression.MatchString(text) }
 
-// plainLength returns the number of bytes in a template that are literal: outside of expressions, or in quotes in them, but for the
-// names of secrets, variables and members of documents.
+// plainLength returns the number of bytes in a template that are literal: outside of expressions, or in them in quotes or as
+// numbers, but for the names of secrets, variables and members of documents.
 func plainLength(text string) int {
 	n := len(expression.ReplaceAllString(text, ""))
 	for _, inside := range expression.FindAllString(text, -1) {
@@ -115,6 +116,7 @@ func plainLength(text string) int {
 		for _, found := range quoted.FindAllStringSubmatch(inside, -1) {
 			n += len(found[1] + found[2] + found[3])
 		}
+		n += len(strings.Join(digits.FindAllString(quoted.ReplaceAllString(inside, ""), -1), ""))
 	}
 	return n
 }
