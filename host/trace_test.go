@@ -150,7 +150,9 @@ func TestTraceOfNumbersThatMayBeCredentials(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")
 		w.Hide("a number", "831550199")
-		w.login.Answer(respond(http.StatusBadRequest, c.body))
+		w.login.Answer(func(*http.Request) (*http.Response, error) {
+			return testworld.Response(http.StatusBadRequest, c.body, "Retry-After", "831550199", "Age", "831550199"), nil
+		})
 		trace := &host.Trace{}
 		if _, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(host.WithTrace(t.Context(), trace))); err == nil {
 			t.Fatal("the request was sent")

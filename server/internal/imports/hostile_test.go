@@ -119,7 +119,7 @@ func TestTextsOfDocuments(t *testing.T) {
 }
 
 // A document whose endpoint gets the client's secret at another site than the API's is imported with a note that says where, and one
-// whose endpoint has a user name, which looks like a host, is refused.
+// whose endpoint has a user name, which looks like a host, is refused (threats.md 200).
 func TestTokenEndpointElsewhere(t *testing.T) {
 	at := func(token string) string {
 		return schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"` + token + `","scopes":{}}}}`)
