@@ -2,12 +2,15 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,26 +41,50 @@ func reach(t *testing.T, w *world, c *host.Connector) error {
 // If no connection is had, nothing was sent, so that the grant stays. threats.md 125
 func TestAServerThatIsDownCostsNoGrant(t *testing.T) {
 	c, server := grants(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_ = listener.Close()
+	address, listen := reserved(t)
 	w, connector := overTCP(t, c, "http://"+address+"/token")
 	var lost *host.GrantError
 	if err := reach(t, w, connector); err == nil || errors.As(err, &lost) {
 		t.Fatalf("the error is %v", err)
 	}
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serveAnswer(w, r, server.answer) }))
-	if up.Listener, err = net.Listen("tcp", address); err != nil {
-		t.Skip("another program has the port now")
-	}
+	_ = up.Listener.Close()
+	up.Listener = listen()
 	up.Start()
 	defer up.Close()
 	c.clock.Advance(time.Hour)
 	if err := reach(t, w, connector); err != nil || bearerOf(w) != "Bearer access-token-1" {
 		t.Errorf("after the server is back: %v, %q", err, bearerOf(w))
+	}
+}
+
+// reserved returns an address at which connections are refused until listen is called. No other program can have its port.
+func reserved(t *testing.T) (address string, listen func() net.Listener) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := os.NewFile(uintptr(fd), "a socket that does not listen")
+	t.Cleanup(func() { _ = socket.Close() })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
+	return address, func() net.Listener {
+		t.Helper()
+		if err := syscall.Listen(fd, 16); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.FileListener(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return listener
 	}
 }
 
