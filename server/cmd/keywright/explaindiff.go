@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
@@ -112,31 +113,16 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 
 // difference returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
 func difference(s terminal.Style, before, after []string) string {
-	// common[i][j] is the length of the longest list of lines that before[i:] and after[j:] have in common.
-	common := make([][]int, len(before)+1)
-	for i := range common {
-		common[i] = make([]int, len(after)+1)
-	}
-	for i := len(before) - 1; i >= 0; i-- {
-		for j := len(after) - 1; j >= 0; j-- {
-			if before[i] == after[j] {
-				common[i][j] = 1 + common[i+1][j+1]
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
+	text := func(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
+	unified := string(diff.Diff("before", text(before), "after", text(after)))
 	var b strings.Builder
-	for i, j := 0, 0; i < len(before) || j < len(after); {
-		switch {
-		case i < len(before) && j < len(after) && before[i] == after[j]:
-			i, j = i+1, j+1
-		case j == len(after) || i < len(before) && common[i+1][j] >= common[i][j+1]:
-			b.WriteString(s.Red("  - "+before[i]) + "\n")
-			i++
-		default:
-			b.WriteString(s.Green("  + "+after[j]) + "\n")
-			j++
+	_, hunks, _ := strings.Cut(unified, "\n+++ after\n")
+	for line := range strings.Lines(hunks) {
+		switch text := strings.TrimSuffix(line[1:], "\n"); line[0] {
+		case '-':
+			b.WriteString(s.Red("  - "+text) + "\n")
+		case '+':
+			b.WriteString(s.Green("  + "+text) + "\n")
 		}
 	}
 	return b.String()
