@@ -133,9 +133,16 @@ func (r *recorder) config() {
 		}
 		f := &r.info.Fields[at]
 		config[name] = r.field(f, auth.Config[name])
-		if text, ok := config[name].(string); ok && !strings.Contains(text, "{{") && !slices.Contains(f.Enum, text) {
-			plain = append(plain, name)
+		text, isText := config[name].(string)
+		if !isText || slices.Contains(f.Enum, text) {
+			continue
+		}
+		expressions := strings.Contains(text, "{{")
+		if !expressions {
 			r.literals = append(r.literals, text)
+		}
+		if !expressions || !f.Sealed && f.Kind != abi.KindKey && f.Kind != abi.KindCertificate { // the literals beside it stay
+			plain = append(plain, name)
 		}
 	}
 	if len(config) > 0 {
