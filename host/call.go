@@ -63,19 +63,28 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	if body.kept != nil {
 		in.Body, in.BodySize = body.kept.open, body.kept.size
 	}
+	call, out := c.rounds(ctx, r, body, in, stats)
+	if call == nil {
+		return out
+	}
+	c.store(values, subject, call, out)
+	if c.config.RefreshAhead > 0 {
+		c.refreshAhead(ctx, out, values, &subject)
+	}
+	return out
+}
+
+// rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
+// ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
+func (c *Connector) rounds(ctx context.Context, r *http.Request, body *payload, in *hostfn.Inputs, stats *Attempt) (*hostfn.Call, *outcome) {
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
-	// Each round ends the call, fetches one more entry, keeps the body, or takes the API's answer from the call. The limit stops
-	// a plugin that keeps asking.
+	// The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 3 {
 		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
 		call.Found = found
 		out := c.run(ctx, call, stats)
 		if out.restart == nil {
-			c.store(values, subject, call, out)
-			if c.config.RefreshAhead > 0 {
-				c.refreshAhead(ctx, out, values, &subject)
-			}
-			return out
+			return call, out
 		}
 		if missed := *out.restart; !missed.Body && !missed.Afresh {
 			var entry *tokencache.Entry[[]seal.Piece]
@@ -88,7 +97,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 				found[*missed.Key] = *entry
 				continue
 			case out.restart == nil:
-				return out
+				return nil, out
 			}
 		}
 		if out.restart.Afresh {
@@ -96,11 +105,11 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 			continue
 		}
 		if err := c.keep(ctx, r, body); err != nil {
-			return &outcome{err: c.fail(StageBody, call.ScrubError(err))}
+			return nil, &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
 		in.Body, in.BodySize = body.kept.open, body.kept.size
 	}
-	return &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+	return nil, &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
 // keep reads the body of a request and keeps it. On the second attempt that is a new body of GetBody, because the request's own

@@ -117,16 +117,27 @@ func (p *plugin) checkDescription() error {
 	if p.challenge, err = checkChallenge(d); err != nil {
 		wrong("challenge: %w", err)
 	}
-	if d.Consent && (!p.guest.Has(abi.ExportConsent) || !p.guest.Has(abi.ExportConnect)) {
-		wrong("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect)
-	}
-	if d.Consent && !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
-		wrong("consent: no answer has a state, in which the host would keep what was granted")
-	}
-	if d.Consent && slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Seed != "" }) {
-		wrong("consent: a state has a seed, and a grant begins either with a consent or with a seed")
-	}
+	problems = append(problems, p.checkConsent()...)
 	return errors.Join(problems...)
+}
+
+// checkConsent returns what is wrong with the consent of a description.
+func (p *plugin) checkConsent() []error {
+	d := &p.info.Description
+	if !d.Consent {
+		return nil
+	}
+	var problems []error
+	if !p.guest.Has(abi.ExportConsent) || !p.guest.Has(abi.ExportConnect) {
+		problems = append(problems, fmt.Errorf("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect))
+	}
+	if !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
+		problems = append(problems, errors.New("consent: no answer has a state, in which the host would keep what was granted"))
+	}
+	if slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Seed != "" }) {
+		problems = append(problems, errors.New("consent: a state has a seed, and a grant begins either with a consent or with a seed"))
+	}
+	return problems
 }
 
 // maxKeep limits [abi.Challenge].Keep, in seconds.
@@ -269,10 +280,8 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 	if err := checkConditions(d, f); err != nil {
 		return reach{}, err
 	}
-	for _, purpose := range f.Purposes {
-		if !slices.Contains(abi.Purposes, purpose) {
-			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", Printable(purpose), strings.Join(abi.Purposes, ", "))
-		}
+	if err := checkPurposes(f); err != nil {
+		return reach{}, err
 	}
 	if f.Default != "" {
 		if err := hostfn.CheckValue(f, f.Default); err != nil {
@@ -280,6 +289,16 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkPurposes returns an error if a key has a purpose that the contract does not know.
+func checkPurposes(f *abi.Field) error {
+	for _, purpose := range f.Purposes {
+		if !slices.Contains(abi.Purposes, purpose) {
+			return fmt.Errorf("there is no purpose %q; there are %s", Printable(purpose), strings.Join(abi.Purposes, ", "))
+		}
+	}
+	return nil
 }
 
 // checkEscape returns an error if a field has an Escape that the host cannot honor.

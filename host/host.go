@@ -104,28 +104,10 @@ func Inspect(ctx context.Context, p Plugin, limits Limits) (PluginInfo, error) {
 
 // tryHost makes a host with the defaults in place of what c leaves out.
 func tryHost(ctx context.Context, c Config) (*Host, error) {
-	if c.BuiltIns == nil {
-		for _, wasm := range plugins.Default() {
-			c.BuiltIns = append(c.BuiltIns, Plugin{Name: "built-in", Wasm: wasm})
-		}
-	}
-	if c.Secrets == nil {
-		c.Secrets = MapSecrets{}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
-	c.Limits = c.Limits.WithDefaults()
+	c = c.withDefaults()
 	if err := c.Limits.check(); err != nil {
 		return nil, err
 	}
-	c.Variables = maps.Clone(c.Variables)
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
 	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
 	h.aheadSlots = make(chan struct{}, max(1, c.Limits.ConcurrentExchanges/4))
@@ -165,6 +147,30 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
 	return h, nil
+}
+
+// withDefaults returns a copy of c with the defaults of the fields that are not set.
+func (c Config) withDefaults() Config {
+	if c.BuiltIns == nil {
+		for _, wasm := range plugins.Default() {
+			c.BuiltIns = append(c.BuiltIns, Plugin{Name: "built-in", Wasm: wasm})
+		}
+	}
+	if c.Secrets == nil {
+		c.Secrets = MapSecrets{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	c.Limits = c.Limits.WithDefaults()
+	c.Variables = maps.Clone(c.Variables)
+	return c
 }
 
 // loadAll compiles the plugins, at most as many at once as there are processors. It begins with the largest, so that no
