@@ -38,6 +38,12 @@ func (c *definition) path() string {
 	return "connectors." + c.permalink
 }
 
+// A connectorFile is an item of the member connectors.
+type connectorFile struct {
+	*gateway.Definition
+	Egress *egressFile
+}
+
 // A pluginFile is an item of the member plugins.
 type pluginFile struct {
 	// Path is the path as written in the file. If it is empty, Ref is the reference of the plugin in a registry, and Name its name in
@@ -56,6 +62,15 @@ type pluginFile struct {
 // maxPlugins limits the plugins of a file, because each is read and compiled.
 const maxPlugins = 32
 
+// A wholeFile is all of a file.
+type wholeFile struct {
+	Connectors, Plugins []*node
+	Gateway             Settings
+	Secrets             []*node
+	State               *node
+	Egress              *egressFile
+}
+
 // A definer reads the definitions from a document.
 type definer struct {
 	*problems
@@ -70,13 +85,7 @@ type definer struct {
 	// suggestions holds the likely names of the misspelt members of each object.
 	suggestions map[*node][]string
 
-	file struct {
-		Connectors, Plugins []*node
-		Gateway             Settings
-		Secrets             []*node
-		State               *node
-		Egress              *egressFile
-	}
+	file wholeFile
 	// environment is true if one of the file's stores is the environment.
 	environment bool
 	// keys is the store of keys of the file, or nil.
@@ -141,10 +150,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	path := c.path()
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
-	file := struct {
-		*gateway.Definition
-		Egress *egressFile
-	}{Definition: &c.gateway}
+	file := connectorFile{Definition: &c.gateway}
 	d.decode(n, path, &file)
 	if file.Egress != nil {
 		own := d.egress

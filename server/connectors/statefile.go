@@ -20,44 +20,56 @@ const (
 	mostLease  = 10 * time.Minute
 )
 
+// A stateFile is the member state. Its fields are the members of that type of store.
+type stateFile interface{ settings() StateSettings }
+
+// stateFiles has the types of stores of state.
+var stateFiles = []variant[stateFile]{
+	{StateSQLite, func() stateFile { return &sqliteFile{} }},
+	{StatePostgres, func() stateFile { return &postgresFile{} }},
+}
+
+// stateKeys holds the members that all stores of state have.
+type stateKeys struct {
+	storeType
+	Keys  []string `file:",required"`
+	Lease time.Duration
+}
+
+type sqliteFile struct {
+	stateKeys
+	Path string `file:",required,path"`
+}
+
+func (f *sqliteFile) settings() StateSettings {
+	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, Path: f.Path}
+}
+
+type postgresFile struct {
+	stateKeys
+	URL         string `file:",required"`
+	Connections int
+	Pooler      bool
+}
+
+func (f *postgresFile) settings() StateSettings {
+	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, URL: f.URL, Connections: f.Connections, Pooler: f.Pooler}
+}
+
 // state reads the member state. It returns nil if there is none, or if it is so wrong that nothing else can be said of it.
 func (d *definer) state() *StateSettings {
 	n := d.file.State
 	if n == nil || !d.is(n, object, "state", "state") {
 		return nil
 	}
-	s := &StateSettings{}
-	type keys struct {
-		storeType
-		Keys  []string `file:",required"`
-		Lease time.Duration
-	}
-	var common keys
-	switch kind, _ := stringOf(n.get("type")); kind {
-	case StateSQLite:
-		var c struct {
-			keys
-			Path string `file:",required,path"`
-		}
-		d.decode(n, "state", &c)
-		common, s.Path = c.keys, c.Path
-	case StatePostgres:
-		var c struct {
-			keys
-			URL         string `file:",required"`
-			Connections int
-			Pooler      bool
-		}
-		d.decode(n, "state", &c)
-		common, s.URL, s.Connections, s.Pooler = c.keys, c.URL, c.Connections, c.Pooler
-		if s.Connections == 1 {
-			d.at(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
-		}
-	default:
-		d.otherType(n, "state", StateSQLite, StatePostgres)
+	file, ok := decodeVariant(d, n, "state", stateFiles)
+	if !ok {
 		return nil
 	}
-	s.Type, s.Keys, s.Lease = common.Type, common.Keys, common.Lease
+	s := file.settings()
+	if s.Connections == 1 {
+		d.at(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
+	}
 	switch m := n.get("keys"); {
 	case m == nil: // already reported
 	case m.value.kind == list && len(m.value.items) == 0:
@@ -68,7 +80,7 @@ func (d *definer) state() *StateSettings {
 	if s.Lease != 0 && (s.Lease < leastLease || s.Lease > mostLease) {
 		d.at(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
 	}
-	return s
+	return &s
 }
 
 // state checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that the

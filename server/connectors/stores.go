@@ -44,33 +44,76 @@ type storeType struct {
 	Type string `file:",required"`
 }
 
+// A storeFile is an item of the member secrets. Its fields are the members of that type of store.
+type storeFile interface {
+	// open returns the store. It returns nil after it has reported what is wrong.
+	open(d *definer, n *node, path string) host.Secrets
+}
+
+// storeFiles has the types of stores of secrets.
+var storeFiles = []variant[storeFile]{
+	{"env", func() storeFile { return &envFile{} }},
+	{"dir", func() storeFile { return &dirFile{} }},
+	{"age", func() storeFile { return &ageFile{} }},
+	{"vault", func() storeFile { return &vaultFile{} }},
+}
+
+type envFile struct{ storeType }
+
+func (*envFile) open(d *definer, _ *node, _ string) host.Secrets {
+	d.environment = true
+	return host.EnvSecrets()
+}
+
+type dirFile struct {
+	storeType
+	Path string `file:",required,path"`
+}
+
+func (f *dirFile) open(*definer, *node, string) host.Secrets {
+	return secretstore.Dir(f.Path, time.Now)
+}
+
+type ageFile struct {
+	storeType
+	File     string `file:",required,path"`
+	Identity string `file:",required,path"`
+}
+
+func (f *ageFile) open(*definer, *node, string) host.Secrets {
+	return secretstore.Age(f.File, f.Identity, time.Now)
+}
+
 func (d *definer) store(n *node, path string) host.Secrets {
-	kind, _ := stringOf(n.get("type"))
-	switch kind {
-	case "env":
-		d.decode(n, path, &storeType{})
-		d.environment = true
-		return host.EnvSecrets()
-	case "dir":
-		var c struct {
-			storeType
-			Path string `file:",required,path"`
-		}
-		d.decode(n, path, &c)
-		return secretstore.Dir(c.Path, time.Now)
-	case "age":
-		var c struct {
-			storeType
-			File     string `file:",required,path"`
-			Identity string `file:",required,path"`
-		}
-		d.decode(n, path, &c)
-		return secretstore.Age(c.File, c.Identity, time.Now)
-	case "vault":
-		return d.vault(n, path)
+	file, ok := decodeVariant(d, n, path, storeFiles)
+	if !ok {
+		return nil
 	}
-	d.otherType(n, path, "env", "dir", "age", "vault")
-	return nil
+	return file.open(d, n, path)
+}
+
+// A variant is a type of store, of secrets or of state.
+type variant[F any] struct {
+	// name is the value of the member type.
+	name string
+	// file returns a pointer to the struct with the members of this type.
+	file func() F
+}
+
+// decodeVariant reads an object whose member type is the name of a variant. It returns false if there is no such variant, after it
+// has reported that.
+func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (file F, ok bool) {
+	kind, _ := stringOf(n.get("type"))
+	names := make([]string, len(all))
+	for i, v := range all {
+		if names[i] = v.name; v.name == kind {
+			file = v.file()
+			d.decode(n, path, file)
+			return file, true
+		}
+	}
+	d.otherType(n, path, names...)
+	return file, false
 }
 
 // otherType reports that the type of a store is missing, or is none of types.
@@ -81,26 +124,26 @@ func (d *definer) otherType(n *node, path string, types ...string) {
 	}
 }
 
-func (d *definer) vault(n *node, path string) host.Secrets {
-	var c struct {
-		storeType
-		secretstore.VaultConfig
-		Remember time.Duration
-	}
-	d.decode(n, path, &c)
-	c.AllowHTTP = d.allowHTTP
-	store, err := secretstore.Vault(c.VaultConfig)
+type vaultFile struct {
+	storeType
+	secretstore.VaultConfig
+	Remember time.Duration
+}
+
+func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
+	f.AllowHTTP = d.allowHTTP
+	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {
 		for _, p := range wrong.Problems {
-			if c.Address == "" && p.Path == "address" {
+			if f.Address == "" && p.Path == "address" {
 				continue // already reported
 			}
 			_, where, _ := n.locate(p.Path)
 			d.at(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
 		}
 	}
-	cached, err := secretstore.Cached(store, cmp.Or(c.Remember, defaultRemember), time.Now)
+	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, defaultRemember), time.Now)
 	if err != nil {
 		d.at(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
@@ -108,7 +151,7 @@ func (d *definer) vault(n *node, path string) host.Secrets {
 		return nil
 	}
 	switch {
-	case c.Transit == nil:
+	case f.Transit == nil:
 	case d.keys != nil:
 		d.at(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
 	default:
