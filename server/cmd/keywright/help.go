@@ -84,9 +84,13 @@ func (a *app) version() *cobra.Command {
 
 // version returns the version that the go command recorded in this binary: in a checkout, the commit.
 func version() string {
-	module := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		module = cmp.Or(info.Main.Version, module)
+	return fmt.Sprintf("keywright %s, %s, %s/%s\n", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// moduleVersion returns the version of the module.
+func moduleVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
 	}
-	return fmt.Sprintf("keywright %s, %s, %s/%s\n", module, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return "(devel)"
 }

@@ -30,7 +30,8 @@ func (a *app) serve() *cobra.Command {
 			"one before in use. SIGTERM ends it once the requests in flight have been answered; with " +
 			"--drain-delay, /readyz says so first.\n\n" +
 			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
-			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
+			"Operators have a listener of their own. At / it has the console, pages that show what the connectors do and why a " +
+			"request failed. Programs use /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
 			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
 			"Users connect their accounts at /connect, if a connector needs their consent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
@@ -54,7 +55,7 @@ func (a *app) serve() *cobra.Command {
 				return err
 			}
 			config := daemon.Config{
-				File: flags.file, Listen: flags.listen, Admin: flags.admin, Logger: logger, DrainDelay: flags.drainDelay,
+				File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Logger: logger, DrainDelay: flags.drainDelay,
 				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
 			}
 			if flags.demo {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,6 +26,8 @@ type Config struct {
 	// Text, if not nil, replaces the content of File, which is then not read or watched.
 	Text    []byte
 	Options connectors.Options
+	// Version is the version of the program, which the console shows.
+	Version string
 	// Listen is the address for callers.
 	Listen string
 	// Admin is the address for operators.
@@ -100,8 +101,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,
-		DrainDelay: c.DrainDelay,
-		Operate:    map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()},
+		DrainDelay: c.DrainDelay, Operate: d.operate(),
 	})
 }
 
@@ -128,6 +128,8 @@ type daemon struct {
 	used time.Time
 	// refused is the time at which the file on disk was first refused. It is zero if the file is in use.
 	refused time.Time
+	// problems has what is wrong with the refused file.
+	problems []string
 	// tried holds the plugins of a refused file. When one of them changes, the file may be valid.
 	tried []string
 }

@@ -182,7 +182,7 @@ func (d *daemon) use(next *inUse) {
 	})
 	before := d.set
 	next.inherit(before)
-	d.set, d.used, d.refused, d.tried = next, d.clock(), time.Time{}, nil
+	d.set, d.used, d.refused, d.problems, d.tried = next, d.clock(), time.Time{}, nil, nil
 	if before != nil {
 		d.retired.Go(func() {
 			wait()
@@ -243,14 +243,25 @@ func (d *daemon) report(err error) {
 		return
 	}
 	const message = "the configuration is not used, and the one before goes on"
-	var wrong *connectors.Error
-	if !errors.As(err, &wrong) {
+	if !errors.As(err, new(*connectors.Error)) {
 		log.Error(message, slog.Any("error", err))
 		return
 	}
-	for _, p := range wrong.Problems {
-		log.Error(message, slog.String("problem", strings.TrimSpace(p.String())))
+	for _, problem := range problemsOf(err) {
+		log.Error(message, slog.String("problem", problem))
 	}
+}
+
+// problemsOf returns the problems of a file that is refused with err: at least one.
+func problemsOf(err error) (all []string) {
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
+		return []string{err.Error()}
+	}
+	for _, p := range wrong.Problems {
+		all = append(all, strings.TrimSpace(p.String()))
+	}
+	return all
 }
 
 // refuse records that the file is refused, and the plugins that it names.
@@ -261,6 +272,7 @@ func (d *daemon) refuse(err error) {
 	if d.tried = nil; d.refused.IsZero() {
 		d.refused = d.clock()
 	}
+	d.problems = problemsOf(err)
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
 		d.tried = wrong.Files

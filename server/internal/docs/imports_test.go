@@ -93,6 +93,7 @@ var rules = []rule{
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
+	{packages: "server/internal/console", ours: []string{"host", "abi", "server/connectors", "server/gateway", "server/identity"}},
 	{packages: "server/internal/catalogue", ours: []string{"internal/problem"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/registry", ours: []string{"host", "server/internal/artifact", "server/internal/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
@@ -102,7 +103,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/imports", ours: []string{"host", "server/connectors"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/places"},
-	{packages: "server/internal/daemon", ours: []string{"server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{packages: "server/internal/daemon", ours: []string{"server/internal/console", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},

@@ -1,0 +1,33 @@
+package console
+
+import "net/http"
+
+// A page is a page of the console. To add one, write a view and a template, and add both to pages.
+type page struct {
+	// pattern is the pattern of its requests for [http.ServeMux].
+	pattern string
+	// name is the page's name in the navigation, and path is its link. A page without a path is not in the navigation: it
+	// belongs to the page with its name.
+	name, path string
+	// template is the file in the directory pages that defines main. Its data is the result of view.
+	template string
+	// view returns what the page shows, without secrets. It may return a failure.
+	view func(c *Console, s *State, r *http.Request) (any, error)
+}
+
+// pages has all pages, in the order of the navigation.
+var pages = []page{
+	{pattern: "GET /{$}", name: "Connectors", path: "/", template: "connectors.html", view: (*Console).connectors},
+	{pattern: "GET /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).connector},
+}
+
+// failedPage shows the text of a failure.
+var failedPage = page{name: "Error", template: "failed.html"}
+
+// names returns the templates of all pages.
+func names() (all []string) {
+	for _, p := range pages {
+		all = append(all, p.template)
+	}
+	return all
+}

@@ -1,0 +1,26 @@
+package daemon
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/keywright/keywright/server/internal/console"
+)
+
+// operate returns the handlers for operators, by their patterns.
+func (d *daemon) operate() map[string]http.Handler {
+	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
+	maps.Copy(routes, console.New(console.Config{
+		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, State: d.shown,
+	}).Routes())
+	return routes
+}
+
+// shown returns what the console shows.
+func (d *daemon) shown() console.State {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return console.State{
+		File: d.config.File, Set: d.set.Set, Used: d.used, Refused: d.refused, Problems: d.problems, Sessions: d.set.sessions,
+	}
+}
