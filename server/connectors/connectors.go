@@ -109,6 +109,8 @@ type Settings struct {
 	Traces string
 	// AccessLog logs each request of a caller, also successful ones.
 	AccessLog bool
+	// AccessLogUsers adds the ID of the user to the lines of AccessLog. It is personal data.
+	AccessLogUsers bool
 }
 
 // TLS holds the paths of a certificate with its chain, and of its key, each in PEM. The zero value means plain HTTP. The paths

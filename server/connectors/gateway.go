@@ -33,6 +33,9 @@ func (d *definer) settings(root *node) Settings {
 			d.at(n.get("traces").value.Place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
 		}
 	}
+	if s.AccessLogUsers && !s.AccessLog {
+		d.at(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
+	}
 	if consent := n.get("consent"); consent != nil {
 		for _, p := range s.Consent.Check(d.allowHTTP) {
 			d.at(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)

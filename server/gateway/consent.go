@@ -116,15 +116,16 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 	first, second, more := strings.Cut(path, "/")
 	switch {
 	case path == "":
+		c.event.Pattern = "/connect"
 		return v.on("GET, HEAD", v.list)
 	case !more && r.Method == http.MethodDelete:
-		return v.on("GET, DELETE", v.of(first, v.disconnect))
+		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, v.disconnect))
 	case !more:
-		return v.on("GET, DELETE", v.of(first, v.start))
+		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, v.start))
 	case second == "disconnect" && r.Method == http.MethodPost:
-		return v.on("POST", v.of(first, v.disconnect))
+		return v.on("POST", v.of("/connect/{permalink}/disconnect", first, v.disconnect))
 	case first == "callback":
-		return v.on("GET", v.of(second, v.callback))
+		return v.on("GET", v.of("/connect/callback/{permalink}", second, v.callback))
 	case second == "disconnect":
 		return v.on("POST", nil)
 	}
@@ -150,9 +151,11 @@ func (v *visit) on(methods string, handle func() error) error {
 	return handle()
 }
 
-// of returns a function that calls handle for the connector with a permalink, if users can connect to that.
-func (v *visit) of(permalink string, handle func(*running) error) func() error {
+// of returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is the one
+// of the path.
+func (v *visit) of(pattern, permalink string, handle func(*running) error) func() error {
 	return func() error {
+		v.event.Pattern = pattern
 		connector := v.generation.connectors[permalink]
 		if connector == nil {
 			return errNoConnector
@@ -197,6 +200,7 @@ func (v *visit) user() (ctx context.Context, user host.User, release func(), err
 	if user, err = v.generation.users.User(v.r); err != nil {
 		return nil, user, nil, err
 	}
+	v.event.Tenant, v.event.User = user.TenantID, user.ID
 	if user.ID == "" { // an email address may be another's tomorrow
 		return nil, user, nil, errNoUser
 	}
@@ -265,6 +269,7 @@ func (v *visit) callback(connector *running) error {
 	ctx := v.r.Context()
 	switch user, err := v.generation.users.User(v.r); {
 	case err == nil && user != (host.User{}):
+		v.event.Tenant, v.event.User = user.TenantID, user.ID
 		ctx = host.WithUser(ctx, user)
 	case err != nil && !isUnauthenticated(err):
 		return err

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -36,58 +35,6 @@ type Config struct {
 	// If not nil, Observe is called once for each request to [Gateway.Handler], after its answer has been written. It is
 	// called concurrently.
 	Observe func(Event)
-}
-
-// Event describes a request and its answer.
-type Event struct {
-	// ID is the value of the answer's X-Request-Id: the trace ID of the caller's traceparent, or random. It has 32
-	// hexadecimal digits.
-	ID string
-	// Connector is the permalink of the connector. It is "" if the request named no known connector.
-	Connector string
-	// Status is the status of the answer. It is 499 if the caller did not wait for the answer.
-	Status int
-	// Problem is the last part of the problem's type, such as upstream-failed; docs/gateway.md lists them. It is also set if
-	// the problem cut an answer off. It is "" if there was no problem.
-	Problem string
-	// Stage is the [host.Stage] at which authentication failed. It is "" if it did not fail.
-	Stage string
-	// Total is the time from the start of the request until its answer had been written.
-	Total time.Duration
-	// Upstream is the time from sending the request to the API until the API's answer began, or until sending failed. If the
-	// host sent the request again after a 401, it includes both attempts, and the token request between them. It is 0 if
-	// nothing was sent.
-	Upstream time.Duration
-	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
-	// Observe in the [host.Config] of the connector's host.
-	Exchanges int
-	// KeyRequests is the number of times that a key of the store of keys was used for the request. Like Exchanges, it needs
-	// [Observe].
-	KeyRequests int
-
-	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
-	Traceparent string
-	// Began is the time at which the request came.
-	Began time.Time
-	// Ready is the time at which authentication began. It is zero if the request was refused before.
-	Ready time.Time
-	// Sent is the time at which the request was first sent to the API. It is zero if it was not sent.
-	Sent time.Time
-}
-
-// Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe
-// in the [host.Config] of the hosts whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request
-// show none of them.
-func Observe(ctx context.Context, attempt host.Attempt) {
-	if attempt.Ahead { // the request does not wait for it
-		return
-	}
-	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
-		e.count.Add(int64(attempt.Exchanges))
-		e.took.Add(int64(attempt.Token))
-		e.keys.Add(int64(attempt.KeyRequests))
-		e.keysTook.Add(int64(attempt.KeyTime))
-	}
 }
 
 // Setup configures the connectors that a gateway serves, and who may use them. [Gateway.Use] replaces it as a whole.
@@ -197,7 +144,7 @@ func (g *Gateway) enter() *generation {
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
-		c.event.Traceparent = r.Header.Get("Traceparent")
+		c.event.Traceparent, c.event.Method = r.Header.Get("Traceparent"), r.Method
 		c.setCommon(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
@@ -236,6 +183,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		if err != nil {
 			return err
 		}
+		c.event.Tenant, c.event.User = user.TenantID, user.ID
 		who = allowanceOf(user)
 		ctx = host.WithUser(ctx, user)
 	}
@@ -252,6 +200,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
 		return unrendered(err)
 	}
+	c.event.Pattern = c.out.pattern
 	if len(c.out.dropped) > 0 && connector.told.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))

@@ -38,6 +38,9 @@ type Outgoing struct {
 	URL    *url.URL
 	Header http.Header
 
+	// pattern is the one of the definition's paths that allows the caller's. It is "" if the caller appended none, or if the
+	// request is trusted.
+	pattern string
 	// credentials are the values of headers and query that contain secrets.
 	credentials []host.Text
 	// shown has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
@@ -146,7 +149,7 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		return err
 	}
 	if in.Path != "" {
-		if err := c.allows(in); err != nil {
+		if out.pattern, err = c.allows(in); err != nil {
 			return err
 		}
 		joined, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, in.Path)
@@ -249,21 +252,22 @@ func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 	return base, nil
 }
 
-// allows returns an error unless one of the definition's patterns matches the caller's path.
-func (c *Connector) allows(in Incoming) error {
+// allows returns the one of the definition's patterns that matches the caller's path, or an error if none does. It returns ""
+// for a trusted request.
+func (c *Connector) allows(in Incoming) (string, error) {
 	if in.Trusted {
-		return nil
+		return "", nil
 	}
 	raw := strings.Split(strings.TrimPrefix(in.Path, "/"), "/")
 	segments := make([]string, len(raw))
 	for i, segment := range raw {
 		decoded, err := url.PathUnescape(segment)
 		if err != nil {
-			return refuse(http.StatusBadRequest, "the path has a %% that no two hexadecimal digits follow")
+			return "", refuse(http.StatusBadRequest, "the path has a %% that no two hexadecimal digits follow")
 		}
 		segments[i] = decoded
 	}
-	for _, p := range c.paths {
+	for i, p := range c.paths {
 		if !p.matches(segments) {
 			continue
 		}
@@ -274,10 +278,10 @@ func (c *Connector) allows(in Incoming) error {
 			ends = endsPath
 		}
 		if !slices.ContainsFunc(segments, ends) {
-			return nil
+			return c.definition.Paths[i], nil
 		}
 	}
-	return refuse(http.StatusNotFound, "this connector has no such path")
+	return "", refuse(http.StatusNotFound, "this connector has no such path")
 }
 
 // endsSegment reports whether a segment, decoded any number of times, has a character that a server may take for its end.

@@ -51,38 +51,6 @@ type call struct {
 	upstream time.Duration
 }
 
-// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] and [LogHandler] find it in
-// the context, and may be called after the call has ended.
-type exchanges struct {
-	// id is the call's X-Request-Id.
-	id    string
-	count atomic.Int64
-	// took is the time that they took, in nanoseconds.
-	took atomic.Int64
-	// keys counts the uses of keys, and keysTook is the time that they took, in nanoseconds.
-	keys, keysTook atomic.Int64
-}
-
-type exchangesKey struct{}
-
-// observe calls Config.Observe for a call that has ended.
-func (c *call) observe() {
-	observe := c.gateway.config.Observe
-	if observe == nil {
-		return
-	}
-	if c.connector != nil {
-		c.event.Connector = c.connector.definition.Permalink
-	}
-	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
-	c.event.KeyRequests = int(c.exchanges.keys.Load())
-	c.event.Total = c.gateway.config.Clock().Sub(c.began)
-	if !c.answered.IsZero() {
-		c.event.Upstream = c.answered.Sub(c.sent)
-	}
-	observe(c.event)
-}
-
 // context returns the context of the request to the API. c.cancel ends it.
 func (c *call) context(parent context.Context) context.Context {
 	c.exchanges.id = c.id

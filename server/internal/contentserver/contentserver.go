@@ -135,6 +135,6 @@ func (r *recorder) request(e httpapi.Event) {
 	r.total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())
 	if r.log != nil {
 		r.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("operation", e.Operation), slog.String("caller", e.Caller),
-			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Duration("total", e.Total))
+			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Float64("total_ms", float64(e.Total.Microseconds())/1000))
 	}
 }

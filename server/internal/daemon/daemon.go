@@ -207,14 +207,6 @@ func (d *daemon) current() *inUse {
 	return d.set
 }
 
-// logRequest logs a request if gateway.access_log is true.
-func (d *daemon) logRequest(e gateway.Event) {
-	if d.current().Settings.AccessLog {
-		d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("connector", e.Connector),
-			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Duration("total", e.Total), slog.Duration("upstream", e.Upstream))
-	}
-}
-
 func (d *daemon) end() {
 	d.retired.Wait()
 	d.set.close(nil)

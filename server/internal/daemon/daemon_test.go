@@ -227,20 +227,6 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
-// With gateway.access_log, successful requests are logged, without their paths and queries.
-func TestAccessLog(t *testing.T) {
-	for _, wanted := range []bool{false, true} {
-		w := start(t, version, fmt.Sprintf("gateway: {access_log: %t}\n", wanted)+echo+"    query: [{name: q, value: '', overridable: true}]\n")
-		w.get(w.callers + "/connectors/echo?q=private")
-		if err := w.end(); err != nil {
-			t.Error(err)
-		}
-		if got := w.log.String(); strings.Contains(got, `"msg":"request","request_id":`) != wanted || strings.Contains(got, "private") {
-			t.Errorf("access_log %t: the log is %s", wanted, got)
-		}
-	}
-}
-
 func TestFileThatIsBadFromTheStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {

@@ -1,0 +1,84 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const headerUsers = `user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant, required: false}}`
+
+// With gateway.access_log, each request has a line, without its path and query, and with the user's ID only if the operator wants it.
+func TestAccessLog(t *testing.T) {
+	api := func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/gone") {
+			rw.WriteHeader(http.StatusGone)
+		}
+	}
+	for name, c := range map[string]struct {
+		settings string
+		lines    int
+		user     any
+	}{
+		"off":        {"", 0, nil},
+		"on":         {"access_log: true, ", 2, nil},
+		"with users": {"access_log: true, access_log_users: true, ", 2, "ann"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, api, "gateway: {"+c.settings+headerUsers+"}\n"+echo+"    paths: [/notes/*]\n    query: [{name: q, value: '', overridable: true}]\n")
+			w.send("GET", "/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"ann"}, "X-Tenant": {"acme"}})
+			w.send("BREW", "/connectors/echo/private", nil)
+			if err := w.end(); err != nil {
+				t.Error(err)
+			}
+			log := w.log.String()
+			var lines []map[string]any
+			for text := range strings.Lines(log) {
+				line := map[string]any{}
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatal(err)
+				}
+				if line["msg"] == "request" {
+					lines = append(lines, line)
+				}
+			}
+			if len(lines) != c.lines || strings.Contains(log, "private") {
+				t.Fatalf("the log is %s", log)
+			}
+			if c.lines == 0 {
+				return
+			}
+			for member, want := range map[string]any{
+				"method": "GET", "connector": "echo", "pattern": "/notes/*", "tenant": "acme", "user": c.user, "status": 410.0, "upstream_status": 410.0, "problem": "",
+			} {
+				if lines[0][member] != want {
+					t.Errorf("%s is %v, want %v", member, lines[0][member], want)
+				}
+			}
+			total, isNumber := lines[0]["total_ms"].(float64)
+			upstream := lines[0]["upstream_ms"].(float64)
+			if !isNumber || upstream <= 0 || total < upstream || total > patience.Seconds()*1000 {
+				t.Errorf("the times are %v and %v", total, upstream)
+			}
+			if lines[1]["method"] != "OTHER" || lines[1]["pattern"] != "" || lines[1]["upstream_status"] != 0.0 || lines[1]["status"] != 405.0 {
+				t.Errorf("the line of a refused request is %v", lines[1])
+			}
+		})
+	}
+}
+
+// send sends a request of a caller, and drops the answer.
+func (w *world) send(method, path string, header http.Header) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.callers+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header = header
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+}
