@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/internal/wellknown"
 )
 
 // checker collects the problems of a configuration.
@@ -57,23 +58,7 @@ func (k *checker) jwt(c *JWT, allowHTTP bool) {
 	if c.Cookie != "" && !isToken(c.Cookie) {
 		k.Wrong("jwt.cookie", "is not the name of a cookie")
 	}
-	switch {
-	case c.JWKSFile == "" && c.JWKSURL == "":
-		k.Wrong("jwt", "does not say where the keys are: set jwks_url or jwks_file")
-	case c.JWKSFile != "" && c.JWKSURL != "":
-		k.Wrong("jwt.jwks_file", "is given besides jwks_url: remove one of them")
-	}
-	if c.JWKSURL != "" {
-		rule := urlcheck.Rule{
-			AllowHTTP: allowHTTP, PlainHTTP: "on which anybody on the way can put keys of their own: use https, or --dev while developing", Example: "https://login.example.com/jwks.json",
-		}
-		if _, err := rule.Parse(c.JWKSURL); err != nil {
-			k.Wrong("jwt.jwks_url", "%v", err)
-		}
-	}
-	if c.Issuer == "" {
-		k.Wrong("jwt.issuer", "is missing: what the claim iss of a token has to be")
-	}
+	k.keys(c, allowHTTP)
 	if len(c.Audiences) == 0 {
 		k.Wrong("jwt.audiences", "is missing: without it a token that was made for another service would count here")
 	}
@@ -95,6 +80,33 @@ func (k *checker) jwt(c *JWT, allowHTTP bool) {
 	}
 }
 
+// keys checks where the keys come from, and the issuer.
+func (k *checker) keys(c *JWT, allowHTTP bool) {
+	rule := urlcheck.Rule{AllowHTTP: allowHTTP, PlainHTTP: plainKeys, Example: "https://login.example.com/jwks.json"}
+	discovers := c.JWKSFile == "" && c.JWKSURL == ""
+	if c.JWKSFile != "" && c.JWKSURL != "" {
+		k.Wrong("jwt.jwks_file", "is given besides jwks_url: remove one of them")
+	}
+	if c.JWKSURL != "" {
+		if _, err := rule.Parse(c.JWKSURL); err != nil {
+			k.Wrong("jwt.jwks_url", "%v", err)
+		} else if issuer := wellknown.Issuer(c.JWKSURL); issuer != "" {
+			k.Wrong("jwt.jwks_url", "is the metadata of an issuer, and not its keys: remove it, and write issuer: %s, with a slash at the end if the metadata has one; the keys are found by that", issuer)
+		}
+	}
+	rule.Example = "https://login.example.com"
+	switch {
+	case c.Issuer == "":
+		k.Wrong("jwt.issuer", "is missing: what the claim iss of a token has to be; if it is a URL with metadata, the keys are found by it")
+	case discovers && strings.Contains(c.Issuer, "?"):
+		k.Wrong("jwt.issuer", "has a query: set jwks_url or jwks_file, because the keys cannot be found by it")
+	case discovers:
+		if _, err := rule.Parse(c.Issuer); err != nil {
+			k.Wrong("jwt.issuer", "%v: without jwks_url and jwks_file, the keys are found by it", err)
+		}
+	}
+}
+
 func (k *checker) algorithms(c *JWT) {
 	for i, algorithm := range c.Algorithms {
 		path := fmt.Sprintf("jwt.algorithms[%d]", i)
@@ -103,7 +115,7 @@ func (k *checker) algorithms(c *JWT) {
 			k.Wrong(path, "is none: a token without a signature is anybody's")
 		case jws.Method(algorithm) == nil:
 			k.Wrong(path, "there is no algorithm %q; there are %s", algorithm, strings.Join(jws.Algorithms(), ", "))
-		case jws.Symmetric(algorithm) && c.JWKSURL != "":
+		case jws.Symmetric(algorithm) && c.JWKSFile == "":
 			k.Wrong(path, "is symmetric: whoever can read its key can make tokens, so it may only come from jwks_file")
 		}
 	}

@@ -8,8 +8,7 @@
 //	users, err := identity.New(ctx, identity.Config{
 //		Mode: identity.ModeJWT,
 //		JWT: &identity.JWT{
-//			Cookie: "session", JWKSURL: "https://login.example.com/jwks.json", Issuer: "https://login.example.com",
-//			Audiences: []string{"gateway"},
+//			Cookie: "session", Issuer: "https://login.example.com", Audiences: []string{"gateway"},
 //		},
 //	}, identity.Options{Transport: h.Base()})
 //	defer users.Close()
@@ -56,14 +55,16 @@ type JWT struct {
 	Cookie string
 
 	// JWKSFile is the path of a file with the keys, a JWK Set (RFC 7517). A change of the file takes effect within a second.
-	// Set either JWKSFile or JWKSURL. If newer keys cannot be read, the last good ones are used for up to a day.
+	// If newer keys cannot be read, the last good ones are used for up to a day.
 	JWKSFile string `file:",path"`
-	// JWKSURL is the URL of the keys. They are fetched again after five minutes, and at once when a token names an unknown
+	// JWKSURL is the URL of the keys. Without it and JWKSFile, the metadata of the Issuer names it (OpenID Connect Discovery, or
+	// RFC 8414). Set at most one of the two. The keys are fetched again after five minutes, and at once when a token names an unknown
 	// key, but for unknown keys at most once in ten seconds. Within these ten seconds, a token with another unknown key
 	// fails with [ErrUnavailable], because its key may be a new one.
 	JWKSURL string `file:"jwks_url"`
 
-	// Issuer is the required value of the claim iss.
+	// Issuer is the required value of the claim iss. If its metadata names the keys, it is an https URL, and the metadata must name
+	// the same issuer, byte by byte. The metadata is read each time before the keys are.
 	Issuer string
 	// Audiences lists the accepted audiences. The claim aud must contain at least one of them.
 	Audiences []string
@@ -113,10 +114,10 @@ type Header struct {
 
 // Options configures the clock, network and log of an [Identifier].
 type Options struct {
-	// Transport fetches JWKSURL. It should be the guarded transport of a host, see [host.Host.Base]. Redirects are not
+	// Transport fetches the keys, and the metadata of the issuer. It should be the guarded transport of a host, see [host.Host.Base]. Redirects are not
 	// followed.
 	Transport http.RoundTripper
-	// AllowHTTP accepts a JWKSURL with plain http, for development.
+	// AllowHTTP accepts a JWKSURL and an issuer with plain http, for development.
 	AllowHTTP bool
 	// Clock returns the current time. If nil, it is time.Now.
 	Clock func() time.Time
@@ -130,8 +131,8 @@ type Identifier struct {
 	header  *header
 }
 
-// New returns an Identifier. It returns an error if [Config.Check] finds problems, if a JWKSURL has no Transport, or if a
-// JWKSFile cannot be read. It does not fetch a JWKSURL, see [Identifier.Ready].
+// New returns an Identifier. It returns an error if [Config.Check] finds problems, if there is neither a JWKSFile nor a
+// Transport, or if a JWKSFile cannot be read. It does not fetch keys, see [Identifier.Ready].
 func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -151,7 +152,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	case ModeHeader:
 		i.header = newHeader(c.Header)
 	case ModeJWT:
-		if c.JWT.JWKSURL != "" && o.Transport == nil {
+		if c.JWT.JWKSFile == "" && o.Transport == nil {
 			return nil, errors.New("Options.Transport is missing: it fetches the keys")
 		}
 		i.session = newSession(ctx, c.JWT, o)

@@ -44,11 +44,14 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 	}
 	s.keys = &keyCache{refreshPolicy: urlRefresh, clock: o.Clock, log: o.Logger}
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if c.JWKSFile != "" {
+	switch {
+	case c.JWKSFile != "":
 		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(c.JWKSFile)
 		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, jws.Symmetric)}
-	} else {
+	case c.JWKSURL != "":
 		s.keys.read = readURL(c.JWKSURL, o.Transport)
+	default:
+		s.keys.read = readIssuer(c.Issuer, o.Transport, o.AllowHTTP)
 	}
 	return s
 }

@@ -93,9 +93,13 @@ type admits struct {
 func parseKeys(document []byte, a admits) (*keySet, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
+		URL  jsontext.Value   `json:"jwks_uri"`
 	}
 	if err := json.Unmarshal(document, &set); err != nil {
 		return nil, errors.New("it is not a JWK Set: a JSON object with a list of keys is wanted") // err may quote the document
+	}
+	if set.Keys == nil && set.URL != nil {
+		return nil, errors.New("it is not a JWK Set but the metadata of an issuer: remove jwks_url, and the keys are found by the issuer")
 	}
 	if set.Keys == nil {
 		return nil, errors.New("it is not a JWK Set: it has no member keys")

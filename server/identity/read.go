@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// maxDocument limits a JWK Set, in bytes.
+// maxDocument limits a JWK Set, and the metadata of an issuer, in bytes.
 const maxDocument = 256 << 10
 
 // readFile returns a function that reads the keys from a file. It reads the whole file each time: this costs little, and
@@ -38,35 +38,57 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 // readURL returns a function that fetches the keys. A redirect is an error, because the operator decides where keys come
 // from.
 func readURL(address string, transport http.RoundTripper) func(context.Context) ([]byte, error) {
-	server := "the server of the keys"
+	f := fetcher{transport}
+	return func(ctx context.Context) ([]byte, error) { return f.keys(ctx, address) }
+}
+
+// fetcher fetches documents. It follows no redirects.
+type fetcher struct{ transport http.RoundTripper }
+
+// keys fetches the keys at a URL.
+func (f fetcher) keys(ctx context.Context, address string) ([]byte, error) {
+	const what = "the server of the keys"
+	document, status, err := f.get(ctx, what, address, "application/jwk-set+json, application/json")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s answers with status %d, 200 is wanted", server(what, address), status)
+	}
+	return document, err
+}
+
+// get fetches a document. It reads no body unless the status is 200. The errors call the server what.
+func (f fetcher) get(ctx context.Context, what, address, accept string) (document []byte, status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, 0, errors.New("the URL of " + what + " is not valid")
+	}
+	what = server(what, address)
+	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept-Encoding", "identity") // so that maxDocument limits the bytes on the wire
+	r.Header.Set("User-Agent", "keywright")
+	response, err := f.transport.RoundTrip(r)
+	switch {
+	case ctx.Err() != nil:
+		return nil, 0, errors.New(what + " did not answer in time")
+	case err != nil: // its text may quote the server
+		return nil, 0, errors.New(what + ": " + host.Printable(err.Error()))
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, response.StatusCode, nil
+	}
+	document, err = readBounded(response.Body)
+	if ctx.Err() != nil {
+		err = errors.New(what + " did not answer in time")
+	}
+	return document, response.StatusCode, err
+}
+
+// server returns what with the host of a URL, not all of the URL: its query may have a secret.
+func server(what, address string) string {
 	if u, err := url.Parse(address); err == nil {
-		server += " (" + host.Printable(u.Host) + ")" // not the whole URL: its query may have a secret
+		what += " (" + host.Printable(u.Host) + ")"
 	}
-	return func(ctx context.Context) ([]byte, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return nil, errors.New("the URL of the keys is not valid")
-		}
-		r.Header.Set("Accept", "application/jwk-set+json, application/json")
-		r.Header.Set("Accept-Encoding", "identity") // so that maxDocument limits the bytes on the wire
-		r.Header.Set("User-Agent", "keywright")
-		response, err := transport.RoundTrip(r)
-		switch {
-		case ctx.Err() != nil:
-			return nil, errors.New(server + " did not answer in time")
-		case err != nil: // its text may quote the server
-			return nil, errors.New(server + ": " + host.Printable(err.Error()))
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("%s answers with status %d, 200 is wanted", server, response.StatusCode)
-		}
-		document, err := readBounded(response.Body)
-		if ctx.Err() != nil {
-			return nil, errors.New(server + " did not answer in time")
-		}
-		return document, err
-	}
+	return what
 }
 
 func readBounded(r io.Reader) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/internal/wellknown"
 )
 
 // metadata has the endpoints of a document.
@@ -39,11 +40,11 @@ func (m *metadata) endpoint(issuer, member string) (string, error) {
 
 // read reads the metadata of an issuer: that of RFC 8414, and if there is none that of OpenID Connect.
 func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *Error) {
-	first, second := locations(issuer)
+	first, second := wellknown.Locations(issuer)
 	body, status, failure := a.get(ctx, issuer, first)
-	if failure == nil && absent(status) {
+	if failure == nil && wellknown.Absent(status) {
 		firstStatus := status
-		if body, status, failure = a.get(ctx, issuer, second); failure == nil && absent(status) {
+		if body, status, failure = a.get(ctx, issuer, second); failure == nil && wellknown.Absent(status) {
 			return nil, &Error{Issuer: issuer, Problem: fmt.Sprintf("there is none: %s answered %d, and %s answered %d", first, firstStatus, second, status)}
 		}
 		first = second
@@ -54,34 +55,7 @@ func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *Error) {
 	return a.parse(issuer, first, body)
 }
 
-// locations returns the URLs at which an issuer has its metadata. That of RFC 8414 section 3.1 has the well-known part between
-// host and path, and that of OpenID Connect Discovery section 4 at the end. Both take a slash off the end of the issuer.
-func locations(issuer string) (oauth, openID string) {
-	u, err := url.Parse(issuer)
-	if err != nil {
-		return issuer, issuer // a template with it does not compile
-	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	origin := u.Scheme + "://" + u.Host
-	return origin + "/.well-known/oauth-authorization-server" + path, origin + path + "/.well-known/openid-configuration"
-}
-
-// absent reports whether a status says that there is no document. Servers, and the gateways in front of them, answer unknown paths
-// with 400, 401, 403, 405 and 410 too.
-func absent(status int) bool {
-	return status >= http.StatusBadRequest && !again(status)
-}
-
-// again reports whether a status asks for another try.
-func again(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return status >= http.StatusInternalServerError
-}
-
-// get returns the body of an answer with the status 200, and the status of one for which absent is true.
+// get returns the body of an answer with the status 200, and the status of one for which wellknown.Absent is true.
 func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, status int, failure *Error) {
 	failed := func(problem string, passing bool, err error) ([]byte, int, *Error) {
 		return nil, 0, &Error{Issuer: issuer, Problem: location + " " + problem, Passing: passing, Err: err}
@@ -99,12 +73,12 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 	defer response.Body.Close()
 	status = response.StatusCode
 	switch {
-	case absent(status):
+	case wellknown.Absent(status):
 		return nil, status, nil
 	case status >= 300 && status < 400:
 		return failed(fmt.Sprintf("answered %d, and redirects are not followed: compare the issuer with the one in its metadata", status), false, nil)
 	case status != http.StatusOK:
-		return failed(fmt.Sprintf("answered %d", status), again(status), nil)
+		return failed(fmt.Sprintf("answered %d", status), wellknown.Again(status), nil)
 	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, int64(a.Bytes)+1))
 	switch {
@@ -137,19 +111,8 @@ func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) 
 	if err := strictjson.UnmarshalOpen(body, &members); err != nil {
 		return failed(err.Error())
 	}
-	named, isText := members["issuer"].(string)
-	switch {
-	case !isText:
-		return failed("has no issuer")
-	case named == issuer:
-	case named == issuer+"/":
-		return failed("has this issuer with a slash at its end: write the issuer with it")
-	case named+"/" == issuer:
-		return failed("has this issuer without the slash at its end: write the issuer without it")
-	case strings.ContainsAny(named, "{}"):
-		return failed("has a placeholder in its issuer, because it is for several tenants: write the issuer of one")
-	default:
-		return failed("is of another issuer: write the value of its member issuer")
+	if problem := wellknown.Mismatch(members["issuer"], issuer); problem != "" {
+		return failed(problem)
 	}
 	found := &metadata{endpoints: map[string]string{}, problems: map[string]string{}}
 	rule := urlcheck.Rule{AllowHTTP: a.AllowHTTP, PlainHTTP: "which would send the credential in the open"}

@@ -44,7 +44,7 @@ var rules = []rule{
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck"}, others: []string{"github.com/go-json-experiment/json"}},
-	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/urlcheck"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/strictjson", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -59,7 +59,7 @@ var rules = []rule{
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "server/internal/places", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck"}, others: []string{
+	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -88,6 +88,7 @@ var rules = []rule{
 	{packages: "internal/tlsfailure"},
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
+	{packages: "internal/wellknown"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
