@@ -48,7 +48,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		}
 	}
 	if out := c.lookup(values, &subject); out != nil && answer == nil && !c.host.closed.Load() {
-		stats.Cached, stats.Reused = len(out.used) > 0, true
+		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires()
 		if c.config.RefreshAhead > 0 {
 			c.refreshAhead(ctx, out, values, &subject)
 		}
@@ -328,6 +328,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 			errors.As(err, &failure)
 		}
 		out.putIn = call.PutIn()
+		stats.Expires = out.expires()
 	}
 	if failure != nil {
 		out.err, stats.Failure = c.failure(failure), failureOf(failure)

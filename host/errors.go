@@ -48,7 +48,7 @@ type Error struct {
 	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
-	// [ErrKeyRefused], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
+	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 
@@ -95,6 +95,9 @@ type TokenError struct {
 	// one hour. If the endpoint sent none, it is about one second at first, and twice as long after each further
 	// refusal, up to five minutes. 0 means that the next request asks the endpoint.
 	RetryAfter time.Duration
+	// Offset is the time that the endpoint's clock is ahead of the host's, in whole seconds, by its header Date. It is 0 if that
+	// is less than ten seconds, or not known.
+	Offset time.Duration
 }
 
 func (e *TokenError) Error() string {
@@ -148,6 +151,11 @@ var (
 	ErrKeyRefused = errors.New("the key may not be used")
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
 	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
+	// ErrAddressRefused means that the egress of the host or the connector does not allow the address.
+	ErrAddressRefused = egress.ErrRefused
+	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
+	// signed by an unknown authority.
+	ErrServerCertificate = egress.ErrCertificate
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )

@@ -32,6 +32,20 @@ type outcome struct {
 	lastScanner atomic.Pointer[requestScanner]
 }
 
+// expires returns the time at which the first of the cached values in the mutation ends, or the one that the call has fetched. It
+// returns zero if there is none.
+func (o *outcome) expires() (first time.Time) {
+	if fetched := o.call.Fetched(); fetched != nil {
+		first = fetched.Ends()
+	}
+	for _, entry := range o.putIn {
+		if ends := entry.Ends(); first.IsZero() || ends.Before(first) {
+			first = ends
+		}
+	}
+	return first
+}
+
 // requestScanner is a scanner for the credentials of a request.
 type requestScanner struct {
 	// others are the credentials from [WithCredentials].

@@ -72,7 +72,15 @@ func (c *ClientCertificate) Ended(now time.Time) error {
 	if c == nil || !now.After(c.NotAfter) {
 		return nil
 	}
-	return fmt.Errorf("tls.certificate: the certificate ended at %s: replace the secret by a renewed one", c.NotAfter.UTC().Format(time.RFC3339))
+	return &CertificateError{c.NotAfter}
+}
+
+// CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with
+// [errors.As].
+type CertificateError struct{ NotAfter time.Time }
+
+func (e *CertificateError) Error() string {
+	return fmt.Sprintf("tls.certificate: the certificate ended at %s: replace the secret by a renewed one", e.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // connectorTLS is a compiled TLS. Templates of texts that are empty are nil.

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -38,6 +39,12 @@ type AddressError struct {
 	Addr netip.Addr
 	Kind Kind
 }
+
+// ErrRefused is found in each [AddressError] with errors.Is.
+var ErrRefused = errors.New("the address may not be dialled")
+
+// Is reports whether target is [ErrRefused].
+func (e *AddressError) Is(target error) bool { return target == ErrRefused }
 
 // Error returns a text with the host, its address and the kind of the address.
 func (e *AddressError) Error() string {

@@ -11,6 +11,9 @@ import (
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
+// ErrCertificate is found in the result of [Failure] if the certificate of a server could not be verified.
+var ErrCertificate = errors.New("the certificate of the server cannot be verified")
+
 // Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers
 // of the server, which has just received a credential and may send it back. So only errors of the connection keep their
 // text. errors.Is still finds what the other errors wrap.
@@ -34,7 +37,7 @@ func Failure(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fail("the request was cancelled", err)
 	case errors.As(err, &certificate):
-		return fail(tlsfailure.Unverified(certificate.Err), err)
+		return fail(tlsfailure.Unverified(certificate.Err), errors.Join(err, ErrCertificate))
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fail("it does not speak TLS", err)
 	case errors.As(err, &lookup), errors.As(err, &operation):

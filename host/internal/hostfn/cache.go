@@ -107,6 +107,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 	}
 	if c.exchanges > 0 {
 		entry.Handle.Fetched()
+		c.fetched = entry.Handle
 	}
 }
 

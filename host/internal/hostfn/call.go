@@ -84,6 +84,8 @@ type Call struct {
 	keys          keyUse
 	// answer is the last answer of a token endpoint if that was an error, and nil otherwise.
 	answer *TokenError
+	// fetched is the last entry that the call has stored after an exchange, or nil.
+	fetched *tokencache.Handle
 	// otherType is set if the type of the last token was not bearer.
 	otherType bool
 	used      []*tokencache.Handle
@@ -195,6 +197,9 @@ func (c *Call) PutIn() []*tokencache.Handle {
 	}
 	return all.Entries()
 }
+
+// Fetched returns the entry of the cache that the call has fetched, or nil.
+func (c *Call) Fetched() *tokencache.Handle { return c.fetched }
 
 // end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
 // to leave its store.

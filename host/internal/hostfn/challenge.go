@@ -215,17 +215,22 @@ func (o *Offset) Learn(response *http.Response, now time.Time) {
 	default:
 		return
 	}
-	date, err := http.ParseTime(response.Header.Get("Date"))
-	if err != nil || response.Header.Get("Age") != "" {
-		return
-	}
-	offset := int64(date.Sub(now) / time.Second)
-	if near(offset, 0) {
-		offset = 0
-	}
-	if -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
+	if offset, ok := offsetOf(response.Header, now); ok && -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
 		o.seconds.Store(offset)
 	}
+}
+
+// offsetOf returns the seconds by which the clock of a server is ahead of now, by the header of an answer, and reports whether the
+// header says so. A few seconds count as 0.
+func offsetOf(header http.Header, now time.Time) (seconds int64, ok bool) {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil || header.Get("Age") != "" {
+		return 0, false
+	}
+	if seconds = int64(date.Sub(now) / time.Second); near(seconds, 0) {
+		seconds = 0
+	}
+	return seconds, true
 }
 
 // near reports whether two offsets count as the same one.

@@ -86,12 +86,14 @@ func (q *question) accepted(ctx context.Context) {
 // refused records answer, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
 func (c *Call) refused(question *question, answer *TokenError, header http.Header, host string) {
+	offset, _ := offsetOf(header, c.plan.Clock())
+	answer.Offset = time.Duration(offset) * time.Second
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
 		return
 	}
 	jitter := c.jitter()
-	refusal := tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem}
+	refusal := tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem, Offset: answer.Offset}
 	if question.shared != nil {
 		shared := question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
 			return tokencache.Wait(count, after, jitter)

@@ -27,6 +27,9 @@ type TokenError struct {
 	// RetryAfter is the time during which the host does not repeat the request, but returns this answer for it. If 0,
 	// the next request asks the endpoint.
 	RetryAfter time.Duration
+	// Offset is the time that the endpoint's clock is ahead of the host's, by its header Date. It is 0 if that is missing, or if
+	// the clocks are less than leastOffset apart.
+	Offset time.Duration
 }
 
 func (e *TokenError) Error() string {

@@ -26,6 +26,8 @@ type Refusal struct {
 	Code string
 	// Problem describes what is wrong with an answer that should have a token.
 	Problem string
+	// Offset is the time that the endpoint's clock was ahead of this one, or 0.
+	Offset time.Duration
 	// Wait is the time until the endpoint may be asked again.
 	Wait time.Duration
 }

@@ -51,6 +51,9 @@ type Handle struct {
 // Count returns the number of its calls for this entry, from 1.
 func (h *Handle) Count() int64 { return h.counted.Add(1) }
 
+// Ends returns the time at which the entry ends.
+func (h *Handle) Ends() time.Time { return h.stored.Add(h.ttl) }
+
 // MaxTTL is the longest time that an entry is kept. Longer times to live are reduced to it.
 const MaxTTL = 100 * 365 * 24 * time.Hour
 
