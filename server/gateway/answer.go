@@ -35,6 +35,7 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 			response.Header.Del(strings.TrimSpace(name))
 		}
 	}
+	c.event.Refusal = refused(response, c.gateway.config.Clock())
 	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] })
 	setPrivate(response.Header)
 	response.Header["Server-Timing"] = []string{c.timing()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,12 @@ type Event struct {
 	Problem string
 	// Stage is the [host.Stage] at which authentication failed. It is "" if it did not fail.
 	Stage string
+	// Err is the error in the log if there was a problem. It is for operators.
+	Err error
+	// Failure is the way in which the plugin failed. It is "" if it did not fail. Like Exchanges, it needs [Observe].
+	Failure host.PluginFailure
+	// Refusal describes the API's answer if it has the status 400, 401 or 403.
+	Refusal Refused
 	// Total is the time from the start of the request until its answer had been written.
 	Total time.Duration
 	// Upstream is the time from sending the request to the API until the API's answer began, or until sending failed. If the
@@ -48,6 +55,8 @@ type Event struct {
 	// KeyRequests is the number of times that a key of the store of keys was used for the request. Like Exchanges, it needs
 	// [Observe].
 	KeyRequests int
+	// Spent says what authentication took. Like Exchanges, it needs [Observe].
+	Spent Spent
 
 	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
 	Traceparent string
@@ -57,6 +66,26 @@ type Event struct {
 	Ready time.Time
 	// Sent is the time at which the request was first sent to the API. It is zero if it was not sent.
 	Sent time.Time
+}
+
+// Refused describes an answer with which the API refused a request.
+type Refused struct {
+	// Code is the error code of the answer's challenge (RFC 6750 section 3.1, RFC 9449 section 7.1), such as insufficient_scope. It is
+	// "" if there is none that is registered.
+	Code string
+	// Offset is the time that the API's clock is ahead of the gateway's, in whole seconds, by its header Date. It is 0 if that is less
+	// than ten seconds, or not known.
+	Offset time.Duration
+}
+
+// Spent says what the authentication of a request took, with the attempt after a 401.
+type Spent struct {
+	// Sandbox is the time in the sandbox, Token that of token endpoints, and Keys that of the store of keys.
+	Sandbox, Token, Keys time.Duration
+	// Fuel is the fuel that the plugin used. It is 0 if the result of an earlier call was used.
+	Fuel int64
+	// Cached reports whether a value of the token cache was used.
+	Cached bool
 }
 
 // Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe
@@ -71,6 +100,17 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 		e.took.Add(int64(attempt.Token))
 		e.keys.Add(int64(attempt.KeyRequests))
 		e.keysTook.Add(int64(attempt.KeyTime))
+		if attempt.Cached {
+			e.cached.Store(true)
+		}
+		if attempt.Reused {
+			return
+		}
+		e.sandbox.Add(int64(attempt.Sandbox))
+		e.fuel.Add(attempt.Fuel)
+		if failure := attempt.Failure; failure != "" { // a copy, so that the attempt itself stays on the stack
+			e.failure.Store(&failure)
+		}
 	}
 }
 
@@ -84,6 +124,20 @@ type exchanges struct {
 	took atomic.Int64
 	// keys counts the uses of keys, and keysTook is the time that they took, in nanoseconds.
 	keys, keysTook atomic.Int64
+	// sandbox is the time in the sandbox in nanoseconds, and fuel the fuel of the plugin.
+	sandbox, fuel atomic.Int64
+	// cached reports whether a value of the token cache was used.
+	cached atomic.Bool
+	// failure is the way in which the plugin failed, or nil.
+	failure atomic.Pointer[host.PluginFailure]
+}
+
+// spent returns what authentication took so far.
+func (e *exchanges) spent() Spent {
+	return Spent{
+		Sandbox: time.Duration(e.sandbox.Load()), Token: time.Duration(e.took.Load()), Keys: time.Duration(e.keysTook.Load()),
+		Fuel: e.fuel.Load(), Cached: e.cached.Load(),
+	}
 }
 
 type exchangesKey struct{}
@@ -99,7 +153,10 @@ func (c *call) observe() {
 	}
 	c.event.Method, c.event.UpstreamStatus = c.methodOf(c.event.Method), c.upstreamStatus
 	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
-	c.event.KeyRequests = int(c.exchanges.keys.Load())
+	c.event.KeyRequests, c.event.Spent = int(c.exchanges.keys.Load()), c.exchanges.spent()
+	if failure := c.exchanges.failure.Load(); failure != nil {
+		c.event.Failure = *failure
+	}
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)
@@ -117,4 +174,33 @@ func (c *call) methodOf(method string) string {
 		return method
 	}
 	return "OTHER"
+}
+
+// refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470
+// section 3.
+var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_scope", "invalid_dpop_proof", "use_dpop_nonce", "insufficient_user_authentication"}
+
+// leastOffset is the least time between two clocks that counts. The network takes some seconds.
+const leastOffset = 10 * time.Second
+
+// refused returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
+func refused(response *http.Response, now time.Time) (r Refused) {
+	switch response.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+	default:
+		return Refused{}
+	}
+	for _, challenge := range response.Header["Www-Authenticate"] {
+		for _, code := range refusalCodes {
+			if strings.Contains(challenge, `error="`+code+`"`) {
+				r.Code = code
+			}
+		}
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil && response.Header.Get("Age") == "" { // not that of a cache
+		if offset := date.Sub(now).Truncate(time.Second); offset.Abs() >= leastOffset {
+			r.Offset = offset
+		}
+	}
+	return r
 }

@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
@@ -39,5 +41,52 @@ func TestEventSaysWhatWasAskedFor(t *testing.T) {
 				t.Errorf("the event is %+v", e)
 			}
 		})
+	}
+}
+
+// An event has the reason of a failure: the error with its types, and what the API says about a refusal.
+func TestEventSaysWhyARequestFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		header map[string]string
+		ahead  time.Duration
+		want   gateway.Refused
+	}{
+		"an answer that is fine":     {status: 200, ahead: time.Hour},
+		"a scope that is missing":    {status: 403, header: map[string]string{"Www-Authenticate": `Bearer realm="x", error="insufficient_scope", scope="a"`}, want: gateway.Refused{Code: "insufficient_scope"}},
+		"a code that nobody knows":   {status: 401, header: map[string]string{"Www-Authenticate": `Bearer error="s3cret"`}},
+		"clocks that differ":         {status: 401, ahead: time.Hour, want: gateway.Refused{Offset: time.Hour}},
+		"the clock of a cache":       {status: 401, ahead: time.Hour, header: map[string]string{"Age": "1"}},
+		"clocks that hardly differ":  {status: 401, ahead: 8 * time.Second},
+		"a status that says nothing": {status: 404, ahead: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []gateway.Event
+			now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+			w := newWorld(t, func(o *options, _ *gateway.Definition) {
+				o.Observe = func(e gateway.Event) { events = append(events, e) }
+				o.Clock = func() time.Time { return now }
+			})
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Date", now.Add(c.ahead).Format(http.TimeFormat))
+				for name, value := range c.header {
+					rw.Header().Set(name, value)
+				}
+				rw.WriteHeader(c.status)
+			}
+			w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
+			if len(events) != 1 || events[0].Refusal != c.want || events[0].Err != nil {
+				t.Errorf("the events are %+v", events)
+			}
+		})
+	}
+	var events []gateway.Event
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Observe = func(e gateway.Event) { events = append(events, e) }
+		d.Auth.Config["value"] = "{{ get_secret('nobody-has-it') }}"
+	})
+	w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
+	if len(events) != 1 || !errors.Is(events[0].Err, host.ErrSecretNotFound) || events[0].Stage != "template" {
+		t.Errorf("the events are %+v", events)
 	}
 }

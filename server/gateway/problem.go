@@ -135,7 +135,10 @@ const maxPathLogged = 200
 
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
-	c.event.Problem, c.event.Stage = p.kind, p.stage
+	c.event.Problem, c.event.Stage, c.event.Err = p.kind, p.stage, p
+	if p.cause != nil {
+		c.event.Err = p.cause
+	}
 	level := slog.LevelInfo // for mistakes of the caller
 	switch {
 	case p.known:
