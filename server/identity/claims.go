@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -125,4 +126,17 @@ func timeOf(claims map[string]any, name string) (t time.Time, there bool, err er
 	}
 	whole := int64(seconds)
 	return time.Unix(whole, int64((seconds-float64(whole))*1e9)), true, nil
+}
+
+// HasClaim reports whether a claim is value, or a list that contains value. The claims scope and scp are lists of words with
+// spaces between them (RFC 8693 section 4.2), so value may be one of their words. Other claims are not split: a name, for
+// example, may be text that the user has chosen.
+func HasClaim(claims map[string]any, name, value string) bool {
+	switch claim := claims[name].(type) {
+	case string:
+		return claim == value || (name == "scope" || name == "scp") && slices.Contains(strings.Fields(claim), value)
+	case []any:
+		return slices.Contains(claim, any(value))
+	}
+	return false
 }

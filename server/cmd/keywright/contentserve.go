@@ -28,15 +28,16 @@ import (
 
 // contentServeFlags holds the flags of content serve.
 type contentServeFlags struct {
-	db, base, listen, admin string
-	keys, moderatorKeys     []string
-	secretsDir              string
-	jwks, issuer            string
-	audiences               []string
-	moderateClaim           string
-	tls                     httpserver.Files
-	logLevel                string
-	accessLog, dev, demo    bool
+	operatorFlags
+	db, base, listen     string
+	keys, moderatorKeys  []string
+	secretsDir           string
+	jwks, issuer         string
+	audiences            []string
+	moderateClaim        string
+	tls                  httpserver.Files
+	logLevel             string
+	accessLog, dev, demo bool
 }
 
 func (a *app) contentServe() *cobra.Command {
@@ -52,7 +53,8 @@ func (a *app) contentServe() *cobra.Command {
 			"--issuer and --audience say which tokens count. Only with the permission moderate does a moderatorId show what is trashed, " +
 			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
 			"not prove themselves, and have to be on this machine.\n\n" +
-			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/.\n\n" +
+			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/. Where other machines reach it, operators log in with " +
+			"the token of --admin-token-file, and /healthz and /readyz alone are open.\n\n" +
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no database: it serves a sample, and says what to try.",
 		Args: arguments(),
@@ -63,7 +65,7 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.db, "db", "", "the database: sqlite:PATH, or postgres://… (default $"+contentDB+")")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8090", "the `ADDR` for callers, host:port")
-	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8091", "the `ADDR` for operators, host:port; keep it from others")
+	flags.operatorFlags.add(c, "127.0.0.1:8091")
 	c.Flags().StringArrayVar(&flags.keys, "key", nil, "the `NAME` of a secret that is an API key; may be repeated")
 	c.Flags().StringArrayVar(&flags.moderatorKeys, "moderator-key", nil, "the `NAME` of an API key with the permission moderate; may be repeated")
 	c.Flags().StringVar(&flags.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")
@@ -111,6 +113,10 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if err := f.check(c); err != nil {
 		return err
 	}
+	operators, err := f.login(c)
+	if err != nil {
+		return err
+	}
 	if !f.dev {
 		if err := noDumps(); err != nil {
 			return err
@@ -128,7 +134,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if f.dev {
 		a.printErr("keywright: --dev: plain http and private addresses are allowed")
 	}
-	config := contentserver.Config{Base: f.base, Listen: f.listen, Admin: f.admin, TLS: f.tls, Logger: logger, AccessLog: f.accessLog}
+	config := contentserver.Config{Base: f.base, Listen: f.listen, Admin: f.admin, Login: operators, TLS: f.tls, Logger: logger, AccessLog: f.accessLog}
 	if config.Callers, err = f.callers(c.Context(), transport, logger); err != nil {
 		return err
 	}

@@ -225,6 +225,10 @@ func TestContentServeWithoutKeys(t *testing.T) {
 	if code != exitFailure || !strings.Contains(errs, "have to prove themselves") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
+	code, _, errs = keywright(t.Context(), "content", "serve", "--db", db, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0") // threats.md 156
+	if code != exitFailure || !strings.Contains(errs, "operators from other machines have to log in: name a file with a token in --admin-token-file") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 	s := serveContent(t, build(t), nil, "--db", db)
 	for name, c := range map[string]struct {
 		headers []string

@@ -53,6 +53,14 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// The job of Prometheus is valid, and has the alerts.
+func TestScrapes(t *testing.T) {
+	promtool(t, monitoring+"prometheus", "check", "config", "--syntax-only", "prometheus.yaml")
+	if text := readText(t, monitoring+"prometheus/prometheus.yaml"); !strings.Contains(text, "rule_files: [keywright.rules.yaml]") {
+		t.Error("it has no alerts")
+	}
+}
+
 // The expressions of the dashboard are those of PromQL, and no two panels have the same place.
 func TestDashboard(t *testing.T) {
 	var dashboard struct {

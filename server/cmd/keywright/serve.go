@@ -11,10 +11,11 @@ import (
 // serveFlags holds the flags of serve.
 type serveFlags struct {
 	configFlags
-	listen, admin string
-	drainDelay    time.Duration
-	logLevel      string
-	demo          bool
+	operatorFlags
+	listen     string
+	drainDelay time.Duration
+	logLevel   string
+	demo       bool
 }
 
 // maxDrainDelay limits --drain-delay.
@@ -23,7 +24,7 @@ const maxDrainDelay = 10 * time.Minute
 func (a *app) serve() *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
-		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
+		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--admin-token-file FILE] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
 		Short: "Run the connectors for browsers and services",
 		Long: "Runs the connectors of a file: a request for /connectors/PERMALINK is authenticated here and sent on, and no credential " +
 			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
@@ -32,7 +33,8 @@ func (a *app) serve() *cobra.Command {
 			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
 			"Operators have a listener of their own. At / it has the console, pages that show what the connectors do and why a " +
 			"request failed. Programs use /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
-			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent.\n\n" +
+			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent. Where other machines reach it, operators log in with " +
+			"the token of --admin-token-file or a session with --admin-claim, and /healthz and /readyz alone are open.\n\n" +
 			"Users connect their accounts at /connect, if a connector needs their consent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
 			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
@@ -45,6 +47,10 @@ func (a *app) serve() *cobra.Command {
 			if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
 				return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
 			}
+			operators, err := flags.login(c)
+			if err != nil {
+				return err
+			}
 			if !flags.dev {
 				if err := noDumps(); err != nil {
 					return err
@@ -55,7 +61,7 @@ func (a *app) serve() *cobra.Command {
 				return err
 			}
 			config := daemon.Config{
-				File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Logger: logger, DrainDelay: flags.drainDelay,
+				File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Login: operators, Logger: logger, DrainDelay: flags.drainDelay,
 				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
 			}
 			if flags.demo {
@@ -71,9 +77,10 @@ func (a *app) serve() *cobra.Command {
 			return daemon.Run(c.Context(), config)
 		},
 	}
-	flags.add(c, "connectors.yaml")
+	flags.configFlags.add(c, "connectors.yaml")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
-	c.Flags().StringVar(&flags.admin, "admin", "127.0.0.1:8081", "the `ADDR` for operators, host:port; keep it from others")
+	flags.operatorFlags.add(c, "127.0.0.1:8081")
+	flags.addClaim(c)
 	addLogLevel(c, &flags.logLevel)
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -160,5 +161,46 @@ func TestServeTraces(t *testing.T) {
 				t.Errorf("exit %d, the collector got %d requests", code, got.Load())
 			}
 		})
+	}
+}
+
+// threats.md 156, decisions.md "login of operators": a listener for operators that other machines reach needs a login, which the error names. With
+// a token, they log in.
+func TestServeOperatorsOfOtherMachines(t *testing.T) {
+	dir := t.TempDir()
+	file, token := filepath.Join(dir, "connectors.yaml"), filepath.Join(dir, "token")
+	text := "connectors: [{name: A, url: 'https://api.example.com', auth: {type: none}}]\n"
+	for name, content := range map[string]string{file: text, token: "0123456789abcdef\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		"no login":        {[]string{"--admin", "0.0.0.0:0"}, exitFailure, "on 0.0.0.0:0: operators from other machines have to log in: name a file with a token in --admin-token-file, or listen on 127.0.0.1"},
+		"no claim":        {[]string{"--admin-claim", "operator"}, exitUsage, `--admin-claim wants CLAIM=VALUE, such as role=operator, not "operator"`},
+		"no value":        {[]string{"--admin-claim", "role="}, exitUsage, `--admin-claim wants CLAIM=VALUE`},
+		"no sessions":     {[]string{"--admin-claim", "role=operator"}, exitFailure, "gateway.user has to be of type jwt"},
+		"no token":        {[]string{"--admin-token-file", token + "s"}, exitFailure, "the login of operators: stat"},
+		"only of metrics": {[]string{"--metrics-token-file", token}, exitUsage, "is good for /metrics alone: give --admin-token-file"},
+	} {
+		args := append([]string{"serve", "-c", file, "--dev", "--listen", "127.0.0.1:0"}, c.flags...)
+		if code, _, stderr := keywright(t.Context(), args...); code != c.code || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit %d, %s", name, code, stderr)
+		}
+	}
+	out, _, end := serveUntil(t, noEnvironment, "operators: ", "-c", file, "--dev", "--admin-token-file", token)
+	at := "curl " + strings.TrimSpace(out.text.String()[strings.Index(out.text.String(), "operators: ")+len("operators: "):])
+	metrics := strings.Replace(at, "/readyz", "/metrics", 1)
+	for line, want := range map[string]int{at: 200, metrics: 401, metrics + " -H 'Authorization: Bearer 0123456789abcdef'": 200} {
+		if status, _, answer := curl(t, line); status != want {
+			t.Errorf("%s is answered %d, want %d: %s", line, status, want, answer)
+		}
+	}
+	if code := end(); code != exitOK {
+		t.Errorf("exit %d", code)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -61,9 +60,8 @@ type Token struct {
 	JWKSFile, JWKSURL string
 	Issuer            string
 	Audiences         []string
-	// A token has the permission moderate if its claim named Claim is Value, or an array that contains Value. The
-	// claims scope and scp are lists separated by spaces (RFC 8693 section 4.2), so Value may be one of their words. If
-	// Claim is "", no token has the permission.
+	// A token has the permission moderate if its claim named Claim is or contains Value, see [identity.HasClaim]. If Claim
+	// is "", no token has the permission.
 	Claim, Value string
 }
 
@@ -185,19 +183,7 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 		return httpapi.Caller{}, err
 	}
 	subject, _ := claims["sub"].(string)
-	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && contains(c.claim, claims[c.claim], c.value)}, nil
-}
-
-// contains reports whether a claim is value or contains it. It splits only claims that are defined as lists of words.
-// Others, such as a name, may be text that the user has chosen.
-func contains(name string, claim any, value string) bool {
-	switch claim := claim.(type) {
-	case string:
-		return claim == value || (name == "scope" || name == "scp") && slices.Contains(strings.Fields(claim), value)
-	case []any:
-		return slices.Contains(claim, any(value))
-	}
-	return false
+	return httpapi.Caller{Name: "token", ID: subject, Moderate: c.claim != "" && identity.HasClaim(claims, c.claim, c.value)}, nil
 }
 
 // refuse returns the error with the challenges for all configured credentials (RFC 9110 section 11.6.1). bearer is the

@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/login"
 	"github.com/keywright/keywright/server/internal/metrics"
 )
 
@@ -36,7 +37,10 @@ type Config struct {
 	// Listen is the address for callers, Admin the address for operators, host:port each.
 	Listen string
 	Admin  string
-	// TLS is the certificate for callers. The zero value means plain HTTP.
+	// Login configures the login of operators by a token. Its zero value means that they need none, and then Admin has to be a
+	// loopback address. Run sets its Logger.
+	Login login.Config
+	// TLS is the certificate for callers, and for operators if Admin is no loopback address. The zero value means plain HTTP.
 	TLS    httpserver.Files
 	Logger *slog.Logger
 	// AccessLog logs each request, without its path and query.
@@ -63,26 +67,44 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	scheme, secure := "http://", (*tls.Config)(nil)
-	if c.TLS != (httpserver.Files{}) {
-		pair, err := httpserver.ReadPair(c.TLS)
+	var guard func(http.Handler) http.Handler
+	if c.Login.TokenFile != "" {
+		c.Login.Logger = c.Logger
+		l, err := login.New(c.Login)
 		if err != nil {
-			return err
+			return fmt.Errorf("the login of operators: %w", err)
 		}
-		certificate := &httpserver.Certificate{Logger: c.Logger}
-		certificate.Use(pair)
-		r.metrics.Certificate(certificate.NotAfter)
-		scheme, secure = "https://", certificate.Config()
+		guard = l.Guard
+	}
+	secure, err := c.secure(r)
+	if err != nil {
+		return err
 	}
 	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: handler, Local: c.Callers == nil, TLS: secure, Logger: c.Logger, Ready: c.ready,
+		Listen: c.Listen, Admin: c.Admin, Handler: handler, Local: c.Callers == nil, TLS: secure, Logger: c.Logger, Ready: c.ready, Login: guard,
 		Operate: map[string]http.Handler{"GET /metrics": r.metrics.Handler()},
 		Started: func(callers, operators net.Addr) {
 			if c.Started != nil {
-				c.Started(scheme+callers.String()+c.Base, "http://"+operators.String())
+				atCallers, atOperators := httpserver.URLs(callers, operators, secure != nil)
+				c.Started(atCallers+c.Base, atOperators)
 			}
 		},
 	})
+}
+
+// secure returns the TLS configuration, or nil without a certificate. r shows when the certificate ends.
+func (c Config) secure(r *recorder) (*tls.Config, error) {
+	if c.TLS == (httpserver.Files{}) {
+		return nil, nil
+	}
+	pair, err := httpserver.ReadPair(c.TLS)
+	if err != nil {
+		return nil, err
+	}
+	certificate := &httpserver.Certificate{Logger: c.Logger}
+	certificate.Use(pair)
+	r.metrics.Certificate(certificate.NotAfter)
+	return certificate.Config(), nil
 }
 
 // ready returns an error if requests cannot be served, because the store fails or callers cannot be authenticated.

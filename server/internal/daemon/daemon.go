@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/login"
 )
 
 // Config configures [Run].
@@ -31,7 +34,10 @@ type Config struct {
 	// Listen is the address for callers.
 	Listen string
 	// Admin is the address for operators.
-	Admin  string
+	Admin string
+	// Login configures the login of operators. Its zero value means that they need none, and then Admin has to be a loopback
+	// address. Run sets its Claims, Clock and Logger.
+	Login  login.Config
 	Logger *slog.Logger
 	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has
 	// precedence.
@@ -57,6 +63,10 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
+	guard, err := d.login()
+	if err != nil {
+		return err
+	}
 	first, err := d.heard(ctx)
 	if err != nil {
 		return err
@@ -101,7 +111,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer func() { stop(); <-done }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,
-		DrainDelay: c.DrainDelay, Operate: d.operate(),
+		DrainDelay: c.DrainDelay, Login: guard, Operate: d.operate(),
 	})
 }
 
@@ -166,11 +176,7 @@ func newDaemon(c Config) (*daemon, error) {
 
 // started logs that the servers listen, and calls Config.Started.
 func (d *daemon) started(callers, operators net.Addr) {
-	scheme := "http://"
-	if d.certificate != nil {
-		scheme = "https://"
-	}
-	atCallers, atOperators := scheme+callers.String(), "http://"+operators.String()
+	atCallers, atOperators := httpserver.URLs(callers, operators, d.certificate != nil)
 	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "serving", slog.String("file", d.config.File),
 		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", atCallers), slog.String("operators", atOperators))
 	if d.config.Started != nil {
@@ -210,4 +216,19 @@ func (d *daemon) current() *inUse {
 func (d *daemon) end() {
 	d.retired.Wait()
 	d.set.close(nil)
+}
+
+// login returns the login of operators, or nil if they need none.
+func (d *daemon) login() (func(http.Handler) http.Handler, error) {
+	c := d.config.Login
+	if c.TokenFile == "" && c.Claim == "" {
+		return nil, nil
+	}
+	c.Clock, c.Logger = d.clock, d.config.Logger
+	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
+	l, err := login.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("the login of operators: %w", err)
+	}
+	return l.Guard, nil
 }

@@ -68,6 +68,7 @@ var (
 	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
 	// errUsers keeps a half-written file, which may be well-formed, from opening the gateway to everybody.
 	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
+	errClaim = errors.New("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
 )
 
 // readTime limits a reload. There is one reload at a time.
@@ -117,6 +118,9 @@ func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 // complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	secure := next.Settings.TLS != (connectors.TLS{})
+	if d.config.Login.Claim != "" && next.Settings.User.Mode != identity.ModeJWT {
+		return errClaim
+	}
 	if before := d.current(); before != nil {
 		switch {
 		case next.Settings.Traces != d.traces:

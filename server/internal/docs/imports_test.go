@@ -81,7 +81,8 @@ var rules = []rule{
 
 	{packages: "server/internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/identity", "server/internal/secretstore"}},
-	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
+	{packages: "server/internal/login", ours: []string{"server/identity"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
+	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/problem"},
 	{packages: "internal/testworld"},
@@ -104,7 +105,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/imports", ours: []string{"host", "server/connectors"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/places"},
-	{packages: "server/internal/daemon", ours: []string{"server/internal/console", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
+	{packages: "server/internal/daemon", ours: []string{"server/internal/console", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -39,10 +38,14 @@ type Config struct {
 	Handler http.Handler
 	// Operate has further routes for operators, beside /healthz, /readyz and /debug/pprof/.
 	Operate map[string]http.Handler
+	// If not nil, Login returns a handler that lets operators alone reach h. /healthz and /readyz need no login, and have no
+	// details then. Without it, Admin has to be a loopback address.
+	Login func(h http.Handler) http.Handler
 	// Local means that everybody on this machine may call. Then requests that pages of other sites make a browser send
 	// are refused.
 	Local bool
-	// TLS is the configuration for callers, who may then use HTTP/2. If it is nil, they use plain HTTP.
+	// TLS is the configuration for callers, who may then use HTTP/2, and for operators if Admin is no loopback address. If it is
+	// nil, they use plain HTTP.
 	TLS *tls.Config
 	// If not nil, Ready returns an error while requests cannot be served. /readyz reports it.
 	Ready func() error
@@ -75,25 +78,15 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("listening for operators: %w", err)
 	}
 	defer operators.Close()
+	if err := c.checkOpen(operators.Addr()); err != nil {
+		return err
+	}
 	draining := &atomic.Bool{}
 	failed := make(chan error, 2)
-	handler := c.Handler
-	if c.Local {
-		handler = refuseOtherSites(handler, c.Listen)
-	}
-	handler = withDeadlines(handler)
-	if c.TLS != nil {
-		handler = strictTransport(handler)
-	}
-	caller := server(handler, c.Logger)
-	operator := server(c.operate(draining), c.Logger)
-	if c.TLS != nil {
-		caller.TLSConfig = c.TLS
-		go func() { failed <- caller.ServeTLS(callers, "", "") }()
-	} else {
-		go func() { failed <- caller.Serve(callers) }()
-	}
-	go func() { failed <- operator.Serve(operators) }()
+	caller := server(c.callers(), c.Logger)
+	operator := server(withDeadlines(c.operate(draining)), c.Logger)
+	go func() { failed <- serve(caller, callers, c.TLS) }()
+	go func() { failed <- serve(operator, operators, c.operatorsTLS(operators.Addr())) }()
 	if c.Started != nil {
 		c.Started(callers.Addr(), operators.Addr())
 	}
@@ -146,6 +139,28 @@ func (c Config) delay(failed <-chan error) error {
 	}
 }
 
+// callers returns the handler for callers.
+func (c Config) callers() http.Handler {
+	handler := c.Handler
+	if c.Local {
+		handler = refuseOtherSites(handler, c.Listen)
+	}
+	handler = withDeadlines(handler)
+	if c.TLS != nil {
+		handler = strictTransport(handler)
+	}
+	return handler
+}
+
+// serve serves on a listener, with TLS if secure is not nil.
+func serve(s *http.Server, on net.Listener, secure *tls.Config) error {
+	if secure == nil {
+		return s.Serve(on)
+	}
+	s.TLSConfig = secure
+	return s.ServeTLS(on, "", "")
+}
+
 func server(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
@@ -164,58 +179,6 @@ func (l serverLog) Write(line []byte) (int, error) {
 	}
 	l.Log(context.Background(), level, text)
 	return len(line), nil
-}
-
-func (c Config) operate(draining *atomic.Bool) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := error(nil)
-		if c.Ready != nil {
-			err = c.Ready()
-		}
-		if draining.Load() {
-			err = errors.New("the server is about to end")
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ready")
-		if c.Notice != nil {
-			if notice := c.Notice(); notice != "" {
-				_, _ = fmt.Fprintln(w, notice)
-			}
-		}
-	})
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	for pattern, handler := range c.Operate {
-		mux.Handle(pattern, handler)
-	}
-	return refuseOtherSites(mux, c.Admin)
-}
-
-// refuseOtherSites refuses requests that pages of other sites make a browser send. A page's own host name may resolve
-// to this address (DNS rebinding), so it also refuses all host names but localhost and the one in listen.
-func refuseOtherSites(h http.Handler, listen string) http.Handler {
-	own, _, _ := net.SplitHostPort(listen)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			name = r.Host
-		}
-		site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
-		switch {
-		case net.ParseIP(strings.Trim(name, "[]")) == nil && name != "localhost" && name != own:
-			http.Error(w, "this listener is not known under that name", http.StatusMisdirectedRequest)
-		case site != "" && site != "none" && site != "same-origin" || origin != "" && origin != "http://"+r.Host:
-			http.Error(w, "pages of other sites may not call this listener", http.StatusForbidden)
-		default:
-			h.ServeHTTP(w, r)
-		}
-	})
 }
 
 // strictTransport adds the header that makes browsers use only TLS for this host for a year (RFC 6797). It does not

@@ -1,0 +1,212 @@
+// Package login lets operators in to a listener that others can reach: by a token that is in a file, or by a claim of their
+// session.
+package login
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/server/identity"
+)
+
+// Config configures a [Login]. It must have a TokenFile or a Claim.
+type Config struct {
+	// TokenFile is the path of a file with the token of operators. If it is empty, there is no token. A change of the file
+	// takes effect at once, and ends the sessions of the token before.
+	TokenFile string
+	// MetricsTokenFile is the path of a file with a token that is good for GET /metrics only, for a Prometheus. If it is
+	// empty, there is none.
+	MetricsTokenFile string
+	// Claim and Value say which sessions are those of operators, see [identity.HasClaim]. If Claim is empty, none is.
+	Claim, Value string
+	// Claims returns the claims of the session of a request, like [identity.Identifier.Claims]. It is nil without a Claim.
+	Claims func(*http.Request) (map[string]any, error)
+	// If Clock is nil, time.Now is used.
+	Clock func() time.Time
+	// Logger logs logins, and tokens that are refused.
+	Logger *slog.Logger
+}
+
+// A Login decides which requests are those of operators. It is safe for concurrent use.
+type Login struct {
+	config   Config
+	token    *tokenFile
+	metrics  *tokenFile
+	sessions *sessions
+	guesses  *guesses
+}
+
+// New returns a Login. It returns an error if a file has no token that can be used, or if nobody could log in.
+func New(c Config) (*Login, error) {
+	if c.TokenFile == "" && c.Claim == "" {
+		return nil, errors.New("a login needs a token or a claim: nobody could log in")
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	l := &Login{config: c, sessions: newSessions(c.Clock), guesses: newGuesses(c.Clock)}
+	var operators, metrics digest
+	var err error
+	if c.TokenFile != "" {
+		l.token = &tokenFile{path: c.TokenFile, logger: c.Logger}
+		if operators, err = l.token.read(); err != nil {
+			return nil, err
+		}
+	}
+	if c.MetricsTokenFile != "" {
+		l.metrics = &tokenFile{path: c.MetricsTokenFile, logger: c.Logger}
+		if metrics, err = l.metrics.read(); err != nil {
+			return nil, err
+		}
+	}
+	if l.token != nil && l.metrics != nil && operators.equals(metrics) {
+		return nil, fmt.Errorf("%s and %s have the same token: make another one for the metrics, because operators may do more", c.TokenFile, c.MetricsTokenFile)
+	}
+	return l, nil
+}
+
+// A refusal is the answer to a request that is not of an operator.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// Guard returns a handler that passes the requests of operators on to h. It serves /login and /logout itself.
+func (l *Login) Guard(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /login", l.ask)
+	mux.HandleFunc("POST /login", l.enter)
+	mux.HandleFunc("POST /logout", l.leave)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if refused := l.admit(r); refused != nil {
+			l.refuse(w, r, refused)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+// admit returns nil if a request is of an operator. A token that is not the one of operators may still be a session token, so
+// it counts as wrong only if it is neither.
+func (l *Login) admit(r *http.Request) *refusal {
+	var wanted digest
+	var unread error
+	if l.token != nil {
+		if wanted, unread = l.token.wanted(r.Context()); unread == nil && l.sessions.has(r, wanted) {
+			return nil
+		}
+	}
+	given, there := bearer(r.Header)
+	var right func()
+	if there {
+		right = l.guesses.begin(r.RemoteAddr)
+	}
+	if right != nil && (l.token != nil && unread == nil && given.equals(wanted) || l.forMetrics(r, given)) {
+		right()
+		return nil
+	}
+	refused := l.byClaim(r)
+	switch {
+	case refused == nil || refused.status != http.StatusUnauthorized:
+		if right != nil {
+			right()
+		}
+		return refused
+	case unread != nil:
+		return &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
+	case there && right == nil:
+		return errTooMany
+	case there:
+		l.wrong(r)
+	}
+	return refused
+}
+
+// forMetrics reports whether a request is one for the metrics, with the token for these.
+func (l *Login) forMetrics(r *http.Request, given digest) bool {
+	if l.metrics == nil || r.URL.Path != "/metrics" || r.Method != http.MethodGet {
+		return false
+	}
+	wanted, err := l.metrics.wanted(r.Context())
+	return err == nil && given.equals(wanted)
+}
+
+// byClaim returns nil if the session of a request has the claim of operators.
+func (l *Login) byClaim(r *http.Request) *refusal {
+	const logIn = "log in: this is for operators"
+	if l.config.Claim == "" {
+		return &refusal{http.StatusUnauthorized, logIn}
+	}
+	claims, err := l.config.Claims(r)
+	switch {
+	case errors.Is(err, identity.ErrUnavailable):
+		return &refusal{http.StatusServiceUnavailable, "sessions cannot be verified now: try again"}
+	case err != nil:
+		return &refusal{http.StatusUnauthorized, logIn}
+	case !identity.HasClaim(claims, l.config.Claim, l.config.Value):
+		return &refusal{http.StatusForbidden, fmt.Sprintf("this session is not of an operator: its claim %s is not %s", l.config.Claim, l.config.Value)}
+	}
+	return nil
+}
+
+// wrong logs a wrong token.
+func (l *Login) wrong(r *http.Request) {
+	l.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "a wrong token at the operators' listener", slog.String("peer", r.RemoteAddr))
+}
+
+// refuse answers a request that is not of an operator. A person gets a page.
+func (l *Login) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
+	switch {
+	case !navigates(r):
+		if refused.status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="keywright operators"`)
+		}
+		refused.retry(w.Header())
+		http.Error(w, refused.text, refused.status)
+	case l.token != nil && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden):
+		http.Redirect(w, r, loginURL(r.URL.RequestURI()), http.StatusSeeOther)
+	default:
+		l.show(w, refused.status, &page{Problem: refused.text, Claim: l.config.Claim, Value: l.config.Value})
+	}
+}
+
+// retry sets Retry-After for a refusal that time ends.
+func (r *refusal) retry(header http.Header) {
+	switch r.status {
+	case http.StatusTooManyRequests:
+		header.Set("Retry-After", "60")
+	case http.StatusServiceUnavailable:
+		header.Set("Retry-After", "1")
+	}
+}
+
+// bearer returns the digest of the token of the header Authorization.
+func bearer(h http.Header) (token digest, there bool) {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return digest{}, false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	return digestOf(strings.TrimSpace(text)), strings.EqualFold(scheme, "Bearer")
+}
+
+// navigates reports whether a person waits for a page.
+func navigates(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// A digest is that of a token. Comparing two takes the same time for all tokens.
+type digest [sha256.Size]byte
+
+func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
+
+func (d digest) equals(other digest) bool { return subtle.ConstantTimeCompare(d[:], other[:]) == 1 }

@@ -1,0 +1,135 @@
+package login
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // for the page
+	"encoding/base64"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// page is the content of the page for those who have not logged in. It has no script.
+type page struct {
+	Style template.CSS
+	// Form reports whether the page asks for a token.
+	Form bool
+	// To is the path to which a login leads.
+	To string
+	// Problem says what is wrong. It is empty if nothing is.
+	Problem string
+	// Claim and Value are those of Config.
+	Claim, Value string
+}
+
+//go:embed login.html
+var loginHTML string
+
+//go:embed login.css
+var loginCSS string
+
+var loginPage = template.Must(template.New("login").Parse(loginHTML))
+
+// pagePolicy allows the style of the page, and its form. No page may show it in a frame.
+var pagePolicy = func() string {
+	digest := sha256.Sum256([]byte(loginCSS))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}()
+
+// maxForm limits the body of a login, in bytes.
+const maxForm = 16 << 10
+
+// show writes a page.
+func (l *Login) show(w http.ResponseWriter, status int, p *page) {
+	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
+	p.Form = l.token != nil
+	var b bytes.Buffer
+	if err := loginPage.Execute(&b, p); err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	(&refusal{status: status}).retry(w.Header())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// ask shows the page with the form.
+func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
+	p := &page{To: local(r.URL.Query().Get("to"))}
+	status := http.StatusOK
+	if l.token == nil {
+		if refused := l.byClaim(r); refused != nil {
+			p.Problem, p.Claim, p.Value, status = refused.text, l.config.Claim, l.config.Value, refused.status
+		} else {
+			http.Redirect(w, r, p.To, http.StatusSeeOther)
+			return
+		}
+	}
+	l.show(w, status, p)
+}
+
+// enter begins a session, if the form has the token.
+func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "the form cannot be read", http.StatusBadRequest)
+		return
+	}
+	p := &page{To: local(r.PostForm.Get("to"))}
+	given := strings.TrimSpace(r.PostForm.Get("token"))
+	if l.token == nil {
+		http.NotFound(w, r)
+		return
+	}
+	wanted, err := l.token.wanted(r.Context())
+	status := http.StatusOK
+	switch right := l.guesses.begin(r.RemoteAddr); {
+	case err != nil:
+		status, p.Problem = http.StatusServiceUnavailable, "The token of operators cannot be read. The log says why."
+	case right == nil:
+		status, p.Problem = errTooMany.status, "There were too many wrong tokens from this address. Try again in a minute."
+	case given == "":
+		status, p.Problem = http.StatusBadRequest, "The token is missing."
+	case !digestOf(given).equals(wanted):
+		l.wrong(r)
+		status, p.Problem = http.StatusUnauthorized, "This is not the token of operators."
+	default:
+		right()
+		http.SetCookie(w, l.sessions.begin(r, wanted))
+		l.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "an operator has logged in", slog.String("peer", r.RemoteAddr))
+		http.Redirect(w, r, p.To, http.StatusSeeOther)
+		return
+	}
+	l.show(w, status, p)
+}
+
+// leave ends a session.
+func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, l.sessions.end(r))
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// loginURL returns the URL of the login that leads back to a path.
+func loginURL(to string) string {
+	if to = local(to); to == "/" {
+		return "/login"
+	}
+	return "/login?to=" + url.QueryEscape(to)
+}
+
+// local returns to if it is a path of this listener, and / otherwise. Browsers take some paths for the URL of another host.
+func local(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) ||
+		u.Path == "/login" || u.Path == "/logout" {
+		return "/"
+	}
+	return to
+}
