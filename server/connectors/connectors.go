@@ -91,6 +91,8 @@ type Set struct {
 
 	// memory is the State of a Set without a store.
 	memory *host.State
+	// secrets are the stores of secrets, or nil.
+	secrets host.Secrets
 }
 
 // Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
@@ -227,6 +229,23 @@ func (s *Set) ConsentNotice(c *gateway.Connector) string {
 	return ""
 }
 
+// CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
+// the tenant's. It returns an error if there is no such secret, it is blank, or the store cannot answer.
+func (s *Set) CheckSecret(ctx context.Context, name string, u host.User) error {
+	stored, err := host.SecretName(name, u)
+	if err != nil {
+		return err
+	}
+	if s.secrets == nil {
+		return host.ErrSecretNotFound
+	}
+	value, err := s.secrets.Secret(ctx, stored)
+	if err == nil && strings.TrimSpace(value) == "" {
+		err = errors.New("it is empty")
+	}
+	return err
+}
+
 // Close closes the host.
 func (s *Set) Close(ctx context.Context) (err error) {
 	if s.Host != nil {
@@ -284,6 +303,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 			return err
 		}
 	}
+	l.set.secrets = l.options.Host.Secrets
 	if l.options.Host.BuiltIns == nil {
 		l.options.Host.BuiltIns = builtIns(definitions)
 	}

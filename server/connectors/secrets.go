@@ -52,7 +52,7 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		err := error(nil)
 		unread := l.options.Unread(name)
 		if !unread {
-			err = l.readable(ctx, name)
+			err = l.set.CheckSecret(ctx, name, l.options.User)
 		}
 		switch {
 		case err == nil && !unread:
@@ -67,22 +67,6 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	if complete && c.url != nil && l.certificate(ctx, c, connected) {
 		l.rehearse(ctx, c, connected, info)
 	}
-}
-
-// readable returns an error if a secret cannot be read, or is blank.
-func (l *loader) readable(ctx context.Context, name string) error {
-	stored, err := host.SecretName(name, l.options.User)
-	if err != nil {
-		return err
-	}
-	if l.options.Host.Secrets == nil {
-		return host.ErrSecretNotFound
-	}
-	value, err := l.options.Host.Secrets.Secret(ctx, stored)
-	if err == nil && strings.TrimSpace(value) == "" {
-		err = errors.New("it is empty")
-	}
-	return err
 }
 
 // certificate reports a client certificate that cannot be used, and returns false then.

@@ -238,6 +238,7 @@ func (c *keyCache) refresh() {
 	if err == nil {
 		c.since = c.clock()
 		if !same {
+			set.age(c.set, c.since)
 			c.set, c.document, c.absent = set, document, nil
 		}
 	}

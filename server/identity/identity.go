@@ -195,6 +195,36 @@ func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	return i.session.verified(r)
 }
 
+// Keys are the keys that verify session tokens, for operators. None of it is secret.
+type Keys struct {
+	// Read is the time at which the keys were last read, or zero if they never were.
+	Read time.Time
+	// Err is the error of the last attempt to read them, or nil.
+	Err error
+	// List has the keys in the order of the document.
+	List []Key
+	// Ignored has the reason for each key of the document that is not used.
+	Ignored []string
+}
+
+// A Key is a key that verifies session tokens.
+type Key struct {
+	// ID is the member kid, which may be empty, and Algorithm the member alg, which may be empty.
+	ID, Algorithm string
+	// Kind is the kind of the key with its size or curve, such as RSA 2048.
+	Kind string
+	// First is the time at which the key was first read.
+	First time.Time
+}
+
+// Keys returns the keys in [ModeJWT], and none in other modes. It does not read them again.
+func (i *Identifier) Keys() Keys {
+	if i.session == nil {
+		return Keys{}
+	}
+	return i.session.keys.list()
+}
+
 // Close cancels a running fetch of keys and waits for its end. No further fetch is started.
 func (i *Identifier) Close() error {
 	if i.session != nil {

@@ -6,7 +6,9 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/MicahParks/jwkset"
 	"github.com/go-json-experiment/json"
@@ -41,6 +43,25 @@ type key struct {
 	algorithm string
 	// public is an *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey, or the []byte of an HMAC key.
 	public any
+	// first is the time at which the key was first read. It is not that of its making, which a JWK does not have.
+	first time.Time
+}
+
+// age sets the times at which keys were first read: that of the set before for the keys that it has, and now for others. before may
+// be nil.
+func (s *keySet) age(before *keySet, now time.Time) {
+	for i := range s.keys {
+		k := &s.keys[i]
+		k.first = now
+		if before == nil {
+			continue
+		}
+		for _, old := range before.keys {
+			if old.id == k.id && old.algorithm == k.algorithm && reflect.DeepEqual(old.public, k.public) {
+				k.first = old.first
+			}
+		}
+	}
 }
 
 // fits reports whether a key has the type and size that an algorithm requires (RFC 7518 section 3, RFC 8037 section 3.1).

@@ -2,32 +2,15 @@ package main
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/reach"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
-
-// reach is an item of the list that plugin audit --json writes: a secret in a field of a connector, and what the plugin may do with it.
-type reach struct {
-	Connector string `json:"connector"`
-	Secret    string `json:"secret"`
-	// Field is the field of auth.config, or the member of the connector that no plugin gets, as tls.key or headers.NAME.
-	Field string `json:"field"`
-	// Type is the auth type, and Plugin the plugin that has it. Both are empty where no plugin gets the secret.
-	Type   string `json:"type"`
-	Plugin string `json:"plugin"`
-	// May has the rights, as keywright.lock has them.
-	May []string `json:"may"`
-	// Grants are the plugin's grants by the operator. With reveal it reads the secret.
-	Grants []string `json:"grants"`
-}
 
 func (a *app) pluginAudit() *cobra.Command {
 	var flags configFlags
@@ -44,7 +27,7 @@ func (a *app) pluginAudit() *cobra.Command {
 				return err
 			}
 			defer closeSet(c.Context(), set)
-			all := audit(set)
+			all := reach.Of(set)
 			if asJSON {
 				return a.writeJSON(orEmpty(all))
 			}
@@ -57,33 +40,7 @@ func (a *app) pluginAudit() *cobra.Command {
 	return c
 }
 
-// audit returns what can become of each secret of a set.
-func audit(set *connectors.Set) (all []reach) {
-	types := map[string]host.PluginInfo{}
-	for _, p := range set.Host.Plugins() {
-		for _, name := range append([]string{p.Type}, p.Aliases...) {
-			types[name] = p
-		}
-	}
-	for _, c := range set.Connectors {
-		d := c.Definition()
-		p := types[d.Auth.Type]
-		capabilities := lock.Of(p)
-		fields := c.FieldSecrets()
-		for _, field := range slices.Sorted(maps.Keys(fields)) {
-			for _, secret := range fields[field] {
-				r := reach{d.Permalink, secret, field, "", "", []string{"where the file puts it"}, []string{}}
-				if !strings.Contains(field, ".") { // no name of a field has a dot
-					r.Type, r.Plugin, r.May, r.Grants = d.Auth.Type, p.Name, orEmpty(capabilities["field "+field]), orEmpty(p.Grants)
-				}
-				all = append(all, r)
-			}
-		}
-	}
-	return all
-}
-
-func (a *app) writeAudit(all []reach) error {
+func (a *app) writeAudit(all []reach.Use) error {
 	if len(all) == 0 {
 		return writeLine(a.out, "the file names no secrets")
 	}

@@ -31,6 +31,15 @@ type Config struct {
 	Gateway *gateway.Gateway
 	// State returns what is in use now. It is called for each page, concurrently.
 	State func() State
+	// Fuel returns the fuel that the runs of an auth type used. If it is nil, the console does not show it.
+	Fuel func(authType string) Fuel
+}
+
+// Fuel is the fuel of the runs of a plugin since the program started.
+type Fuel struct {
+	Runs uint64
+	// Median is at least the median, and Worst is the most fuel of a run.
+	Median, Worst int64
 }
 
 // State holds the configuration in use.
@@ -47,6 +56,8 @@ type State struct {
 	Problems []string
 	// Sessions finds the users of requests.
 	Sessions *identity.Identifier
+	// CertificateEnds is the end of the certificate that callers see, or zero for plain HTTP.
+	CertificateEnds time.Time
 }
 
 // Console makes the pages. It is safe for concurrent use.

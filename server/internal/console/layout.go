@@ -50,11 +50,12 @@ func (c *Console) layout(s *State, p *page, view any) *layout {
 
 // functions are those that templates may call.
 var functions = template.FuncMap{
-	"lasts": lasts,
-	"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05") },
-	"count": count,
-	"took":  took,
+	"lasts":   lasts,
+	"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"count":   count,
+	"count64": func(n int64) string { return count(uint64(max(0, n))) },
+	"took":    took,
 }
 
 // lasts returns a duration for people, in its two largest units, such as 3 h 20 min.

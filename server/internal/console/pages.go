@@ -19,6 +19,12 @@ type page struct {
 var pages = []page{
 	{pattern: "GET /{$}", name: "Connectors", path: "/", template: "connectors.html", view: (*Console).connectors},
 	{pattern: "GET /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).connector},
+	{pattern: "GET /plugins", name: "Plugins", path: "/plugins", template: "plugins.html", view: (*Console).plugins},
+	{pattern: "GET /secrets", name: "Secrets", path: "/secrets", template: "secrets.html", view: (*Console).secrets},
+	{pattern: "GET /grants", name: "Grants", path: "/grants", template: "grants.html", view: (*Console).grants},
+	{pattern: "POST /grants", name: "Grants", template: "grants.html", view: (*Console).grants},
+	{pattern: "GET /configuration", name: "Configuration", path: "/configuration", template: "configuration.html", view: (*Console).configuration},
+	{pattern: "GET /sessions", name: "Sessions", path: "/sessions", template: "sessions.html", view: (*Console).sessions},
 }
 
 // failedPage shows the text of a failure.

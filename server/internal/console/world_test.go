@@ -37,7 +37,7 @@ func newWorld(t *testing.T, file string) *world {
 	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(now), secrets: host.MapSecrets{}, servers: testworld.NewServer(testworld.Respond(http.StatusOK, "fine"))}
 	w.secrets["key"] = w.Secret("key")
 	w.gateway = gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.clock.Now, Base: w.servers})
-	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{Host: host.Config{
+	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{WithoutStore: true, Host: host.Config{
 		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers, Observe: gateway.Observe,
 	}})
 	if err != nil {
@@ -53,6 +53,12 @@ func newWorld(t *testing.T, file string) *world {
 	for pattern, handler := range console.New(console.Config{
 		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway,
 		State: func() console.State { return w.state },
+		Fuel: func(authType string) console.Fuel {
+			if authType != "api_key" {
+				return console.Fuel{}
+			}
+			return console.Fuel{Runs: 3, Median: 10_000, Worst: 31_337}
+		},
 	}).Routes() {
 		mux.Handle(pattern, handler)
 	}

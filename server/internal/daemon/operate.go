@@ -11,7 +11,7 @@ import (
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, State: d.shown,
+		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, State: d.shown, Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
 }
@@ -20,7 +20,11 @@ func (d *daemon) operate() map[string]http.Handler {
 func (d *daemon) shown() console.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return console.State{
+	state := console.State{
 		File: d.config.File, Set: d.set.Set, Used: d.used, Refused: d.refused, Problems: d.problems, Sessions: d.set.sessions,
 	}
+	if d.certificate != nil {
+		state.CertificateEnds = d.certificate.NotAfter()
+	}
+	return state
 }

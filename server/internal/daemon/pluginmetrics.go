@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/console"
 	"github.com/keywright/keywright/server/internal/metrics"
 )
 
@@ -24,6 +26,61 @@ type typeMetrics struct {
 	calls    prometheus.Counter
 	fuel     prometheus.Observer
 	failures map[host.PluginFailure]prometheus.Counter
+	used     usage
+}
+
+// fuelBuckets are the upper bounds of the fuel of a run.
+var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}
+
+// usage counts the fuel of runs, for people.
+type usage struct {
+	mu sync.Mutex
+	// counts has the number of runs for each of fuelBuckets, and at its end that of runs beyond them.
+	counts []uint64
+	most   int64
+}
+
+// count counts a run.
+func (u *usage) count(fuel int64) {
+	at, _ := slices.BinarySearch(fuelBuckets, float64(fuel))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.counts == nil {
+		u.counts = make([]uint64, len(fuelBuckets)+1)
+	}
+	u.counts[at]++
+	u.most = max(u.most, fuel)
+}
+
+// shown returns the usage for the console. The median is the upper bound of its bucket, or the most fuel of a run if that is less.
+func (u *usage) shown() console.Fuel {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := console.Fuel{Worst: u.most}
+	for _, n := range u.counts {
+		f.Runs += n
+	}
+	passed := uint64(0)
+	for i, n := range u.counts {
+		if passed += n; 2*passed >= f.Runs {
+			if f.Median = u.most; i < len(fuelBuckets) {
+				f.Median = min(u.most, int64(fuelBuckets[i]))
+			}
+			break
+		}
+	}
+	return f
+}
+
+// fuelOf returns the fuel that the runs of an auth type used.
+func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
+	m.mu.RLock()
+	known := m.types[authType]
+	m.mu.RUnlock()
+	if known == nil {
+		return console.Fuel{}
+	}
+	return known.used.shown()
 }
 
 func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
@@ -31,7 +88,7 @@ func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
 		calls:    r.Counter("plugin_calls_total", "Attempts to authenticate a request for which the plugin ran, by auth type.", "type"),
 		failures: r.Counter("plugin_failures_total", "Attempts that failed because of the plugin, by auth type and by what the plugin did.", "type", "reason"),
 		fuel: r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.",
-			[]float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}, "type"),
+			fuelBuckets, "type"),
 		types: map[string]*typeMetrics{},
 	}
 }
@@ -65,6 +122,7 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	t := m.of(attempt.Type)
 	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
+	t.used.count(attempt.MostFuel)
 	if counter := t.failures[attempt.Failure]; counter != nil {
 		counter.Inc()
 	}

@@ -1,0 +1,86 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/lock"
+)
+
+// pluginsView is the page of the plugins.
+type pluginsView struct {
+	Plugins []pluginRow
+	// LockError says why keywright.lock cannot be read. It is empty if it can.
+	LockError string
+}
+
+// pluginRow is a plugin that is loaded.
+type pluginRow struct {
+	host.PluginInfo
+	// From says where the module comes from.
+	From string
+	// Locked is what keywright.lock has of the plugin, or nil.
+	Locked *lock.Plugin
+	// Same reports whether the module is the one of Locked.
+	Same bool
+	// Connectors has the permalinks of the connectors with the type.
+	Connectors []string
+	Rights     []right
+	Fuel       Fuel
+}
+
+// right is what a plugin may do with one thing.
+type right struct{ What, May string }
+
+// Digest returns the beginning of the digest of the module.
+func (p *pluginRow) Digest() string { return p.SHA256[:min(len(p.SHA256), 12)] }
+
+// Limited reports whether the operator has given the plugin limits of its own.
+func (p *pluginRow) Limited() bool { return p.Limits != host.PluginLimits{} }
+
+// plugins returns the view of all plugins.
+func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
+	view := &pluginsView{}
+	locked, err := lock.Read(filepath.Dir(s.File))
+	if err != nil {
+		view.LockError, locked = host.Printable(err.Error()), &lock.Lock{}
+	}
+	used := map[string][]string{}
+	for _, connector := range s.Set.Connectors {
+		d := connector.Definition()
+		used[d.Auth.Type] = append(used[d.Auth.Type], d.Permalink)
+	}
+	for _, p := range s.Set.Host.Plugins() {
+		row := pluginRow{PluginInfo: p, From: "a file", Rights: rightsOf(p)}
+		for _, name := range append([]string{p.Type}, p.Aliases...) {
+			row.Connectors = append(row.Connectors, used[name]...)
+		}
+		if p.BuiltIn {
+			row.From = "built in"
+		} else if row.Locked = locked.Find(p.Name); row.Locked != nil {
+			row.From, row.Same = host.Printable(row.Locked.Ref), row.Locked.Module == "sha256:"+p.SHA256
+		}
+		if c.config.Fuel != nil {
+			row.Fuel = c.config.Fuel(p.Type)
+		}
+		view.Plugins = append(view.Plugins, row)
+	}
+	slices.SortFunc(view.Plugins, func(a, b pluginRow) int { return cmp.Compare(a.Type, b.Type) })
+	return view, nil
+}
+
+// rightsOf returns the rights of a plugin, in the order of their names. The name of its type is no right.
+func rightsOf(p host.PluginInfo) (all []right) {
+	capabilities := lock.Of(p)
+	delete(capabilities, "type")
+	delete(capabilities, "aliases")
+	for _, what := range slices.Sorted(maps.Keys(capabilities)) {
+		all = append(all, right{host.Printable(what), host.Printable(strings.Join(capabilities[what], ", "))})
+	}
+	return all
+}

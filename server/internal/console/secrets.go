@@ -1,0 +1,137 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/reach"
+)
+
+// secretsView is the page of the secrets.
+type secretsView struct {
+	Secrets []secretRow
+	Missing int
+}
+
+// secretRow is a secret, with its uses.
+type secretRow struct {
+	Name string
+	// Of is tenant or user for a secret of which each has its own.
+	Of string
+	// Found reports whether the store has the secret. Problem says why not.
+	Found   bool
+	Problem string
+	// Uses are the places of the file that name it.
+	Uses []secretUse
+	// Rotation says what a new value of it does.
+	Rotation []string
+}
+
+// secretUse is a place that names a secret.
+type secretUse struct {
+	reach.Use
+	// Origins are those of the connector.
+	Origins string
+	// MayList has the rights in one text.
+	MayList string
+}
+
+// lookTime limits the time in which the secrets of a page are looked for.
+const lookTime = 5 * time.Second
+
+// secrets returns the view of all secrets. Their values are read, and dropped at once.
+func (c *Console) secrets(s *State, r *http.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	defer cancel()
+	rows := map[string]*secretRow{}
+	row := func(name string) *secretRow {
+		if rows[name] == nil {
+			rows[name] = &secretRow{Name: name}
+		}
+		return rows[name]
+	}
+	origins, types := map[string]string{}, map[string]host.PluginInfo{}
+	for _, connector := range s.Set.Connectors {
+		origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
+	}
+	for _, p := range s.Set.Host.Plugins() {
+		types[p.Type] = p
+		for _, alias := range p.Aliases {
+			types[alias] = p
+		}
+	}
+	for _, use := range reach.Of(s.Set) {
+		shown := row(use.Secret)
+		shown.Uses = append(shown.Uses, secretUse{use, origins[use.Connector], strings.Join(use.May, ", ")})
+		for _, effect := range rotates(use, types[use.Type]) {
+			if !slices.Contains(shown.Rotation, effect) {
+				shown.Rotation = append(shown.Rotation, effect)
+			}
+		}
+	}
+	for _, name := range s.Set.StateSecrets {
+		shown := row(name)
+		shown.Rotation = append(shown.Rotation, "The store of state needs it: put a new state key before the old one, and keep the old one in the list until all rows are sealed anew.")
+	}
+	view := &secretsView{}
+	for _, shown := range rows {
+		look(ctx, s, shown)
+		if !shown.Found && shown.Of == "" {
+			view.Missing++
+		}
+		view.Secrets = append(view.Secrets, *shown)
+	}
+	slices.SortFunc(view.Secrets, func(a, b secretRow) int { return cmp.Compare(a.Name, b.Name) })
+	return view, nil
+}
+
+// look looks for a secret. Of tenants and users there is no list, so that theirs are not looked for.
+func look(ctx context.Context, s *State, row *secretRow) {
+	for of, prefix := range map[string]string{"tenant": "tenants/", "user": "users/"} {
+		if strings.HasPrefix(row.Name, prefix) {
+			row.Of = of
+			return
+		}
+	}
+	err := s.Set.CheckSecret(ctx, row.Name, host.User{})
+	switch {
+	case err == nil:
+		row.Found = true
+	case errors.Is(err, host.ErrSecretNotFound):
+		row.Problem = "missing"
+	default:
+		row.Problem = host.Printable(err.Error())
+	}
+}
+
+// rotates returns what a new value of a secret does, where a connector uses it.
+func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
+	if use.Type == "" {
+		return []string{"The next request of " + use.Connector + " has the new value."}
+	}
+	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == use.Field && f.Kind == abi.KindKey })
+	switch {
+	case slices.Contains(p.Uses, abi.GroupToken):
+		effects = append(effects, "The cached tokens of "+use.Connector+" are not used any more: the next request asks the token endpoint, with the new value.")
+	case key < 0:
+		effects = append(effects, "The next request of "+use.Connector+" has the new value: the API has to accept it before.")
+	}
+	switch {
+	case key < 0:
+	case p.Fields[key].Generate:
+		effects = append(effects, "It takes the place of the key that the host makes for "+use.Connector+", and tokens that are bound to that key are refused.")
+	default:
+		effects = append(effects, "The next signature of "+use.Connector+" is made with the new key: give its public half to who verifies it, before.")
+	}
+	if len(p.State) > 0 || p.Consent {
+		effects = append(effects, "The grants of "+use.Connector+" stay. The authorization server has to accept the new value for them, or users connect again.")
+	}
+	return effects
+}
