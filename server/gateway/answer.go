@@ -36,7 +36,7 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 		}
 	}
 	c.event.Refusal = refused(response, c.gateway.config.Clock())
-	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] })
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] && !c.connector.named.passes(name) })
 	setPrivate(response.Header)
 	response.Header["Server-Timing"] = []string{c.timing()}
 	c.event.Status = response.StatusCode
@@ -68,6 +68,9 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer)
 	vary := header["Vary"]
 	maps.Copy(header, response.Header)
 	header["Vary"] = append(vary, response.Header["Vary"]...)
+	if exposed := header[exposeHeaders]; exposed != nil {
+		header[exposeHeaders] = []string{strings.Join(append(exposed, c.connector.named.exposed(response.Header)...), ", ")}
+	}
 	if response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified {
 		delete(header, "Content-Length") // some clients of HTTP/2 would take the missing body for one that broke off
 	} else if _, typed := header["Content-Type"]; !typed {

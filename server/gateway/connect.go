@@ -37,7 +37,9 @@ type Connector struct {
 	headers []parameter
 	query   []parameter
 	shapes  shapes
-	host    *host.Host
+	// named is nil if the definition names no headers of answers.
+	named *namedHeaders
+	host  *host.Host
 	// consents begins and ends the consents of users.
 	consents consents
 }
@@ -132,6 +134,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 		}
 	}
 	c.shapes = k.shapes(d)
+	c.named = k.named(d.Response.Headers)
 	k.limits(d.Limits)
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
 		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,

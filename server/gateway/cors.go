@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// exposeHeaders is the header with the names of those that pages of other origins may read.
+const exposeHeaders = "Access-Control-Expose-Headers"
+
 // crossOrigin returns an error if a page of another origin sent the request (threats.md 46), unless that origin is
 // configured. For pages of configured origins, it sets the headers that let them read the answer. It reports whether the
 // request is a preflight; the answer to that needs no other headers.
@@ -31,7 +34,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	}
 	header.Set("Access-Control-Allow-Origin", origin)
 	header.Set("Access-Control-Allow-Credentials", "true")
-	header.Set("Access-Control-Expose-Headers", "Server-Timing, X-Request-Id")
+	header.Set(exposeHeaders, "Server-Timing, X-Request-Id")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false, nil
 	}

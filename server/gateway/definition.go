@@ -88,6 +88,10 @@ type Response struct {
 	// ContentType is the Content-Type of the shaped body. If it is empty, the type is application/json if Body is an
 	// expression whose value is not text, and otherwise the API's.
 	ContentType string
+	// Headers names further headers of answers that callers get, and that pages of other origins may read, such as X-Total-Count or
+	// X-RateLimit-*. A * at the end stands for the rest of a name. Those for one connection, of credentials, of pages and for proxies
+	// never pass.
+	Headers []string
 }
 
 // Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid. For PerUser and Total,
