@@ -12,6 +12,9 @@ const issuer = `http://localhost:${server.address().port}`; // to a browser, ano
 console.log(issuer);
 const { clients } = JSON.parse(await text(process.stdin));
 
+// A client may want a token for another server (RFC 8707): a JWT whose audience is that resource.
+const forResource = (ctx, resource) => ({ scope: 'connectors', audience: resource, accessTokenTTL: 600, accessTokenFormat: 'jwt' });
+
 const provider = new Provider(issuer, {
   clients,
   scopes: ['openid', 'offline_access'],
@@ -21,7 +24,12 @@ const provider = new Provider(issuer, {
   issueRefreshToken: () => true,
   rotateRefreshToken: () => true,
   ttl: { AccessToken: 600, AuthorizationCode: 60, Grant: 3600, Interaction: 600, RefreshToken: 3600, Session: 3600, IdToken: 600 },
-  features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
+  clientBasedCORS: (ctx, origin, client) => client.redirectUris.some((uri) => new URL(uri).origin === origin),
+  features: {
+    devInteractions: { enabled: false },
+    revocation: { enabled: true },
+    resourceIndicators: { enabled: true, defaultResource: () => undefined, getResourceServerInfo: forResource },
+  },
 });
 
 const escape = (value) => String(value).replace(/[^\w .:/-]/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -41,6 +49,7 @@ async function interact(ctx) {
   if (form.get('answer') === 'allow') {
     const grant = new provider.Grant({ accountId: form.get('account'), clientId: params.client_id });
     grant.addOIDCScope(params.scope);
+    if (params.resource) grant.addResourceScope(params.resource, params.scope);
     result = { login: { accountId: form.get('account') }, consent: { grantId: await grant.save() } };
   }
   ctx.redirect(await provider.interactionResult(ctx.req, ctx.res, result, { mergeWithLastSubmission: false }));

@@ -61,8 +61,9 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// serve starts to serve, for clients with these redirect URIs: web, and native, which is public.
-func (p *provider) serve(web string) {
+// serve starts to serve, for clients with these redirect URIs: web, native, which is public, and app, the client of pages, which is
+// public, too.
+func (p *provider) serve(web string, pages ...string) {
 	p.t.Helper()
 	common := map[string]any{"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}}
 	client := func(more map[string]any) map[string]any {
@@ -71,10 +72,16 @@ func (p *provider) serve(web string) {
 		}
 		return more
 	}
-	err := json.NewEncoder(p.stdin).Encode(map[string]any{"clients": []any{
+	clients := []any{
 		client(map[string]any{"client_id": "web", "client_secret": clientSecret, "redirect_uris": []string{web}, "token_endpoint_auth_method": "client_secret_post"}),
 		client(map[string]any{"client_id": "native", "application_type": "native", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none"}),
-	}})
+	}
+	if len(pages) > 0 {
+		clients = append(clients, map[string]any{
+			"client_id": "app", "redirect_uris": pages, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code"}, "response_types": []string{"code"},
+		})
+	}
+	err := json.NewEncoder(p.stdin).Encode(map[string]any{"clients": clients})
 	if err == nil {
 		err = p.stdin.Close()
 	}

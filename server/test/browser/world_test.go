@@ -94,6 +94,7 @@ type world struct {
 	gateway string // http://127.0.0.1:port
 	port    string // port of the sites
 	app     string // the origin that may call; its site is not the gateway's
+	script  string // the script of the page /app
 
 	sessionKey *ecdsa.PrivateKey
 	log        *log
@@ -143,7 +144,7 @@ func text(t *testing.T, key crypto.PrivateKey) string {
 }
 
 // sites serves pages under each name of the loopback, because localhost and 127.0.0.1 are different sites to a browser. A page
-// contains the parameter html of /page?html=. /elsewhere?to= redirects.
+// contains the parameter html of /page?html=. /elsewhere?to= redirects, and /app runs w.script.
 func (w *world) sites() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /page", func(rw http.ResponseWriter, r *http.Request) {
@@ -152,6 +153,10 @@ func (w *world) sites() {
 	})
 	mux.HandleFunc("GET /elsewhere", func(rw http.ResponseWriter, r *http.Request) {
 		http.Redirect(rw, r, r.FormValue("to"), http.StatusFound)
+	})
+	mux.HandleFunc("GET /app", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(rw, `<!doctype html><link rel="icon" href="data:,"><title>app</title><pre id="out"></pre><script>%s</script>`, w.script)
 	})
 	s := httptest.NewServer(mux)
 	w.t.Cleanup(s.Close)
