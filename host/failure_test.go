@@ -44,7 +44,7 @@ func TestErrorsHaveTheirReason(t *testing.T) {
 	}
 }
 
-// TokenError.Offset is what the endpoint says about its clock, also in the errors that come without a request to it.
+// TokenError.Offset shows the clock of the endpoint, also in the errors that come without a request to it.
 func TestTheClockOfATokenEndpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		ahead, want time.Duration

@@ -1,23 +1,144 @@
 package console
 
-import "net/http"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/keywright/keywright/server/gateway"
+)
 
 // connectorsView is the page of all connectors.
 type connectorsView struct {
 	Connectors []connectorRow
+	// Failing and Idle count the connectors of these conditions.
+	Failing, Idle int
 }
 
 // connectorRow is a connector in the list.
 type connectorRow struct {
 	Permalink, Name, Type string
+	// Mark is the condition in a word: working, some fail, failing, secret missing, idle. Class is its colour, and Sign its sign.
+	Mark, Class, Sign string
+	summary
+	Bars []bar
+	// Rate is the number of requests per second in the last minutes.
+	Rate string
+	// Token is the condition of the token, and TokenClass its colour.
+	Token, TokenClass string
+	Secrets           []secretState
+	// Missing is the number of secrets that cannot be read.
+	Missing int
+	// Age is the time since the last failure.
+	Age time.Duration
+}
+
+// bar is a minute in the picture of the last minutes.
+type bar struct {
+	X                   int
+	Y, Height, Bad, Top float64
 }
 
 // connectors returns the view of all connectors.
-func (c *Console) connectors(s *State, _ *http.Request) (any, error) {
+func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	view := &connectorsView{}
 	for _, connector := range s.Set.Connectors {
-		d := connector.Definition()
-		view.Connectors = append(view.Connectors, connectorRow{d.Permalink, d.Name, d.Auth.Type})
+		row := c.row(r.Context(), s, connector)
+		view.Connectors = append(view.Connectors, row)
+		switch row.Class {
+		case "bad", "warn":
+			view.Failing++
+		case "soft":
+			view.Idle++
+		}
 	}
 	return view, nil
+}
+
+// row returns what the list says about a connector.
+func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connector) connectorRow {
+	now := c.config.Clock()
+	d := connector.Definition()
+	row := connectorRow{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type, summary: c.config.Recorder.summary(d.Permalink, now)}
+	row.Secrets = c.secretsOf(ctx, s, connector.Secrets())
+	for _, secret := range row.Secrets {
+		if secret.Problem != "" {
+			row.Missing++
+		}
+	}
+	row.Mark, row.Class, row.Sign = row.condition()
+	row.Token, row.TokenClass = row.token(now)
+	row.Rate = rate(row.Lately)
+	row.Bars = bars(&row.summary)
+	if row.Last != nil {
+		row.Age = now.Sub(row.Last.Time)
+	}
+	return row
+}
+
+// condition returns the condition of a connector in words, with its colour and its sign.
+func (r *connectorRow) condition() (mark, class, sign string) {
+	switch {
+	case r.Missing > 0:
+		return "secret missing", "bad", "▲"
+	case r.Failed > 0 && r.Failed*2 >= r.Lately:
+		return "failing", "bad", "▲"
+	case r.Failed > 0:
+		return "some fail", "warn", "▲"
+	case r.Lately > 0:
+		return "working", "good", "●"
+	}
+	return "idle", "soft", "○"
+}
+
+// token returns the condition of the token that was used last.
+func (r *connectorRow) token(now time.Time) (text, class string) {
+	switch {
+	case !r.Closed.IsZero():
+		return fmt.Sprintf("refused; asked again in %s", lasts(r.Closed.Sub(now))), "bad"
+	case r.Expires.IsZero():
+		return "–", "soft"
+	case r.Expires.After(now):
+		return lasts(r.Expires.Sub(now)) + " left", ""
+	}
+	return "none: it has ended", "soft"
+}
+
+// rate returns a number of requests in the window as a number per second.
+func rate(requests uint64) string {
+	switch perSecond := float64(requests) / (window * 60); {
+	case requests == 0:
+		return "0"
+	case perSecond < 0.1:
+		return "< 0.1"
+	case perSecond < 10:
+		return fmt.Sprintf("%.1f", perSecond)
+	default:
+		return count(uint64(perSecond))
+	}
+}
+
+// barHeight is the height of the picture of the last minutes, and barWidth the width of a minute.
+const barHeight, barWidth = 18.0, 5
+
+// bars returns the picture of the last minutes, in which failures are at the bottom.
+func bars(s *summary) (all []bar) {
+	most := uint32(1)
+	for _, m := range s.Minutes {
+		most = max(most, m.Requests)
+	}
+	for i, m := range s.Minutes {
+		if m.Requests == 0 {
+			continue
+		}
+		scale := barHeight / float64(most)
+		height := max(1.5, float64(m.Requests)*scale)
+		bad := 0.0
+		if m.Failed > 0 {
+			bad = min(height, max(1.5, float64(m.Failed)*scale))
+		}
+		all = append(all, bar{X: i * barWidth, Y: barHeight - height, Height: height - bad, Bad: bad, Top: barHeight - bad})
+	}
+	return all
 }

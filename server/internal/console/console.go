@@ -29,6 +29,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Gateway serves the callers.
 	Gateway *gateway.Gateway
+	// Recorder has what the connectors have done.
+	Recorder *Recorder
 	// State returns what is in use now. It is called for each page, concurrently.
 	State func() State
 	// Fuel returns the fuel that the runs of an auth type used. If it is nil, the console does not show it.
@@ -64,6 +66,7 @@ type State struct {
 type Console struct {
 	config    Config
 	templates map[string]*template.Template
+	presence  presence
 }
 
 //go:embed pages

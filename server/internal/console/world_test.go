@@ -2,8 +2,11 @@ package console_test
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,10 +28,11 @@ type world struct {
 	log     testworld.Log
 	secrets host.MapSecrets
 	// servers answers requests of the gateway to APIs and token endpoints.
-	servers *testworld.Server
-	gateway *gateway.Gateway
-	state   console.State
-	console http.Handler
+	servers  *testworld.Server
+	gateway  *gateway.Gateway
+	recorder *console.Recorder
+	state    console.State
+	console  http.Handler
 }
 
 // newWorld returns a world with the connectors of a file.
@@ -36,9 +40,14 @@ func newWorld(t *testing.T, file string) *world {
 	t.Helper()
 	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(now), secrets: host.MapSecrets{}, servers: testworld.NewServer(testworld.Respond(http.StatusOK, "fine"))}
 	w.secrets["key"] = w.Secret("key")
-	w.gateway = gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.clock.Now, Base: w.servers})
+	w.recorder = console.NewRecorder(w.clock.Now)
+	w.gateway = gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.clock.Now, Base: w.servers, Observe: func(e gateway.Event) { w.recorder.Request(&e) }})
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{WithoutStore: true, Host: host.Config{
-		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers, Observe: gateway.Observe,
+		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers,
+		Observe: func(ctx context.Context, attempt host.Attempt) {
+			w.recorder.Attempted(&attempt)
+			gateway.Observe(ctx, attempt)
+		},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +60,7 @@ func newWorld(t *testing.T, file string) *world {
 	w.state = console.State{File: "connectors.yaml", Set: set, Used: now}
 	mux := http.NewServeMux()
 	for pattern, handler := range console.New(console.Config{
-		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway,
+		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway, Recorder: w.recorder,
 		State: func() console.State { return w.state },
 		Fuel: func(authType string) console.Fuel {
 			if authType != "api_key" {
@@ -86,4 +95,10 @@ func (w *world) ask(r *http.Request) answer {
 func (w *world) get(path string) answer {
 	w.t.Helper()
 	return w.ask(httptest.NewRequest(http.MethodGet, "http://localhost"+path, http.NoBody))
+}
+
+// plain returns the text of a page without tags, and with single blanks.
+func plain(page string) string {
+	_, page, _ = strings.Cut(page, "<main")
+	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " "))), " ")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/console"
 	"github.com/keywright/keywright/server/internal/httpserver"
 	"github.com/keywright/keywright/server/internal/login"
 )
@@ -73,6 +74,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	observe := func(e gateway.Event) {
 		d.metrics.request(e)
+		d.recorder.Request(&e)
 		d.logRequest(e)
 	}
 	if d.traces = first.Settings.Traces; d.traces != "" || c.Traces {
@@ -122,7 +124,9 @@ type daemon struct {
 	follows func(name string) (target string, err error)
 	clock   func() time.Time
 	metrics *gatewayMetrics
-	gateway *gateway.Gateway
+	// recorder has what the console shows of requests.
+	recorder *console.Recorder
+	gateway  *gateway.Gateway
 	// shared is the member state of the file, which all sets share.
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
@@ -150,7 +154,7 @@ func newDaemon(c Config) (*daemon, error) {
 	if d.clock == nil {
 		d.clock = time.Now
 	}
-	d.metrics = newMetrics(d)
+	d.metrics, d.recorder = newMetrics(d), console.NewRecorder(d.clock)
 	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
 	options := c.Options
 	if l := options.Host.Logger; l != nil {
@@ -159,6 +163,7 @@ func newDaemon(c Config) (*daemon, error) {
 	options.OpenState, options.WithoutStore = d.open, false
 	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
 		d.metrics.attempted(attempt)
+		d.recorder.Attempted(&attempt)
 		gateway.Observe(ctx, attempt)
 	}
 	var err error

@@ -263,7 +263,7 @@ func TestOperators(t *testing.T) {
 	if strings.Contains(metrics, "of-a-caller") || strings.Contains(metrics, secret) {
 		t.Error("/metrics has what callers send")
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/connectors/echo": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/connectors/echo": 200, "/connectors/echo/v1": 404, "/x": 404} {
 		if status, _ := w.get(w.operators + path); status != want {
 			t.Errorf("operators get %d for %s, want %d", status, path, want)
 		}

@@ -11,7 +11,8 @@ import (
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, State: d.shown, Fuel: d.metrics.plugins.fuelOf,
+		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.shown,
+		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
 }

@@ -210,6 +210,7 @@ func (d *daemon) forget(before *inUse) {
 	for _, c := range before.Connectors {
 		if !there[c.Definition().Permalink] {
 			d.metrics.forget(c.Definition().Permalink)
+			d.recorder.Forget(c.Definition().Permalink)
 		}
 	}
 }

@@ -1,0 +1,158 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// Failure is a request that failed. It has nothing of the user, the path or the headers.
+type Failure struct {
+	Time      time.Time
+	RequestID string
+	// Stage is the stage of the host at which it failed, the problem, or API if the API refused it.
+	Stage string
+	// Status is that of the answer.
+	Status int
+	// Method and Pattern are those of the event, and Tenant the ID of the tenant.
+	Method, Pattern, Tenant string
+	// Cause is the error in the log.
+	Cause string
+	// Remedy says what to do about it, or is "".
+	Remedy string
+	// Way is the way of the request, in order.
+	Way []Step
+}
+
+// Step is a part of the way of a request.
+type Step struct {
+	Name string
+	Took time.Duration
+	// Note has more about it, such as the fuel.
+	Note string
+	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
+	Failed, Skipped bool
+}
+
+// maxCause is the maximum number of bytes of an error that is kept.
+const maxCause = 1000
+
+// stageAPI is the stage of a request that the API refused.
+const stageAPI = "API"
+
+// stageOf returns the stage at which a request failed, or "" if it did not fail. What is wrong with the request of a caller is no
+// failure of the connector.
+func stageOf(e *gateway.Event) string {
+	switch {
+	case e.Stage != "":
+		return e.Stage
+	case e.Problem != "" && e.Status >= http.StatusInternalServerError:
+		return e.Problem
+	case e.Problem != "":
+		return ""
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
+		e.Refusal != gateway.Refused{}:
+		return stageAPI
+	}
+	return ""
+}
+
+// failureOf returns the failure of a request.
+func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
+	f := Failure{
+		Time: ended, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
+		Remedy: remedy(e.Err, e.Failure, e.Refusal, e.Status, stage), Way: wayOf(e, stage),
+	}
+	if e.Err != nil {
+		f.Cause = host.Printable(e.Err.Error())
+	} else {
+		f.Cause = fmt.Sprintf("the API answered %d %s", e.Status, http.StatusText(e.Status))
+		if e.Refusal.Code != "" {
+			f.Cause += " (" + e.Refusal.Code + ")"
+		}
+	}
+	if len(f.Cause) > maxCause {
+		f.Cause = host.Printable(f.Cause[:maxCause]) + "…"
+	}
+	return f
+}
+
+// Names of the steps, in order.
+const (
+	stepRequest = "request"
+	stepPlugin  = "plugin"
+	stepToken   = "token"
+	stepKey     = "key"
+	stepAPI     = "API"
+	stepAnswer  = "answer"
+)
+
+// wayOf returns the way of a request.
+func wayOf(e *gateway.Event, stage string) []Step {
+	before := e.Total
+	if !e.Ready.IsZero() {
+		before = e.Ready.Sub(e.Began)
+	}
+	way := []Step{{Name: stepRequest, Took: before, Skipped: false}}
+	plugin := Step{Name: stepPlugin, Took: e.Spent.Sandbox, Skipped: e.Ready.IsZero()}
+	switch {
+	case e.Spent.Fuel > 0:
+		plugin.Note = strconv.FormatInt(e.Spent.Fuel, 10) + " units of fuel"
+	case !plugin.Skipped && !e.Sent.IsZero():
+		plugin.Note = "result of an earlier call"
+	}
+	way = append(way, plugin)
+	token := Step{Name: stepToken, Took: e.Spent.Token}
+	switch {
+	case e.Exchanges == 1:
+		token.Note = "1 request to the token endpoint"
+	case e.Exchanges > 1:
+		token.Note = strconv.Itoa(e.Exchanges) + " requests to the token endpoint"
+	case e.Spent.Cached:
+		token.Note = "from the cache"
+	}
+	if token.Note != "" || stage == string(host.StageToken) {
+		way = append(way, token)
+	}
+	if e.KeyRequests > 0 {
+		way = append(way, Step{Name: stepKey, Took: e.Spent.Keys, Note: strconv.Itoa(e.KeyRequests) + " uses of keys of the store"})
+	}
+	api := Step{Name: stepAPI, Took: e.Upstream, Skipped: e.Sent.IsZero()}
+	if e.UpstreamStatus != 0 {
+		api.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
+	}
+	answer := Step{Name: stepAnswer, Skipped: e.UpstreamStatus == 0}
+	if !answer.Skipped {
+		answer.Took = max(0, e.Total-before-e.Spent.Sandbox-e.Spent.Token-e.Spent.Keys-e.Upstream)
+	}
+	way = append(way, api, answer)
+	failed := stepOf(stage, e.UpstreamStatus != 0)
+	for i := range way {
+		way[i].Failed = way[i].Name == failed
+	}
+	return way
+}
+
+// stepOf returns the step at which a stage is.
+func stepOf(stage string, answered bool) string {
+	switch host.Stage(stage) {
+	case host.StageOrigin, host.StageTemplate, host.StageConfig, host.StageBody:
+		return stepRequest
+	case host.StagePlugin, host.StageMutation:
+		return stepPlugin
+	case host.StageSign:
+		return stepPlugin
+	case host.StageToken:
+		return stepToken
+	case host.StageResponse:
+		return stepAnswer
+	}
+	if stage == stageAPI || !answered {
+		return stepAPI
+	}
+	return stepAnswer
+}

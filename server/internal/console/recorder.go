@@ -1,0 +1,283 @@
+package console
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// Recorder keeps in memory what the connectors have done lately: for each connector that was used, counts and times of the last
+// minutes, and the last failures. That takes about 3 KiB for each connector, and 20 KiB more for one with many failures. It keeps no
+// user, no path and no header. It is safe for concurrent use.
+type Recorder struct {
+	clock      func() time.Time
+	mu         sync.RWMutex
+	connectors map[string]*record
+}
+
+// NewRecorder returns an empty Recorder.
+func NewRecorder(clock func() time.Time) *Recorder {
+	return &Recorder{clock: clock, connectors: map[string]*record{}}
+}
+
+const (
+	// window is the number of minutes for which requests and failures are counted.
+	window = 15
+	// maxFailures is the number of failures of a connector that are kept.
+	maxFailures = 50
+	// spans is the number of times that the figures of latency cover, and spanMinutes their length. The oldest one is being replaced.
+	spans, spanMinutes = 4, 5
+)
+
+// record holds what one connector has done.
+type record struct {
+	// expires is the end of the token that was used last, in nanoseconds of Unix time, or 0 if none was used.
+	expires atomic.Int64
+	// refusedUntil is the time until which the token endpoint is not asked, in the same way.
+	refusedUntil atomic.Int64
+
+	mu       sync.Mutex
+	requests uint64
+	minutes  [window + 1]minute
+	latency  [spans]span
+	// failures has the last failures. Once it is full, next is the place of the oldest one.
+	failures []Failure
+	next     int
+}
+
+// minute counts the requests of a minute.
+type minute struct {
+	// number is the minute in Unix time.
+	number           int64
+	requests, failed uint32
+	// stages counts failures by stage. It is nil if there are none.
+	stages map[string]uint32
+}
+
+// span counts the requests of some minutes by their time.
+type span struct {
+	number  int64
+	buckets [buckets]uint32
+}
+
+// buckets is the number of classes of times: four for each power of two of microseconds, from 64 µs to 67 s. Faster requests are in the
+// first one, and slower ones in the last.
+const buckets = 80
+
+// bucket returns the class of a time.
+func bucket(d time.Duration) int {
+	n := uint64(max(0, d/time.Microsecond))
+	power := bits.Len64(n) - 1
+	if power < 6 {
+		return 0
+	}
+	return min(4*(power-6)+int(n>>(power-2)&3), buckets-1)
+}
+
+// bound returns the time in the middle of a class.
+func bound(bucket int) time.Duration {
+	low := uint64(4+bucket%4) << (bucket / 4) * 16
+	return time.Duration(low+low/8) * time.Microsecond
+}
+
+// of returns the record of a connector, and creates it if necessary.
+func (r *Recorder) of(connector string) *record {
+	r.mu.RLock()
+	known := r.connectors[connector]
+	r.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known = r.connectors[connector]; known == nil {
+		known = &record{}
+		r.connectors[connector] = known
+	}
+	return known
+}
+
+// Forget removes what a connector has done.
+func (r *Recorder) Forget(connector string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.connectors, connector)
+}
+
+// Request records a request. It is called by Observe of [gateway.Config]. A successful request allocates nothing.
+func (r *Recorder) Request(e *gateway.Event) {
+	if e.Connector == "" {
+		return
+	}
+	ended := e.Began.Add(e.Total)
+	stage := stageOf(e)
+	number := ended.Unix() / 60
+	of := r.of(e.Connector)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.requests++
+	m := &of.minutes[number%int64(len(of.minutes))]
+	if m.number != number {
+		*m = minute{number: number}
+	}
+	m.requests++
+	s := &of.latency[number/spanMinutes%spans]
+	if s.number != number/spanMinutes {
+		*s = span{number: number / spanMinutes}
+	}
+	s.buckets[bucket(e.Total)]++
+	if stage == "" {
+		return
+	}
+	m.failed++
+	if m.stages == nil {
+		m.stages = map[string]uint32{}
+	}
+	m.stages[stage]++
+	of.keep(failureOf(e, stage, ended))
+}
+
+// keep adds a failure.
+func (r *record) keep(f Failure) {
+	if len(r.failures) < maxFailures {
+		r.failures = append(r.failures, f)
+		return
+	}
+	r.failures[r.next] = f
+	r.next = (r.next + 1) % maxFailures
+}
+
+// Attempted records the token of an attempt. It is called by Observe of [host.Config].
+func (r *Recorder) Attempted(attempt *host.Attempt) {
+	if attempt.Expires.IsZero() && attempt.Err == nil || attempt.Consent {
+		return
+	}
+	of := r.of(attempt.Connector)
+	if !attempt.Expires.IsZero() {
+		if ends := attempt.Expires.UnixNano(); of.expires.Load() != ends {
+			of.expires.Store(ends)
+			of.refusedUntil.Store(0)
+		}
+	}
+	if attempt.Err == nil {
+		return
+	}
+	var refused *host.TokenError
+	if errors.As(attempt.Err, &refused) && refused.RetryAfter > 0 {
+		of.refusedUntil.Store(r.clock().Add(refused.RetryAfter).UnixNano())
+	}
+}
+
+// summary holds the figures of a record at a time.
+type summary struct {
+	// Requests is the number since the start. Lately and Failed are those of the last minutes, and Stages the failures of these by stage,
+	// the most first.
+	Requests        uint64
+	Lately, Failed  uint64
+	Stages          []stageCount
+	Half, Most      time.Duration
+	Expires, Closed time.Time
+	// Last is the last failure, or nil.
+	Last *Failure
+	// Minutes has the requests and failures of each of the last minutes, the oldest first.
+	Minutes [window]struct{ Requests, Failed uint32 }
+}
+
+// stageCount is the number of failures at a stage.
+type stageCount struct {
+	Stage string
+	Count uint32
+}
+
+// summary returns what is known of a connector.
+func (r *Recorder) summary(connector string, now time.Time) (s summary) {
+	r.mu.RLock()
+	of := r.connectors[connector]
+	r.mu.RUnlock()
+	if of == nil {
+		return s
+	}
+	if ends := of.expires.Load(); ends != 0 {
+		s.Expires = time.Unix(0, ends)
+	}
+	if until := of.refusedUntil.Load(); until > now.UnixNano() {
+		s.Closed = time.Unix(0, until)
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	s.Requests = of.requests
+	current := now.Unix() / 60
+	for i := range of.minutes {
+		m := &of.minutes[i]
+		age := current - m.number
+		if age < 0 || age >= window {
+			continue
+		}
+		s.Lately += uint64(m.requests)
+		s.Failed += uint64(m.failed)
+		s.Minutes[window-1-age].Requests, s.Minutes[window-1-age].Failed = m.requests, m.failed
+		for stage, n := range m.stages {
+			i := slices.IndexFunc(s.Stages, func(c stageCount) bool { return c.Stage == stage })
+			if i < 0 {
+				i, s.Stages = len(s.Stages), append(s.Stages, stageCount{Stage: stage})
+			}
+			s.Stages[i].Count += n
+		}
+	}
+	slices.SortFunc(s.Stages, func(a, b stageCount) int { return int(b.Count) - int(a.Count) })
+	s.Half, s.Most = of.quantiles(current / spanMinutes)
+	if n := len(of.failures); n > 0 {
+		last := of.failures[(of.next+n-1)%n]
+		s.Last = &last
+	}
+	return s
+}
+
+// quantiles returns the time within which half of the requests of the last minutes were answered, and 99 % of them.
+func (r *record) quantiles(current int64) (half, most time.Duration) {
+	var all [buckets]uint64
+	total := uint64(0)
+	for i := range r.latency {
+		if s := &r.latency[i]; current-s.number < spans {
+			for b, n := range s.buckets {
+				all[b] += uint64(n)
+				total += uint64(n)
+			}
+		}
+	}
+	if total == 0 {
+		return 0, 0
+	}
+	seen := uint64(0)
+	for b, n := range all {
+		seen += n
+		if half == 0 && seen*2 >= total {
+			half = bound(b)
+		}
+		if seen*100 >= total*99 {
+			return half, bound(b)
+		}
+	}
+	return half, most
+}
+
+// failures returns the last failures of a connector, the newest first.
+func (r *Recorder) failures(connector string) (all []Failure) {
+	r.mu.RLock()
+	of := r.connectors[connector]
+	r.mu.RUnlock()
+	if of == nil {
+		return nil
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	all = append(slices.Clone(of.failures[of.next:]), of.failures[:of.next]...)
+	slices.Reverse(all)
+	return all
+}

@@ -1,0 +1,137 @@
+package console_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/console"
+)
+
+// call sends a request of a caller to a connector.
+func (w *world) call(path string) int {
+	w.t.Helper()
+	recorder := httptest.NewRecorder()
+	w.gateway.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "http://localhost/connectors/"+path, http.NoBody))
+	return recorder.Code
+}
+
+// shows fails the test unless the page at a path has all texts, without its tags and with single blanks.
+func (w *world) shows(path string, texts ...string) {
+	w.t.Helper()
+	page := plain(w.get(path).body)
+	for _, text := range texts {
+		if !strings.Contains(page, text) {
+			w.t.Errorf("%s does not show %q:\n%s", path, text, page)
+		}
+	}
+}
+
+func TestTheListShowsWhatConnectorsDid(t *testing.T) {
+	w := newWorld(t, oneKey)
+	w.shows("/", "○ idle orders api_key 0 0/s", "✓ 1 found")
+	for range 3 {
+		w.call("orders/1")
+	}
+	w.shows("/", "● working orders api_key 3 < 0.1/s")
+	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, "no"))
+	w.call("orders/1")
+	w.clock.Advance(2 * time.Minute)
+	w.shows("/", "▲ some fail orders", "1 API", "2 min ago API, 401", "1 with trouble")
+	w.clock.Advance(14 * time.Minute)
+	w.shows("/", "○ idle orders api_key 0 0/s", "16 min ago API, 401")
+	delete(w.secrets, "key")
+	w.clock.Advance(time.Minute)
+	w.shows("/", "▲ secret missing", "✗ key not found")
+}
+
+// What is wrong with the request of a caller is no failure of the connector.
+func TestMistakesOfCallersAreNoFailures(t *testing.T) {
+	w := newWorld(t, strings.Replace(oneKey, "[/**]", "[/a]", 1))
+	if status := w.call("orders/b"); status != http.StatusNotFound {
+		t.Fatalf("%d", status)
+	}
+	w.shows("/", "● working orders api_key 1")
+}
+
+func TestTimesAreThoseOfTheLastMinutes(t *testing.T) {
+	w := newWorld(t, oneKey)
+	record := func(n int, took time.Duration) {
+		for range n {
+			w.recorder.Request(&gateway.Event{Connector: "orders", Status: 200, Began: w.clock.Now().Add(-took), Total: took})
+		}
+	}
+	record(980, 10*time.Millisecond)
+	record(20, 2*time.Second)
+	page := plain(w.get("/").body)
+	var half, most float64
+	if at := strings.Index(page, "/s"); at < 0 {
+		t.Fatal(page)
+	} else if _, err := fmt.Sscanf(strings.TrimSpace(page[at+2:]), "0 %f ms %f ms", &half, &most); err != nil {
+		t.Fatalf("%v in %s", err, page[at:])
+	}
+	if half < 9 || half > 12 || most < 1800 || most > 2300 {
+		t.Errorf("p50 is %v ms, and p99 %v ms", half, most)
+	}
+	w.clock.Advance(30 * time.Minute)
+	w.shows("/", "○ idle orders api_key 0 0/s 0 – –")
+}
+
+// The last 50 failures are kept, and no more, however many there are.
+func TestTheLastFailuresAreKept(t *testing.T) {
+	w := newWorld(t, oneKey)
+	for i := range 70 {
+		w.recorder.Request(&gateway.Event{Connector: "orders", ID: fmt.Sprintf("id-%02d", i), Status: 502, Problem: "upstream-failed", Err: errors.New("it broke off"), Began: now.Add(time.Duration(i) * time.Second)})
+	}
+	page := w.get("/connectors/orders").body
+	if n := strings.Count(page, "it broke off"); strings.Contains(page, "id-19") || !strings.Contains(page, "id-20") || strings.Index(page, "id-69") > strings.Index(page, "id-68") {
+		t.Errorf("%d failures in\n%s", n, page)
+	}
+}
+
+func TestTheConditionOfTheToken(t *testing.T) {
+	w := newWorld(t, oneKey)
+	w.recorder.Attempted(&host.Attempt{Connector: "orders", Expires: now.Add(58 * time.Minute)})
+	w.shows("/", "58 min left")
+	w.clock.Advance(time.Hour)
+	w.shows("/", "none: it has ended")
+	w.recorder.Attempted(&host.Attempt{Connector: "orders", Err: &host.Error{Err: &host.TokenError{Status: 401, RetryAfter: 40 * time.Second}}})
+	w.shows("/", "refused; asked again in 40 s")
+	w.recorder.Attempted(&host.Attempt{Connector: "orders", Expires: now.Add(2 * time.Hour)})
+	w.shows("/", "1 h left")
+}
+
+// A request that succeeds costs the recorder no memory.
+func TestARequestThatSucceedsAllocatesNothing(t *testing.T) {
+	recorder := console.NewRecorder(time.Now)
+	e := gateway.Event{Connector: "orders", Status: 200, Began: now, Total: time.Millisecond}
+	attempt := host.Attempt{Connector: "orders", Cached: true, Expires: now.Add(time.Hour)}
+	record := func() {
+		recorder.Attempted(&attempt)
+		recorder.Request(&e)
+	}
+	record()
+	if n := testing.AllocsPerRun(100, record); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkRecorder(b *testing.B) {
+	recorder := console.NewRecorder(time.Now)
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		e := gateway.Event{Connector: "orders", Status: 200, Began: now, Total: time.Millisecond}
+		attempt := host.Attempt{Connector: "orders", Cached: true, Expires: now.Add(time.Hour)}
+		for p.Next() {
+			recorder.Attempted(&attempt)
+			recorder.Request(&e)
+		}
+	})
+}
