@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -24,11 +25,14 @@ func openCodeCache(dir string) (wazero.CompilationCache, error) {
 		return nil, err
 	}
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		var info fs.FileInfo
+		if err == nil {
+			info, err = entry.Info()
 		}
-		info, err := entry.Info()
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != dir: // another process has renamed its new file
+			return nil
+		case err != nil:
 			return err
 		}
 		return onlyOurs(path, info, false)
