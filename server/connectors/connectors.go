@@ -129,6 +129,15 @@ func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != i
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
 // it returns the error of ctx. The caller must close the Set.
 func Load(ctx context.Context, name string, o Options) (*Set, error) {
+	text, err := readFile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return Read(ctx, name, text, o)
+}
+
+// readFile returns the text of a file, up to one byte more than a file may have.
+func readFile(ctx context.Context, name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		message := "it cannot be opened"
@@ -149,7 +158,7 @@ func Load(ctx context.Context, name string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, &Error{File: name, Problems: []Problem{{Message: "it cannot be read: " + cause(err)}}}
 	}
-	return Read(ctx, name, text, o)
+	return text, nil
 }
 
 // cause returns the text of an error of the file system without its path, which the message has already.

@@ -117,15 +117,20 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)
 	}
-	for i, n := range d.file.Plugins {
+	return connectors, d.plugins(d.file.Plugins)
+}
+
+// plugins reads the items of the member plugins.
+func (d *definer) plugins(items []*node) (all []pluginFile) {
+	for i, n := range items {
 		if i == maxPlugins {
 			d.at(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
-		plugins = append(plugins, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
+		all = append(all, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
 	}
-	d.pluginNames(plugins)
-	return connectors, plugins
+	d.pluginNames(all)
+	return all
 }
 
 func (c *definition) keyOrPlace(names ...string) problem.Place {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -91,6 +92,35 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	l.set.Secrets = config.Secrets
 	l.set.Host, err = host.New(ctx, config)
 	return err
+}
+
+// Plugins returns the built-in plugins, and those of the file name. It looks at nothing else of the file. If the file cannot be read, or
+// one of its plugins, it returns an [*Error].
+func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, error) {
+	text, err := readFile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
+	l.options.Host.BuiltIns = BuiltIns(plugins.Types()...)
+	if root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &l.problems); root != nil {
+		d := &definer{problems: &l.problems, dir: l.dir, suggestions: map[*node][]string{}}
+		var items []*node
+		if d.is(root, object, "", "") && root.get("plugins") != nil {
+			items = d.items(root.get("plugins").value, "plugins", "plugins")
+		}
+		err = l.host(ctx, d.plugins(items))
+	}
+	defer func() { _ = l.set.Close(context.WithoutCancel(ctx)) }() // does not block: there are no calls
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case len(l.Problems) > 0:
+		return nil, &Error{File: name, Problems: l.sorted(), Files: l.set.Files}
+	}
+	return l.set.Host.Plugins(), nil
 }
 
 // inspect reports the plugins that cannot be used, and returns the others. It inspects each alone: to create a host again with

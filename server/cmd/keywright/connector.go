@@ -31,11 +31,15 @@ const stateLines = `state:
   keys: ["{{ get_secret('state-key') }}"]
 `
 
-// addToFile adds a connector to a file. It writes document if there is no such file, and reports whether it did.
-func addToFile(ctx context.Context, file, permalink, item string, document []byte) (made bool, err error) {
+// addToFile adds a connector to a file. If there is no such file, it writes document with a modeline for editors, and the schema beside
+// it, and reports that it did.
+func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (made bool, err error) {
 	before, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, os.WriteFile(file, document, 0o644)
+		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {
+			return false, err
+		}
+		return true, a.writeSchemaBeside(ctx, file)
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))

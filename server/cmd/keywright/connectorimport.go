@@ -149,7 +149,7 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	if flags.file == "" {
 		_, err = a.out.Write(document)
 	} else {
-		withState, err = addToFile(ctx, flags.file, permalink, item, document)
+		withState, err = a.addToFile(ctx, flags.file, permalink, item, document)
 	}
 	if err != nil {
 		return err

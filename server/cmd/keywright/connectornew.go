@@ -86,7 +86,7 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 		}
 		return writeSteps(a.err, "connectors.yaml", api, api.NeedsState())
 	}
-	made, err := addToFile(ctx, file, api.Name, api.Item(), document)
+	made, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
 	if err != nil {
 		return err
 	}

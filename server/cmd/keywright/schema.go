@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/connectors"
+)
+
+func (a *app) schema() *cobra.Command {
+	var file, output string
+	c := &cobra.Command{
+		Use:   "schema [-c FILE] [-o FILE]",
+		Short: "Write a JSON Schema of the file with the connectors, for editors",
+		Long: "Writes a JSON Schema (draft-07) of the file with the connectors: every member with its meaning, and the fields of every auth type, " +
+			"the built-in ones and with -c those of the plugins of a file. An editor completes, explains and checks by it.\n\n" +
+			"`keywright schema -c connectors.yaml -o connectors.schema.json` writes it beside the file, whose first line names it: " +
+			"# yaml-language-server: $schema=connectors.schema.json. Write it again when a plugin changes, and after an upgrade.\n\n" +
+			"Of the file, only the member plugins is read, so the rest may be wrong. No secret is read, and nothing is sent.",
+		Args: arguments(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := a.schemaOf(c.Context(), file)
+			if err != nil {
+				return err
+			}
+			if output == "-" {
+				_, err = a.out.Write(text)
+				return err
+			}
+			return writeSchema(output, text)
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "", "a `FILE` with connectors, whose plugins have auth types of their own")
+	c.Flags().StringVarP(&output, "output", "o", "-", "write to a `FILE`, which may be an older schema; - is stdout")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// schemaOf returns the schema of a file, or with "" that of a file without plugins.
+func (a *app) schemaOf(ctx context.Context, file string) ([]byte, error) {
+	if file != "" {
+		infos, err := connectors.Plugins(ctx, file, connectors.Options{PluginCache: pluginCache(), Host: host.Config{Logger: a.logger()}})
+		if err != nil {
+			return nil, err
+		}
+		return connectors.Schema(infos)
+	}
+	h, err := host.New(ctx, host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...), Logger: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close(context.WithoutCancel(ctx))
+	return connectors.Schema(h.Plugins())
+}
+
+// writeSchema writes a schema to a file. It returns an error for a file that is no schema that was written so: the file with the
+// connectors is easily named by mistake.
+func writeSchema(name string, text []byte) error {
+	before, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.WriteFile(name, text, 0o644)
+	case err != nil:
+		return err
+	case len(bytes.TrimSpace(before)) > 0 && !isSchema(before):
+		return fmt.Errorf("%s is there, and is no schema of keywright: name another file with -o", name)
+	}
+	return writeInPlace(name, text)
+}
+
+func isSchema(text []byte) bool {
+	var s struct {
+		Comment string `json:"$comment"`
+	}
+	return json.Unmarshal(text, &s) == nil && s.Comment == connectors.SchemaComment
+}
+
+// schemaName returns the name of the schema beside a file: connectors.schema.json for connectors.yaml.
+func schemaName(file string) string {
+	return strings.TrimSuffix(file, filepath.Ext(file)) + ".schema.json"
+}
+
+// modeline returns the line by which editors find the schema beside a file.
+func modeline(file string) string {
+	return "# yaml-language-server: $schema=" + url.PathEscape(filepath.Base(schemaName(file))) + "\n"
+}
+
+// writeSchemaBeside writes the schema that the modeline of a new file names, unless there is a file of that name.
+func (a *app) writeSchemaBeside(ctx context.Context, file string) error {
+	name := schemaName(file)
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := a.schemaOf(ctx, file)
+	if err != nil {
+		return err
+	}
+	return writeSchema(name, text)
+}

@@ -1,0 +1,84 @@
+package connectors
+
+import "github.com/keywright/keywright/server/identity"
+
+// of returns the schema of a member, which must be there.
+func (all namedSchemas) of(name string) *schema {
+	for _, m := range all {
+		if m.name == name {
+			return m.schema
+		}
+	}
+	return nil
+}
+
+// without returns a schema that refuses members, with a message.
+func without(message string, names ...string) *schema {
+	s := &schema{ErrorMessage: message}
+	for _, name := range names {
+		s.Properties = append(s.Properties, namedSchema{name, nil})
+	}
+	return s
+}
+
+// beside returns a schema that refuses members if another one is there.
+func beside(member, message string, names ...string) *schema {
+	return &schema{If: &schema{Required: []string{member}}, Then: without(message, names...)}
+}
+
+// needs returns a schema that requires members if another one is there.
+func needs(member string, names ...string) *schema {
+	return &schema{If: &schema{Required: []string{member}}, Then: &schema{Required: names}}
+}
+
+// either returns a schema that requires one of some members.
+func either(message string, names ...string) *schema {
+	s := &schema{}
+	for _, name := range names {
+		s.AnyOf = append(s.AnyOf, &schema{Required: []string{name}, ErrorMessage: message})
+	}
+	return s
+}
+
+func changePlugin(s *schema) {
+	s.AllOf = append(s.AllOf, either("This is no plugin: it needs a path, or name and ref.", "path", "ref"),
+		beside("path", "A plugin is a file, or comes from a registry: one with path has neither name nor ref.", "name", "ref"),
+		beside("ref", "The digest of a plugin from a registry is in keywright.lock.", "sha256"), needs("ref", "name"))
+}
+
+func changeUser(s *schema) {
+	const other = "The type is another: change it, or remove this."
+	s.AllOf = append(s.AllOf, when("type", identity.ModeNone, without(other, "jwt", "header")),
+		when("type", identity.ModeJWT, &schema{Required: []string{"jwt"}}), when("type", identity.ModeJWT, without(other, "header")),
+		when("type", identity.ModeHeader, &schema{Required: []string{"header"}}), when("type", identity.ModeHeader, without(other, "jwt")))
+}
+
+func changeJWT(s *schema) {
+	s.Required = []string{"issuer", "audiences"}
+	noBearer := &schema{Properties: namedSchemas{{"bearer", &schema{Const: false}}}, Required: []string{"bearer"}}
+	s.AllOf = append(s.AllOf, either("This does not say where the keys are: set jwks_url or jwks_file.", "jwks_url", "jwks_file"),
+		beside("jwks_url", "The keys are at jwks_url: remove one of them.", "jwks_file"),
+		&schema{If: noBearer, Then: &schema{Required: []string{"cookie"}}})
+}
+
+func changeHeader(s *schema) {
+	s.Required = []string{"proxies"}
+	s.AllOf = append(s.AllOf, either("This does not say who the user is: set id or email to the name of a header.", "id", "email"))
+}
+
+func changeVault(s *schema) {
+	s.AllOf = append(s.AllOf, either("There must be one of token_file, approle and kubernetes, which say how to log in.", "token_file", "approle", "kubernetes"),
+		beside("token_file", "token_file says how to log in: remove one of them.", "approle", "kubernetes"),
+		beside("approle", "approle says how to log in: remove one of them.", "kubernetes"),
+		beside("prefix", "This is for secrets that are fields of one path: leave it out, or prefix.", "path"),
+		beside("field", "This is for secrets that are fields of one path: leave it out, or field.", "path"))
+}
+
+func changeTLS(s *schema) {
+	s.AllOf = append(s.AllOf, needs("certificate", "key"), needs("key", "certificate"),
+		either("This has neither a certificate nor ca.", "certificate", "key", "ca"))
+}
+
+func changeResponse(s *schema) {
+	s.AllOf = append(s.AllOf, needs("records", "filter"))
+}
