@@ -39,7 +39,8 @@ type Store interface {
 // Writer writes records.
 type Writer interface {
 	// Write stores all of the records or none. A record replaces an earlier one of the same id, in the same call too.
-	// A reply may be written before its article; it becomes readable once the article exists.
+	// A reply may be written before its article; it becomes readable once the article exists. A record with Deleted
+	// removes what was written before it, in the same call too. Removing a record that does not exist is no error.
 	Write(ctx context.Context, records []Record) error
 }
 
@@ -59,6 +60,9 @@ type Record struct {
 	// ArticleID is the id of the article of Reply. The id of a reply is unique within its article only.
 	ArticleID string
 	Moderator *Moderator
+	// Deleted reports that the record of this type and id is to be removed, and with an article all of its replies. No
+	// other field of the record has an effect then.
+	Deleted bool
 }
 
 // Moderator is a person who may see everything.

@@ -26,7 +26,8 @@ func (a *app) contentImport() *cobra.Command {
 		Long: "Imports the records of a community into a database: product updates, articles, replies and moderators, as NDJSON (a record " +
 			"on each line) or as a JSON array of records. A record has the fields that the interface gives, and \"type\": productUpdate, article, " +
 			"reply (with \"articleId\") or moderator (only an \"id\"). A field that is absent or null has its empty value. FILE is - for stdin.\n\n" +
-			"A record replaces the one of the same type and id, so that importing again does no harm. Everything that is wrong with a record is " +
+			"A record replaces the one of the same type and id, so that importing again does no harm. A record of a type, an id and " +
+			"\"deleted\": true removes that one instead, and with an article its replies. Everything that is wrong with a record is " +
 			"told on stderr as FILE:LINE:COLUMN, and only that record is left out; the exit code is 1 then. A JSON array in which a comma or a " +
 			"bracket is wrong cannot be read any further from there.\n\n" +
 			"A URL with a password is better set in the environment variable " + contentDB + ", which counts where --db is not given: other users " +
@@ -93,8 +94,8 @@ func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 	if dryRun {
 		done = "checked, not written"
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; bad records %d",
-		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Bad))
+	return writeLine(a.out, fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; deleted %d; bad records %d",
+		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Deleted, r.Bad))
 }
 
 // input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.

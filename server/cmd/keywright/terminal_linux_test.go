@@ -135,7 +135,7 @@ func TestProgressOfAnImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := inTerminal(t, 200, "content", "import", "--dry-run", file)
-	for _, want := range []string{"c.ndjson  66% |", `:1501:1: there is no "id": an article needs one`, "articles 1501, replies 0, moderators 0; bad records 1"} {
+	for _, want := range []string{"c.ndjson  66% |", `:1501:1: there is no "id": an article needs one`, "articles 1501, replies 0, moderators 0; deleted 0; bad records 1"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("%q has no %q", written, want)
 		}

@@ -28,6 +28,8 @@ type diagnosis struct {
 	// shape is the shape of the record.
 	shape *shape
 	typ   string
+	// deleted reports that the record is to be deleted.
+	deleted bool
 	// at is the place of the offset known in text. Places behind it are counted from there.
 	known int
 	at    problem.Place
@@ -149,7 +151,7 @@ func (g *diagnosis) findType() bool {
 		}
 		typ, _ := jsontext.AppendUnquote(nil, value)
 		if g.typ = string(typ); shapes[g.typ] != nil {
-			g.shape = shapes[g.typ]
+			g.shape = g.shapeOfRecord()
 			return true
 		}
 		meant := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
@@ -161,6 +163,24 @@ func (g *diagnosis) findType() bool {
 	}
 	g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
 	return false
+}
+
+// shapeOfRecord returns the shape of a record of a known type.
+func (g *diagnosis) shapeOfRecord() *shape {
+	d := decoder(g.text)
+	_, _ = d.ReadToken()
+	for d.PeekKind() == '"' {
+		name, _ := d.ReadToken()
+		isDeleted := name.String() == "deleted"
+		if value, _ := d.ReadValue(); !isDeleted || value.Kind() != 't' {
+			continue
+		}
+		if g.deleted = true; g.typ == "reply" {
+			return replyDeletionShape
+		}
+		return deletionShape
+	}
+	return shapes[g.typ]
 }
 
 // after returns the place where the next token of d begins.
@@ -290,6 +310,9 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 	where := "here"
 	if path == "" {
 		where = "in " + a(g.typ)
+		if g.deleted && shapes[g.typ].members[name] != nil {
+			return fmt.Sprintf("%q has no effect on %s that is deleted: leave it out, or \"deleted\"", name, a(g.typ))
+		}
 		var others []string
 		for _, typ := range types {
 			if shapes[typ].members[name] != nil {

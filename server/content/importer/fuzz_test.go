@@ -21,6 +21,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(four))
 	f.Add([]byte(`[{"type":"article","id":"1"},{"type":"reply","id":"","articleId":"\ud800","repliedAt":"x"},]`))
 	f.Add(community(1))
+	f.Add([]byte(`{"type":"article","id":"1"}` + "\n" + `{"type":"article","id":"1","deleted":true}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		importing(t, &memory{}, string(text))
 		var good []string
@@ -59,9 +60,14 @@ func same(t *testing.T, line []byte, got content.Record) {
 	t.Helper()
 	var want content.Record
 	var target any
-	var articleID struct {
+	var others struct {
 		ArticleID string `json:"articleId"`
+		Deleted   bool   `json:"deleted"`
 	}
+	if err := stdjson.Unmarshal(line, &others); err != nil {
+		t.Fatal(err)
+	}
+	want.Deleted = others.Deleted
 	switch {
 	case got.ProductUpdate != nil:
 		want.ProductUpdate = &content.ProductUpdate{}
@@ -72,10 +78,7 @@ func same(t *testing.T, line []byte, got content.Record) {
 	case got.Reply != nil:
 		want.Reply = &content.Reply{}
 		target = want.Reply
-		if err := stdjson.Unmarshal(line, &articleID); err != nil {
-			t.Fatal(err)
-		}
-		want.ArticleID = articleID.ArticleID
+		want.ArticleID = others.ArticleID
 	default:
 		want.Moderator = &content.Moderator{}
 		target = want.Moderator
@@ -90,7 +93,7 @@ func same(t *testing.T, line []byte, got content.Record) {
 	if err := b.Write(t.Context(), []content.Record{want}); err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(a.records, b.records) {
+	if !maps.Equal(a.records, b.records) || got.Deleted != want.Deleted {
 		t.Errorf("%s is %q, and %q for encoding/json", line, a.records, b.records)
 	}
 }

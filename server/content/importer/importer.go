@@ -4,7 +4,8 @@
 // A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of
 // specification.md 6.11; a reply also has the "articleId" of its article, and a moderator has only an "id". Each "id"
 // must pass [content.CheckID]. A record replaces an earlier one of the same type and id; ids of replies count within
-// their article. A field or an element of a list that is absent or null has its empty value.
+// their article. A field or an element of a list that is absent or null has its empty value. A record with "deleted": true
+// removes the one of its type and id, and has no field besides.
 //
 // Records that have "type" as their first member are read fastest.
 package importer
@@ -45,6 +46,8 @@ type Options struct {
 type Result struct {
 	// The numbers of records that were written, or, in a dry run, would have been.
 	ProductUpdates, Articles, Replies, Moderators int
+	// Deleted counts the records that say what to delete, whether or not it was there.
+	Deleted int
 
 	// Bad counts the records that were not written because of their problems.
 	Bad int
@@ -55,8 +58,10 @@ type Result struct {
 	Bytes int64
 }
 
-// Written returns the number of records that were written.
-func (r *Result) Written() int { return r.ProductUpdates + r.Articles + r.Replies + r.Moderators }
+// Written returns the number of records that were written, with those that say what to delete.
+func (r *Result) Written() int {
+	return r.ProductUpdates + r.Articles + r.Replies + r.Moderators + r.Deleted
+}
 
 // Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and
 // errors.
@@ -136,6 +141,8 @@ func (b *batch) report(r *Result, o Options) {
 func (b *batch) count(r *Result) {
 	for i := range b.records {
 		switch record := &b.records[i]; {
+		case record.Deleted:
+			r.Deleted++
 		case record.ProductUpdate != nil:
 			r.ProductUpdates++
 		case record.Article != nil:

@@ -48,6 +48,10 @@ func (m *memory) Write(_ context.Context, records []content.Record) error {
 		case r.Moderator != nil:
 			name, value = "moderator "+r.Moderator.ID, r.Moderator
 		}
+		if r.Deleted {
+			delete(m.records, name)
+			continue
+		}
 		document, err := json.Marshal(value)
 		if err != nil {
 			return err
@@ -107,6 +111,34 @@ func TestRecordsOfEachTypeAreWritten(t *testing.T) {
 				t.Errorf("got %q\nwant %q", w.records, want)
 			}
 		})
+	}
+}
+
+// A record with "deleted": true removes the one of its type and id. Doing so again is no problem.
+func TestDeletedRecords(t *testing.T) {
+	for name, text := range map[string]string{
+		"lines":    `{"type":"productUpdate","id":"1","deleted":true}` + "\n" + `{"deleted":true,"id":"1","type":"article"}` + "\n" + `{"type":"reply","id":"1","articleId":"1","deleted":true}`,
+		"an array": `[{"type":"productUpdate","id":"1","deleted":true},{"type":"article","id":"1","deleted":true},{"articleId":"1","type":"reply","id":"1","deleted":true}]`,
+	} {
+		var w memory
+		importing(t, &w, four)
+		for range 2 {
+			result, problems := importing(t, &w, text)
+			if len(problems) > 0 || result.Deleted != 3 || result.Written() != 3 || result.Articles != 0 {
+				t.Errorf("%s: %+v, %q", name, result, problems)
+			}
+			if len(w.records) != 1 || w.records["moderator m1"] == "" {
+				t.Errorf("%s: there are %q", name, w.records)
+			}
+		}
+		result, err := Import(t.Context(), nil, "f", strings.NewReader(text), Options{DryRun: true})
+		if err != nil || result.Deleted != 3 {
+			t.Errorf("a dry run of %s: %+v, %v", name, result, err)
+		}
+	}
+	var w memory
+	if _, problems := importing(t, &w, `{"type":"moderator","id":"1","deleted":false}`+"\n"+`{"type":"moderator","id":"2","deleted":null}`); len(problems) > 0 || len(w.records) != 2 {
+		t.Errorf("what is not deleted: %q, %q", w.records, problems)
 	}
 }
 

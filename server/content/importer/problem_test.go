@@ -73,6 +73,13 @@ func TestProblems(t *testing.T) {
 		"columns are characters": {`{"type":"article","id":"1","title":"Grüße 👋","x":1}`, []string{`f:1:46: there is no "x" in an article: leave it out`}},
 		"a record of many lines": {"[\n  {\n    \"type\": \"article\",\n    \"id\": 5\n  }\n]", []string{"f:4:11: id: has to be a string, not a number"}},
 
+		"deleted with a title":     {`{"type":"article","id":"1","title":"a","deleted":true}`, []string{`f:1:28: "title" has no effect on an article that is deleted: leave it out, or "deleted"`}},
+		"deleted with null":        {`{"deleted":true,"type":"reply","id":"1","articleId":"2","spam":null}`, []string{`f:1:57: "spam" has no effect on a reply that is deleted: leave it out, or "deleted"`}},
+		"deleted with odd members": {`{"type":"moderator","id":"1","articleId":"1","idd":"1","deleted":true}`, []string{`f:1:30: "articleId" belongs to a reply, not to a moderator: leave it out`, `f:1:46: there is no "idd" in a moderator: did you mean "id"?`}},
+		"deleted without ids":      {`{"type":"reply","deleted":true}`, []string{`f:1:1: there is no "id": a reply needs one`, `f:1:1: there is no "articleId": a reply needs one`}},
+		"deleted in a text":        {`{"type":"article","id":"1","deleted":"true"}`, []string{"f:1:38: deleted: has to be true or false, not a string"}},
+		"deleted twice":            {`{"type":"article","id":"1","deleted":false,"deleted":true}`, []string{`f:1:44: there is more than one "deleted": take the others away`}},
+
 		"not UTF-8":             {"{\"type\":\"article\",\"id\":\"1\",\"title\":\"\xff\"}", []string{"f:1:37: this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"}},
 		"half a pair":           {`{"type":"article","id":"1","title":"\ud800"}`, []string{"f:1:37: this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"}},
 		"no JSON":               {"type: article", []string{"f:1:2: this is no JSON: invalid character 'y' in literal true (expecting 'r')" + inLine}},

@@ -13,21 +13,38 @@ import (
 // The JSON of the records.
 type (
 	productUpdate struct {
-		Type string `json:"type"`
+		head
 		content.ProductUpdate
 	}
 	article struct {
-		Type string `json:"type"`
+		head
 		content.Article
 	}
 	reply struct {
-		Type      string `json:"type"`
+		head
 		ArticleID string `json:"articleId"`
 		content.Reply
 	}
 	moderator struct {
-		Type string `json:"type"`
+		head
 		content.Moderator
+	}
+	// head has what each record has.
+	head struct {
+		Type    string `json:"type"`
+		Deleted bool   `json:"deleted"`
+	}
+)
+
+// The JSON of records that are to be deleted.
+type (
+	deletion struct {
+		head
+		ID string `json:"id"`
+	}
+	replyDeletion struct {
+		deletion
+		ArticleID string `json:"articleId"`
 	}
 )
 
@@ -58,34 +75,50 @@ func tooManyObjects(text []byte) bool {
 	}
 }
 
-// decode decodes a record, in one pass if its type comes first. It returns an error if anything is wrong with the
-// record; diagnose finds all problems and their places.
+// decode decodes a record, in one pass if its type comes first and it is not to be deleted. It returns an error if
+// anything is wrong with the record; diagnose finds all problems and their places.
 func decode(text []byte) (content.Record, error) {
 	if tooManyObjects(text) {
 		return content.Record{}, errTooManyObjects
 	}
+	r, err := decodeRecord(text)
+	if err == nil && r.Deleted {
+		err = decodeDeletion(text, r)
+	}
+	return r, err
+}
+
+func decodeRecord(text []byte) (content.Record, error) {
 	switch typeOf(text) {
 	case "productUpdate":
 		var r productUpdate
 		err := unmarshal(text, &r)
-		return content.Record{ProductUpdate: &r.ProductUpdate}, errors.Join(err, content.CheckID(r.ID))
+		return content.Record{ProductUpdate: &r.ProductUpdate, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	case "article":
 		var r article
 		err := unmarshal(text, &r)
 		if tooDeep([]byte(r.Links.Self)) {
 			err = errTooDeep
 		}
-		return content.Record{Article: &r.Article}, errors.Join(err, content.CheckID(r.ID))
+		return content.Record{Article: &r.Article, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
 		var r reply
 		err := unmarshal(text, &r)
-		return content.Record{Reply: &r.Reply, ArticleID: r.ArticleID}, errors.Join(err, content.CheckID(r.ID), content.CheckID(r.ArticleID))
+		return content.Record{Reply: &r.Reply, ArticleID: r.ArticleID, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID), content.CheckID(r.ArticleID))
 	case "moderator":
 		var r moderator
 		err := unmarshal(text, &r)
-		return content.Record{Moderator: &r.Moderator}, errors.Join(err, content.CheckID(r.ID))
+		return content.Record{Moderator: &r.Moderator, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	}
 	return content.Record{}, errType
+}
+
+// decodeDeletion returns an error if a record that is to be deleted has more than what names it.
+func decodeDeletion(text []byte, r content.Record) error {
+	if r.Reply != nil {
+		return unmarshal(text, &replyDeletion{})
+	}
+	return unmarshal(text, &deletion{})
 }
 
 // maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than

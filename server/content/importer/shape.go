@@ -46,6 +46,8 @@ var (
 		"reply":         shapeOf(reflect.TypeFor[reply]()),
 		"moderator":     shapeOf(reflect.TypeFor[moderator]()),
 	}
+	deletionShape      = shapeOf(reflect.TypeFor[deletion]())
+	replyDeletionShape = shapeOf(reflect.TypeFor[replyDeletion]())
 )
 
 func shapeOf(t reflect.Type) *shape {

@@ -45,6 +45,7 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
 		"_pragma": {
 			"page_size(8192)",    // bytes, for new files: records of 2 kB would leave much of the usual 4096 empty
+			"secure_delete(ON)",  // what was removed is overwritten
 			"cache_size(-65536)", // KiB, for the indexes, since ids and activities come in any order
 		},
 	}))

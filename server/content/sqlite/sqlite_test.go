@@ -96,3 +96,52 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		t.Error("the file with text is another now")
 	}
 }
+
+// What was deleted is not in the files any more: threats.md 191.
+func TestDeletedContentIsOverwritten(t *testing.T) {
+	const canary = "canary-of-a-deleted-reply"
+	directory := t.TempDir()
+	path := filepath.Join(directory, "content.db")
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	reply := content.Record{ArticleID: "a", Reply: &content.Reply{ID: "r", Content: strings.Repeat(canary, 5000)}} // several pages of the file
+	title := content.Record{ProductUpdate: &content.ProductUpdate{ID: "u", Title: canary}}
+	if err := store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}}, reply, title}); err != nil {
+		t.Fatal(err)
+	}
+	if !anyHas(t, directory, canary) {
+		t.Fatal("the files do not have the records, so this test sees nothing")
+	}
+	title.Deleted = true
+	if err := store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}, Deleted: true}, title}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if anyHas(t, directory, canary) {
+		t.Error("the file has what was deleted")
+	}
+}
+
+// anyHas reports whether a file in a directory has a text.
+func anyHas(t *testing.T, directory, text string) bool {
+	t.Helper()
+	files, err := os.ReadDir(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(directory, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(content), text) {
+			return true
+		}
+	}
+	return false
+}

@@ -11,12 +11,15 @@ import (
 )
 
 // batch holds the rows of one call of Write. Of records with the same id it holds the last. A row holds the values of
-// its columns in the order of the INSERT statement.
+// its columns in the order of the INSERT statement. It is nil if the record is to be removed.
 type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
-	replies        map[key][]any
-	moderators     map[key][]any
+	// replies holds rows by the id of the article and the id of the reply.
+	replies    map[string]map[string][]any
+	moderators map[key][]any
+	// emptied holds the ids of articles whose replies from before this batch are to be removed, all of them.
+	emptied map[key][]any
 }
 
 type article struct {
@@ -24,13 +27,22 @@ type article struct {
 	trashed bool
 	stored  string
 	record  string
+	// deleted reports that the article is to be removed.
+	deleted bool
 }
 
 // gather checks and encodes records.
 func gather(records []content.Record) (*batch, error) {
-	b := &batch{productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[key][]any{}, moderators: map[key][]any{}}
+	b := &batch{
+		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[string]map[string][]any{}, moderators: map[key][]any{},
+		emptied: map[key][]any{},
+	}
 	for i, r := range records {
-		if err := b.add(r); err != nil {
+		add := b.add
+		if r.Deleted {
+			add = b.remove
+		}
+		if err := add(r); err != nil {
 			return nil, fmt.Errorf("record %d of %d: %w", i+1, len(records), err)
 		}
 	}
@@ -50,7 +62,7 @@ func (b *batch) add(r content.Record) error {
 		if err != nil {
 			return fmt.Errorf("article: %w", err)
 		}
-		b.articles[r.Article.ID] = article{r.Article.ID, r.Article.Trashed, instant(r.Article.LastActivityAt), text}
+		b.articles[r.Article.ID] = article{id: r.Article.ID, trashed: r.Article.Trashed, stored: instant(r.Article.LastActivityAt), record: text}
 	case r.Reply != nil:
 		if err := content.CheckID(r.ArticleID); err != nil {
 			return fmt.Errorf("article of a reply: %w", err)
@@ -59,7 +71,7 @@ func (b *batch) add(r content.Record) error {
 		if err != nil {
 			return fmt.Errorf("reply: %w", err)
 		}
-		b.replies[key{r.ArticleID, r.Reply.ID}] = []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text}
+		b.reply(r.ArticleID, r.Reply.ID, []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text})
 	case r.Moderator != nil:
 		if err := content.CheckID(r.Moderator.ID); err != nil {
 			return fmt.Errorf("moderator: %w", err)
@@ -69,6 +81,41 @@ func (b *batch) add(r content.Record) error {
 		return errors.New("it is empty")
 	}
 	return nil
+}
+
+// reply adds the row of a reply.
+func (b *batch) reply(articleID, id string, row []any) {
+	if b.replies[articleID] == nil {
+		b.replies[articleID] = map[string][]any{}
+	}
+	b.replies[articleID][id] = row
+}
+
+// remove adds the removal of a record.
+func (b *batch) remove(r content.Record) error {
+	var id string
+	switch {
+	case r.ProductUpdate != nil:
+		id = r.ProductUpdate.ID
+		b.productUpdates[key{id: id}] = nil
+	case r.Article != nil:
+		id = r.Article.ID
+		b.articles[id] = article{id: id, deleted: true}
+		b.emptied[key{id: id}] = []any{id}
+		delete(b.replies, id)
+	case r.Reply != nil:
+		id = r.Reply.ID
+		b.reply(r.ArticleID, id, nil)
+		if err := content.CheckID(r.ArticleID); err != nil {
+			return fmt.Errorf("article of a reply: %w", err)
+		}
+	case r.Moderator != nil:
+		id = r.Moderator.ID
+		b.moderators[key{id: id}] = nil
+	default:
+		return errors.New("it is empty")
+	}
+	return content.CheckID(id)
 }
 
 // checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would
@@ -93,8 +140,8 @@ func (b *batch) touched() [][]any {
 	for id := range b.articles {
 		ids[id] = true
 	}
-	for reply := range b.replies {
-		ids[reply.first] = true
+	for id := range b.replies {
+		ids[id] = true
 	}
 	rows := make([][]any, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
@@ -111,11 +158,30 @@ func (k key) compare(other key) int {
 	return cmp.Or(cmp.Compare(k.first, other.first), cmp.Compare(k.id, other.id))
 }
 
-// sorted returns rows sorted by key, because databases write them fastest in this order.
-func sorted(rows map[key][]any) [][]any {
-	all := make([][]any, 0, len(rows))
-	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {
-		all = append(all, rows[k])
+// allReplies returns the rows of the replies.
+func (b *batch) allReplies() map[key][]any {
+	all := map[key][]any{}
+	for articleID, replies := range b.replies {
+		for id, row := range replies {
+			all[key{articleID, id}] = row
+		}
 	}
 	return all
+}
+
+// sorted returns rows sorted by key, because databases write them fastest in this order. removed has the keys of the rows
+// that are nil, as rows of one column, or of two for replies.
+func sorted(rows map[key][]any) (written, removed [][]any) {
+	written = make([][]any, 0, len(rows))
+	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {
+		switch row := rows[k]; {
+		case row != nil:
+			written = append(written, row)
+		case k.first == "":
+			removed = append(removed, []any{k.id})
+		default:
+			removed = append(removed, []any{k.first, k.id})
+		}
+	}
+	return written, removed
 }

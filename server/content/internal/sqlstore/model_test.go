@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -34,6 +35,8 @@ func newModel() *model {
 func (m *model) write(records []content.Record) {
 	for _, r := range records {
 		switch {
+		case r.Deleted:
+			m.remove(r)
 		case r.ProductUpdate != nil:
 			m.updates[r.ProductUpdate.ID] = *r.ProductUpdate
 		case r.Article != nil:
@@ -41,6 +44,18 @@ func (m *model) write(records []content.Record) {
 		case r.Reply != nil:
 			m.replies[[2]string{r.ArticleID, r.Reply.ID}] = *r.Reply
 		}
+	}
+}
+
+func (m *model) remove(r content.Record) {
+	switch {
+	case r.ProductUpdate != nil:
+		delete(m.updates, r.ProductUpdate.ID)
+	case r.Article != nil:
+		delete(m.articles, r.Article.ID)
+		maps.DeleteFunc(m.replies, func(key [2]string, _ content.Reply) bool { return key[0] == r.Article.ID })
+	case r.Reply != nil:
+		delete(m.replies, [2]string{r.ArticleID, r.Reply.ID})
 	}
 }
 
@@ -85,15 +100,16 @@ var (
 		often := rapid.IntRange(0, 3)
 		at, title := someTimes.Draw(t, "time"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "title")
 		hidden := func(what string) bool { return often.Draw(t, what) == 0 }
+		deleted := hidden("deleted")
 		switch rapid.IntRange(0, 9).Draw(t, "type") {
 		case 0:
-			return content.Record{ProductUpdate: &content.ProductUpdate{ID: someIDs.Draw(t, "id"), Title: title, Trashed: hidden("trashed")}}
+			return content.Record{Deleted: deleted, ProductUpdate: &content.ProductUpdate{ID: someIDs.Draw(t, "id"), Title: title, Trashed: hidden("trashed")}}
 		case 1, 2, 3:
-			return content.Record{ArticleID: moreIDs.Draw(t, "article"), Reply: &content.Reply{
+			return content.Record{Deleted: deleted, ArticleID: moreIDs.Draw(t, "article"), Reply: &content.Reply{
 				ID: someIDs.Draw(t, "id"), Content: title, RepliedAt: at, Trashed: hidden("trashed"), Spam: hidden("spam"), PendingApproval: hidden("pending"),
 			}}
 		default:
-			return content.Record{Article: &content.Article{ID: moreIDs.Draw(t, "id"), Title: title, LastActivityAt: at, Trashed: hidden("trashed")}}
+			return content.Record{Deleted: deleted, Article: &content.Article{ID: moreIDs.Draw(t, "id"), Title: title, LastActivityAt: at, Trashed: hidden("trashed")}}
 		}
 	}), 0, 60)
 )
@@ -121,6 +137,7 @@ func TestStoreIsAsTheModel(t *testing.T) {
 				comparePages(t, store, m)
 			}
 			compareRecords(t, store, m)
+			db.compareRemoved(t, m)
 		})
 	})
 }
@@ -158,6 +175,19 @@ func summary(articles []content.Article) string {
 		s += fmt.Sprintf("%q %q %s\n", a.ID, a.Title, a.LastActivityAt)
 	}
 	return s
+}
+
+// compareRemoved compares the numbers of rows, to see that what the model has removed is not in the store.
+func (db database) compareRemoved(t *rapid.T, m *model) {
+	for table, want := range map[string]int{"product_updates": len(m.updates), "articles": len(m.articles), "replies": len(m.replies)} {
+		var got int
+		if err := db.raw.QueryRowContext(context.Background(), `SELECT count(*) FROM `+table).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Fatalf("there are %d %s, not %d", got, table, want)
+		}
+	}
 }
 
 func compareRecords(t *rapid.T, store *sqlstore.Store, m *model) {

@@ -12,14 +12,19 @@ func TestBatchesDoNotReadAllArticles(t *testing.T) {
 	store := empty(t, "postgres").open(t)
 	connection := store.OneConnection()
 	const batches, size = 20, 128
+	var gone []content.Record
 	for b := range batches {
 		var records []content.Record
 		for i := range size {
 			id := fmt.Sprint(b*size + i)
 			records = append(records, article(id, ""), reply(id, "r", "2026-03-01T00:00:00+00:00"))
 		}
+		gone = append(gone, deleted(records[0]), deleted(records[3]))
 		write(t, store, records...)
 		write(t, store, records...) // reads the articles of this batch
+	}
+	for _, r := range gone {
+		write(t, store, r)
 	}
 	if _, err := connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
 		t.Fatal(err)
@@ -30,5 +35,19 @@ func TestBatchesDoNotReadAllArticles(t *testing.T) {
 	}
 	if read < batches*size || read > 4*batches*size {
 		t.Errorf("to write %d articles twice, %d were read", batches*size, read)
+	}
+	var replies int
+	if err := connection.QueryRowContext(t.Context(), `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'replies_pkey'`).Scan(&replies); err != nil {
+		t.Fatal(err)
+	}
+	if replies > 4*batches*size {
+		t.Errorf("to write %d replies twice, and to remove some, %d were read", batches*size, replies)
+	}
+	var scanned int
+	if err := connection.QueryRowContext(t.Context(), `SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('articles', 'replies')`).Scan(&scanned); err != nil {
+		t.Fatal(err)
+	}
+	if scanned > 0 {
+		t.Errorf("%d rows were read without an index", scanned)
 	}
 }

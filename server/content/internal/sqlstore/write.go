@@ -45,39 +45,52 @@ func (s *Store) write(ctx context.Context, b *batch) error {
 }
 
 func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
-	if err := forRows(ctx, tx, `INSERT INTO moderators (id) `, sorted(b.moderators), ` ON CONFLICT DO NOTHING`); err != nil {
+	emptied, _ := sorted(b.emptied)
+	if err := forRows(ctx, tx, `DELETE FROM replies WHERE article_id IN (`, emptied, `)`); err != nil {
 		return err
 	}
-	if err := forRows(ctx, tx, `INSERT INTO product_updates (id, trashed, record) `, sorted(b.productUpdates), `
+	for _, table := range []struct {
+		rows                     map[key][]any
+		insert, conflict, remove string
+	}{
+		{b.moderators, `INSERT INTO moderators (id) `, ` ON CONFLICT DO NOTHING`, `DELETE FROM moderators WHERE id IN (`},
+		{b.productUpdates, `INSERT INTO product_updates (id, trashed, record) `, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, record = excluded.record
-WHERE product_updates.record <> excluded.record`); err != nil {
-		return err
-	}
-	if err := forRows(ctx, tx, `INSERT INTO replies (article_id, id, visible, replied, record) `, sorted(b.replies), `
+WHERE product_updates.record <> excluded.record`, `DELETE FROM product_updates WHERE id IN (`},
+		{b.allReplies(), `INSERT INTO replies (article_id, id, visible, replied, record) `, `
 ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied = excluded.replied, record = excluded.record
-WHERE replies.record <> excluded.record`); err != nil {
-		return err
+WHERE replies.record <> excluded.record`, `DELETE FROM replies WHERE (article_id, id) IN (`},
+	} {
+		written, removed := sorted(table.rows)
+		if err := forRows(ctx, tx, table.insert, written, table.conflict); err != nil {
+			return err
+		}
+		if err := forRows(ctx, tx, table.remove, removed, `)`); err != nil {
+			return err
+		}
 	}
 	return writeArticles(ctx, tx, b, limits)
 }
 
-// writeArticles writes the articles of a batch, updates the activity of articles that have a newer or older reply now,
-// and updates the counts of chunks. The replies of the batch must have been written before.
+// writeArticles writes and removes the articles of a batch, updates the activity of articles that have a newer or older
+// reply now, and updates the counts of chunks. The replies of the batch must have been written before.
 func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 	states, err := readStates(ctx, tx, b.touched())
 	if err != nil {
 		return err
 	}
-	var written, moved [][]any
+	var written, removed, moved [][]any
 	var from, to []key
 	for _, was := range states {
 		is := was
 		a, ok := b.articles[was.id]
 		if ok {
-			is.exists, is.listed, is.stored = true, !a.trashed, a.stored
+			is.exists, is.listed, is.stored = !a.deleted, !a.deleted && !a.trashed, a.stored
 		}
 		is.activity = max(is.stored, was.newestReply)
 		switch {
+		case a.deleted:
+			removed = append(removed, []any{a.id})
 		case ok:
 			written = append(written, []any{a.id, a.trashed, a.stored, is.activity, a.record})
 		case is.exists && is.activity != was.activity:
@@ -98,6 +111,9 @@ func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) err
 	if err := forRows(ctx, tx, `INSERT INTO articles (id, trashed, stored, activity, record) `, written, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, stored = excluded.stored, activity = excluded.activity, record = excluded.record
 WHERE articles.record <> excluded.record OR articles.activity <> excluded.activity`); err != nil {
+		return err
+	}
+	if err := forRows(ctx, tx, `DELETE FROM articles WHERE id IN (`, removed, `)`); err != nil {
 		return err
 	}
 	if err := forRows(ctx, tx, `WITH moved (id, activity) AS (`, moved, `)
