@@ -75,8 +75,6 @@ func (o *Options) Unread(name string) bool {
 type Set struct {
 	// Host has the plugins of the file. Close closes it.
 	Host *host.Host
-	// Secrets has the secrets of the connectors. It is nil without a store.
-	Secrets host.Secrets
 	// Connectors are in the order of the file.
 	Connectors []*gateway.Connector
 	// Settings are the settings of the gateway.

@@ -89,7 +89,6 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	for _, c := range candidates {
 		config.Plugins = append(config.Plugins, c.Plugin)
 	}
-	l.set.Secrets = config.Secrets
 	l.set.Host, err = host.New(ctx, config)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 )
 
 // secretMemory is the time for which the console remembers whether a secret is there, so that pages that are made every few seconds
@@ -44,7 +45,7 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 	for _, name := range names {
 		state := secretState{Name: name, Owned: strings.Contains(name, "*")}
 		if !state.Owned {
-			state.Problem = c.presence.problem(ctx, c.config.Clock(), s.Set.Secrets, name)
+			state.Problem = c.presence.problem(ctx, c.config.Clock(), s.Set, name)
 		}
 		all = append(all, state)
 	}
@@ -52,14 +53,17 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 }
 
 // problem says why a secret cannot be read, or returns "".
-func (p *presence) problem(ctx context.Context, now time.Time, store host.Secrets, name string) string {
+func (p *presence) problem(ctx context.Context, now time.Time, set *connectors.Set, name string) string {
 	p.mu.Lock()
 	before, known := p.known[name]
 	p.mu.Unlock()
 	if known && now.Sub(before.at).Abs() < secretMemory {
 		return before.problem
 	}
-	text := unreadable(ctx, store, name)
+	text := ""
+	if err := set.CheckSecret(ctx, name, host.User{}); err != nil {
+		text = host.Printable(err.Error())
+	}
 	if ctx.Err() != nil {
 		return "the store does not answer in time"
 	}
@@ -70,19 +74,4 @@ func (p *presence) problem(ctx context.Context, now time.Time, store host.Secret
 	}
 	p.known[name] = found{now, text}
 	return text
-}
-
-// unreadable says why a secret cannot be read, or returns "".
-func unreadable(ctx context.Context, store host.Secrets, name string) string {
-	if store == nil {
-		return host.ErrSecretNotFound.Error()
-	}
-	value, err := store.Secret(ctx, name)
-	switch {
-	case err != nil:
-		return host.Printable(err.Error())
-	case strings.TrimSpace(value) == "":
-		return "it is empty"
-	}
-	return ""
 }
