@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/explained"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -98,9 +99,9 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		if err == nil {
 			var explanation *host.Explanation
 			if explanation, err = connector.Upstream().Explain(request); err == nil {
-				shown := show(explanation)
+				shown := explained.Of(explanation)
 				shown.Fuel = 0
-				err = writeExplanation(&text, terminal.Style{}, shown)
+				err = shown.Write(&text, terminal.Style{})
 			}
 		}
 		if err != nil {
