@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -19,3 +20,12 @@ type Consents = consents
 
 // FakeConsents replaces the host's consents of a connector.
 func (c *Connector) FakeConsents(fake Consents) { c.consents = fake }
+
+// TestedAnswer returns the body that a test gets of a handler, and why that is not all of it.
+func TestedAnswer(ctx context.Context, handle func(context.Context, http.ResponseWriter)) (body, cut string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &testedAnswer{header: http.Header{}, cancel: cancel}
+	w.serve(func() { handle(ctx, w) })
+	return w.body.String(), w.cut
+}

@@ -177,31 +177,49 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 	}
 	c.connector = connector.Connector
-	ctx, who := r.Context(), ""
+	ctx, leave, err := c.admit(generation, connector, r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if limit := connector.definition.Limits.RequestBytes; r.ContentLength > limit { // before any of it is read, and before net/http sends 100 Continue
+		return &http.MaxBytesError{Limit: limit}
+	}
+	return c.forward(ctx, connector, w, r, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header, Masked: c.tested})
+}
+
+// admit identifies the user of a request, and waits for nothing: a request over the limits of the connector gets an error. The
+// context has the user. leave ends the request for the limits. The request of an operator's test has its user already, and no limits.
+func (c *call) admit(generation *generation, connector *running, r *http.Request) (ctx context.Context, leave func(), err error) {
+	ctx = r.Context()
+	if c.tested {
+		return ctx, func() {}, nil
+	}
+	who := ""
 	if generation.users != nil {
 		user, err := generation.users.User(r)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		c.event.Tenant, c.event.User = user.TenantID, user.ID
 		who = allowanceOf(user)
 		ctx = host.WithUser(ctx, user)
 	}
-	release, err := connector.limits.enter(who)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if limit := connector.definition.Limits.RequestBytes; r.ContentLength > limit { // before any of it is read, and before net/http sends 100 Continue
-		return &http.MaxBytesError{Limit: limit}
-	}
+	leave, err = connector.limits.enter(who)
+	return ctx, leave, err
+}
+
+// forward sends a request to the API, and writes the answer. It uses the method and the body of r. If it returns an error, it has
+// written nothing.
+func (c *call) forward(ctx context.Context, connector *running, w http.ResponseWriter, r *http.Request, in Incoming) (err error) {
+	g, permalink := c.gateway, connector.definition.Permalink
 	ctx = c.context(ctx)
 	defer c.cancel(nil)
-	if c.out, err = connector.Outgoing(ctx, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header}); err != nil {
+	if c.out, err = connector.Outgoing(ctx, in); err != nil {
 		return unrendered(err)
 	}
 	c.event.Pattern = c.out.pattern
-	if len(c.out.dropped) > 0 && connector.told.CompareAndSwap(false, true) {
+	if len(c.out.dropped) > 0 && !c.tested && connector.told.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
 	}
@@ -218,6 +236,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	c.event.Ready = g.config.Clock()
+	c.sentBody = r.GetBody
 	if err := c.send(w, r); err != nil {
 		c.fail(ctx, w, err) // here, because the cause of ctx may say why
 	}

@@ -135,7 +135,7 @@ const maxPathLogged = 200
 
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
-	c.event.Problem, c.event.Stage, c.event.Err = p.kind, p.stage, p
+	c.event.Problem, c.event.Stage, c.event.Err, c.failure = p.kind, p.stage, p, p
 	if p.cause != nil {
 		c.event.Err = p.cause
 	}

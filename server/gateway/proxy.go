@@ -28,6 +28,8 @@ type call struct {
 	id        string
 	// byOperator reports whether the request is an operator's test of the connector.
 	byOperator bool
+	// tested reports whether the request is that of [Gateway.RunTest]. Unlike with byOperator, problems have no cause.
+	tested bool
 	// page reports whether problems are shown to a person, as a page.
 	page bool
 	// callerURL is the URL of the caller's request.
@@ -35,6 +37,10 @@ type call struct {
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.
 	body []byte
 	out  *Outgoing
+	// sentBody returns the body for the API, if that is in memory.
+	sentBody func() (io.ReadCloser, error)
+	// failure is the last problem, or nil.
+	failure *httpProblem
 	// upstreamStatus is the status of the API's last answer. It is 0 if there is none.
 	upstreamStatus int
 	cancel         context.CancelCauseFunc

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,10 +33,12 @@ type debugRequest struct {
 	ResponseBody           string    `json:"response_body"`
 	ResponseContentType    string    `json:"response_content_type"`
 	// TLS describes the connector's tls. It is nil without one.
-	TLS *debugTLS `json:"tls,omitempty"`
+	TLS *TestTLS `json:"tls,omitempty"`
 }
 
-type debugTLS struct {
+// TestTLS describes the tls of a connector.
+type TestTLS struct {
+	// For lists what it is for.
 	For []string `json:"for"`
 	// Subject and Ends are those of the client certificate, if there is one.
 	Subject string     `json:"subject,omitempty"`
@@ -50,6 +53,9 @@ type debugAuth struct {
 	Query   string            `json:"query"`
 }
 
+// maxAround is the number of bytes that the JSON of a test may have beside the body.
+const maxAround = 64 << 10
+
 // maxShown is the maximum number of bytes of a body in X-Debug-Request. Headers of more than some kilobytes may get lost on
 // the way.
 const maxShown = 2 << 10
@@ -63,8 +69,12 @@ type Try struct {
 	// Headers are the headers, by name.
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
+	// BodyBytes is a body that is no text. In JSON, it is base64.
+	BodyBytes []byte `json:"body_base64"`
 	// User is the user for whom the request is made.
 	User TriedUser `json:"user"`
+	// Trace asks [Gateway.Test] for a [TestResult].
+	Trace bool `json:"trace"`
 }
 
 // TriedUser is a [host.User] whose JSON members have the names of its fields in templates.
@@ -86,8 +96,8 @@ func (u *TriedUser) user() host.User {
 
 // Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
 // {permalink}, such as POST /connectors/{permalink}/test, and must not be reachable for callers. A request has a [Try] as
-// JSON, or no body. The answer is the one that a caller would get. Its header X-Debug-Request is a JSON document of the
-// request that was sent and of the answer, with expressions in place of secrets. A problem document has the cause. Limits of
+// JSON, or no body. With Trace, the answer is a [TestResult] as JSON. Without, it is the one that a caller would get. Its header
+// X-Debug-Request is a JSON document of the request that was sent and of the answer, with expressions in place of secrets. A problem document has the cause. Limits of
 // rates and of concurrent requests do not apply.
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,12 +114,17 @@ func (g *Gateway) Test() http.Handler {
 func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
 	connector := generation.connectors[r.PathValue("permalink")]
 	if connector == nil {
-		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+		return generation.unknown(r.PathValue("permalink"))
 	}
 	c.connector = connector.Connector
-	tried, err := readTry(http.MaxBytesReader(w, r.Body, connector.definition.Limits.RequestBytes))
+	most := connector.definition.Limits.RequestBytes
+	most += min(most+maxAround, math.MaxInt64-most) // base64 has 4 bytes for 3
+	tried, err := readTry(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		return err
+	}
+	if tried.Trace {
+		return g.writeResult(w, r, tried)
 	}
 	path, query, _ := strings.Cut(tried.Path, "?")
 	header := http.Header{}
@@ -142,6 +157,20 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	return out.send()
 }
 
+// writeResult runs a test, and writes its result.
+func (g *Gateway) writeResult(w http.ResponseWriter, r *http.Request, tried Try) error {
+	result, err := g.RunTest(r.Context(), r.PathValue("permalink"), tried)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(result) // the operator is gone
+	return nil
+}
+
 func readTry(body io.Reader) (Try, error) {
 	var tried Try
 	decoder := json.NewDecoder(body)
@@ -165,13 +194,7 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 		DroppedQueryParameters: c.out.dropped,
 		Authentication:         debugAuth{explained.Type, pairs(explained.Added.Headers), explained.Added.Query},
 	}
-	if t := explained.TLS; t != nil {
-		d.TLS = &debugTLS{For: t.For, CA: t.CA}
-		if t.Certificate != nil {
-			ends := t.Certificate.NotAfter.UTC()
-			d.TLS.Subject, d.TLS.Ends = t.Certificate.Subject, &ends
-		}
-	}
+	d.TLS = testTLSOf(explained.TLS)
 	_, query, _ := strings.Cut(explained.URL, "?")
 	for part := range strings.SplitSeq(query, "&") {
 		if name, value, _ := strings.Cut(part, "="); name != "" {
@@ -185,6 +208,19 @@ func (c *call) debug(ctx context.Context, r *http.Request) (*debugRequest, error
 	shown, err := io.ReadAll(io.LimitReader(body, maxShown+1))
 	d.RequestBody = show(shown)
 	return d, err
+}
+
+// testTLSOf returns what an operator sees of a connector's tls, or nil for nil.
+func testTLSOf(t *host.ExplainedTLS) *TestTLS {
+	if t == nil {
+		return nil
+	}
+	d := &TestTLS{For: t.For, CA: t.CA}
+	if t.Certificate != nil {
+		ends := t.Certificate.NotAfter.UTC()
+		d.Subject, d.Ends = t.Certificate.Subject, &ends
+	}
+	return d
 }
 
 func pairs(all []abi.Pair) map[string]string {

@@ -1,0 +1,270 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// RunTest sends the request of an operator to a connector as if a caller had sent it, and returns what happened. Limits of rates and of
+// concurrent requests do not apply, and the user is that of t. It must not be reachable for callers. An answer that is longer than a
+// MiB, or that goes on for more than ten seconds, is cut off.
+//
+// The error is a [Refusal] if there is no such connector, or if t cannot be a request. A request that fails is no error.
+func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestResult, error) {
+	generation := g.enter()
+	defer generation.inFlight.Done()
+	connector := generation.connectors[permalink]
+	if connector == nil {
+		return nil, generation.unknown(permalink)
+	}
+	r, err := connector.tried(t)
+	if err != nil {
+		return nil, err
+	}
+	r.Host = generation.knownHost()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if generation.users != nil || t.User != (TriedUser{}) { // a caller of a gateway without users has none
+		ctx = host.WithUser(ctx, t.User.user())
+	}
+	trace := &host.Trace{}
+	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}
+	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
+	c.setCommon(w.header)
+	w.serve(func() {
+		r := r.WithContext(host.WithTrace(ctx, trace))
+		if err := g.serve(c, generation, w, r); err != nil {
+			c.fail(r.Context(), w, err)
+		}
+	})
+	took := g.config.Clock().Sub(c.began)
+	result := &TestResult{
+		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sent), Body: w.body.Bytes(), Cut: w.cut,
+		Exchanges: []TestExchange{}, Answers: []TestAnswer{}, Milliseconds: milliseconds(took),
+	}
+	if c.failure != nil && (w.cut == "" || w.broken) {
+		result.Problem, result.Stage, result.Cause = c.failure.kind, c.failure.stage, host.Printable(c.failure.Error())
+	}
+	result.Request = c.sentRequest(ctx)
+	for _, exchange := range trace.Exchanges() {
+		result.Exchanges = append(result.Exchanges, testExchangeOf(exchange))
+	}
+	for _, answer := range trace.Answers() {
+		result.Answers = append(result.Answers, testAnswerOf(answer))
+	}
+	result.Stages = c.stages(trace, took, result.Problem)
+	return result, nil
+}
+
+// tried returns the request of a test, as a caller would send it.
+func (c *running) tried(t Try) (*http.Request, error) {
+	method := cmp.Or(t.Method, c.definition.Methods[0])
+	body := t.BodyBytes
+	if len(body) == 0 {
+		body = []byte(t.Body)
+	} else if t.Body != "" {
+		return nil, refuse(http.StatusBadRequest, "the test has both body and body_base64")
+	}
+	r, err := http.NewRequest(method, "http://gateway.invalid/", bytes.NewReader(body)) //nolint:noctx // RunTest sets the context
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "that is not a method")
+	}
+	address := "/connectors/" + c.definition.Permalink
+	if path := strings.TrimPrefix(t.Path, "/"); path != "" && path[0] != '?' {
+		address += "/" + path
+	} else {
+		address += path
+	}
+	if r.URL, err = url.ParseRequestURI(address); err != nil || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return nil, refuse(http.StatusBadRequest, "path is not a path and a query as callers send them: characters such as blanks are percent-encoded there")
+	}
+	for name, value := range t.Headers {
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// unknown returns the error for an operator who names a connector that does not exist.
+func (g *generation) unknown(permalink string) error {
+	meant := ""
+	if near, ok := problem.Nearest(permalink, slices.Sorted(maps.Keys(g.connectors))); ok {
+		meant = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector" + meant}
+}
+
+// knownHost returns a name of the gateway.
+func (g *generation) knownHost() string {
+	for name := range g.hosts {
+		return name
+	}
+	return "localhost"
+}
+
+// sentRequest returns the request as it was sent or would have been sent, masked. It returns nil if there is none, because the test's
+// request was refused.
+func (c *call) sentRequest(ctx context.Context) *TestRequest {
+	if c.out == nil {
+		return nil
+	}
+	masked := c.out.Masked()
+	t := &TestRequest{Method: masked.Method, URL: masked.URL.String(), Dropped: c.out.dropped}
+	header := masked.Header
+	request := (&http.Request{Method: masked.Method, URL: masked.URL, Header: header}).WithContext(host.WithCredentials(ctx, c.out.credentials...))
+	if explained, err := c.connector.upstream.Explain(request); err != nil {
+		t.Headers = pairsOf(header)
+	} else {
+		t.URL, t.Headers, t.Form, t.TLS = explained.URL, explained.Headers, explained.Added.Form, testTLSOf(explained.TLS)
+	}
+	if c.sentBody != nil {
+		if body, err := c.sentBody(); err == nil {
+			shown, _ := io.ReadAll(io.LimitReader(body, maxShown+1)) // the body is in memory
+			t.Body = show(shown)
+		}
+	}
+	return t
+}
+
+// stages returns the way of a request.
+func (c *call) stages(trace *host.Trace, took time.Duration, kind string) []TestStage {
+	end := c.began.Add(took)
+	ready, answered := c.event.Ready, c.answered
+	if ready.IsZero() {
+		ready = end
+	}
+	if answered.IsZero() {
+		answered = end
+	}
+	var token time.Duration
+	exchanges := trace.Exchanges()
+	for _, e := range exchanges {
+		token += e.Answer.Took
+	}
+	keys := time.Duration(c.exchanges.keysTook.Load())
+	var all []TestStage
+	failed := c.failedStage(kind)
+	add := func(name string, reached bool, took time.Duration) {
+		if reached || failed == name {
+			all = append(all, TestStage{name, milliseconds(max(0, took)), failed == name})
+		}
+	}
+	add(TestStageRequest, true, ready.Sub(c.began))
+	add(TestStageAuthentication, !c.event.Ready.IsZero(), answered.Sub(ready)-c.upstream-token-keys)
+	add(TestStageKey, c.exchanges.keys.Load() > 0, keys)
+	add(TestStageToken, len(exchanges) > 0, token)
+	add(TestStageAPI, !c.sent.IsZero(), c.upstream)
+	add(TestStageAnswer, c.upstreamStatus != 0, end.Sub(answered))
+	return all
+}
+
+// failedStage returns the name of the stage at which a problem of this kind ended the request, or "" for no problem.
+func (c *call) failedStage(kind string) string {
+	switch {
+	case kind == "":
+		return ""
+	case kind == "authentication-failed" || kind == "not-connected":
+		if c.event.Stage == string(host.StageToken) {
+			return TestStageToken
+		}
+		if c.event.Ready.IsZero() {
+			return TestStageRequest
+		}
+		return TestStageAuthentication
+	case c.upstreamStatus != 0:
+		return TestStageAnswer
+	case !c.event.Ready.IsZero():
+		return TestStageAPI
+	}
+	return TestStageRequest
+}
+
+// testedAnswer takes the answer to a test, as a caller would get it from net/http.
+type testedAnswer struct {
+	header http.Header
+	method string
+	// sent has the headers as they were when WriteHeader was called.
+	sent   http.Header
+	status int
+	body   bytes.Buffer
+	// cut says why body is not all of the answer, or is "". broken reports whether that is because the answer broke off.
+	cut     string
+	broken  bool
+	flushed bool
+	cancel  context.CancelFunc
+	timer   *time.Timer
+}
+
+// Limits of the answer to a test.
+const (
+	maxTestBody = 1 << 20
+	maxTestTime = 10 * time.Second
+)
+
+// serve calls handle, and then completes the answer as net/http does.
+func (w *testedAnswer) serve(handle func()) {
+	defer func() {
+		late := w.timer != nil && !w.timer.Stop()
+		switch gone := recover(); {
+		case gone == http.ErrAbortHandler: //nolint:errorlint // net/http compares it in this way
+			if late && w.cut == "" {
+				w.cut = fmt.Sprintf("the answer went on after %v", maxTestTime)
+			}
+			w.broken = w.cut == ""
+			w.cut = cmp.Or(w.cut, "the answer broke off")
+		case gone != nil:
+			panic(gone)
+		case !w.flushed && w.sent != nil && w.sent["Content-Length"] == nil && w.body.Len() <= shortBody && bodyAllowed(w.status) && (w.method != http.MethodHead || w.body.Len() > 0):
+			w.sent.Set("Content-Length", fmt.Sprint(w.body.Len()))
+		}
+	}()
+	handle()
+}
+
+// shortBody is the length of an answer up to which net/http adds a Content-Length.
+const shortBody = 2 << 10
+
+// bodyAllowed reports whether an answer with this status has a body (RFC 9110 section 6.4.1).
+func bodyAllowed(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// Header implements [http.ResponseWriter].
+func (w *testedAnswer) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *testedAnswer) WriteHeader(status int) {
+	if w.sent != nil {
+		return
+	}
+	w.status, w.sent = status, w.header.Clone()
+	w.timer = time.AfterFunc(maxTestTime, w.cancel)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *testedAnswer) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.method == http.MethodHead {
+		return len(p), nil
+	}
+	if room := maxTestBody - w.body.Len(); len(p) > room {
+		w.body.Write(p[:room])
+		w.cut = fmt.Sprintf("the answer has more than %d bytes", maxTestBody)
+		return room, io.ErrShortWrite
+	}
+	return w.body.Write(p)
+}
+
+// Flush implements [http.Flusher].
+func (w *testedAnswer) Flush() { w.flushed = true }

@@ -1,0 +1,296 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// result returns the result of a test that an operator asks for.
+func (w *world) result(t gateway.Try) gateway.TestResult {
+	w.t.Helper()
+	t.Trace = true
+	body, err := json.Marshal(t)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	answer := w.try(string(body))
+	w.Out("the result of a test", answer.Body.String())
+	var result gateway.TestResult
+	if err := json.Unmarshal(answer.Body.Bytes(), &result); err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Type") != "application/json" {
+		w.t.Fatalf("the operator got %d %s", answer.Code, answer.Body)
+	}
+	return result
+}
+
+// seen returns the answer to a caller with what a result has of it, without what differs from request to request.
+func seen(status int, header http.Header, body []byte) string {
+	header = header.Clone()
+	for _, name := range []string{"Date", "Transfer-Encoding", "Connection"} { // net/http adds these
+		header.Del(name)
+	}
+	if header.Get("Server-Timing") != "" {
+		header.Set("Server-Timing", "…")
+	}
+	return fmt.Sprintf("%d %v %q", status, header, body)
+}
+
+func seenInResult(r gateway.TestResult) string {
+	header := http.Header{}
+	for _, pair := range r.Headers {
+		header.Add(pair.Name, pair.Value)
+	}
+	return seen(r.Status, header, r.Body)
+}
+
+// The answer of a test is the one that a caller gets, byte by byte.
+func TestResultIsWhatCallersGet(t *testing.T) {
+	oauth := func(_ *options, d *gateway.Definition) {
+		d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": strings.TrimSuffix(d.URL, "/v1") + "/token",
+		}}
+	}
+	for name, c := range map[string]struct {
+		change  change
+		method  string
+		path    string
+		headers map[string]string
+		body    string
+		answer  http.HandlerFunc
+		problem string
+		cut     string
+	}{
+		"success": {answer: func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Etag", `"1"`)
+			rw.Header().Set("Set-Cookie", "a=b")
+			_, _ = io.WriteString(rw, `{"a":1}`)
+		}},
+		"a path and a query": {path: "/a%C3%BC?x=%20", answer: func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.RequestURI) }},
+		"a body": {
+			method: http.MethodPost, body: "ü\x00", headers: map[string]string{"Content-Type": "text/plain"},
+			answer: func(rw http.ResponseWriter, r *http.Request) {
+				fmt.Fprintf(rw, "%d %s %s", r.ContentLength, r.Header["Content-Type"], r.Header["X-Two"])
+			},
+		},
+		"the API's 401": {answer: func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(rw, "who are you?", http.StatusUnauthorized)
+		}},
+		"a problem of the token endpoint": {change: oauth, problem: "authentication-failed", answer: func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}},
+		"an echo": {problem: "credential-echoed", answer: func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Header.Get("X-API-Key")) }},
+		"an echo in a stream": {problem: "credential-echoed", cut: "the answer broke off", answer: func(rw http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(rw, strings.Repeat("a", 100<<10)+r.Header.Get("X-API-Key"))
+		}},
+		"a stream": {answer: func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/event-stream")
+			for range 3 {
+				_, _ = io.WriteString(rw, "data: x\n\n")
+				_ = http.NewResponseController(rw).Flush()
+			}
+		}},
+		"an empty body":   {answer: func(http.ResponseWriter, *http.Request) {}},
+		"no content":      {answer: func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNoContent) }},
+		"a binary body":   {answer: func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte{0, 0xff, 0x80, '\n'}) }},
+		"a long body":     {answer: func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(make([]byte, 300<<10)) }},
+		"only the header": {method: http.MethodHead, answer: func(rw http.ResponseWriter, _ *http.Request) { rw.Header().Set("Content-Length", "7") }},
+		"a redirect": {answer: func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "https://elsewhere.example/", http.StatusFound)
+		}},
+		"a method not allowed": {method: http.MethodDelete, problem: "method-not-allowed"},
+		"a path not allowed":   {path: "/a/b", problem: "unknown-path"},
+		"an upgrade":           {headers: map[string]string{"Upgrade": "websocket"}, problem: "upgrade-refused"},
+		"a page of elsewhere":  {headers: map[string]string{"Origin": "https://elsewhere.example"}, problem: "cross-origin"},
+		"an answer that is shaped": {
+			change: func(_ *options, d *gateway.Definition) { d.Response.Body = "{b: response.body.a}" },
+			answer: func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, `{"a":"b"}`)
+			},
+		},
+		"a body that is too large": {
+			change: func(_ *options, d *gateway.Definition) { d.Limits.RequestBytes = 10 }, method: http.MethodPost, body: strings.Repeat("a", 11), problem: "body-too-large",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes := []change{func(_ *options, d *gateway.Definition) { d.Methods, d.Paths = []string{"GET", "POST"}, []string{"/*"} }}
+			if c.change != nil {
+				changes = append(changes, c.change)
+			}
+			w := newWorld(t, changes...)
+			if c.answer != nil {
+				w.answer = c.answer
+			}
+			tried := gateway.Try{Method: c.method, Path: c.path, BodyBytes: []byte(c.body), Headers: map[string]string{"Traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}
+			r, err := http.NewRequestWithContext(t.Context(), c.method, w.server.URL+"/connectors/weather"+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range c.headers {
+				tried.Headers[name] = value
+			}
+			for name, value := range tried.Headers {
+				r.Header.Set(name, value)
+			}
+			response, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, broken := io.ReadAll(response.Body)
+			got := w.result(tried)
+			if caller, operator := seen(response.StatusCode, response.Header, body), seenInResult(got); caller != operator {
+				t.Errorf("the caller got\n%s\nthe operator\n%s", caller, operator)
+			}
+			if got.Problem != c.problem || got.Cut != c.cut || (got.Cause == "") != (c.problem == "") || (broken != nil) != (c.cut != "") {
+				t.Errorf("problem %q, cut %q, cause %q; the caller's error is %v", got.Problem, got.Cut, got.Cause, broken)
+			}
+		})
+	}
+}
+
+// A result has the request and the exchanges, masked, and the stages with their times.
+func TestResultHasTheExchanges(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Query = []gateway.Parameter{{Name: "page", Overridable: true}, {Name: "k", Value: "{{ get_secret('key') }}"}}
+		d.Methods, d.Paths = []string{"POST"}, []string{"/*"}
+		d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": strings.TrimSuffix(d.URL, "/v1") + "/token",
+		}}
+	})
+	token := w.Word("the token")
+	w.answer = func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			rw.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(rw, `{"access_token":%q,"token_type":"bearer","expires_in":3600}`, token)
+		}
+	}
+	tried := gateway.Try{Path: "x?page=2&none=1", Body: "the body", User: gateway.TriedUser{ID: "7"}}
+	got := w.result(tried)
+	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
+		t.Fatalf("%+v", got)
+	}
+	if want := w.api.URL + "/v1/x?page=2&k={{ get_secret('key') }}"; got.Request.URL != want || got.Request.Body != "the body" || !slices.Equal(got.Request.Dropped, []string{"none"}) ||
+		!slices.Contains(got.Request.Headers, abi.Pair{Name: "Authorization", Value: "Bearer <token>"}) {
+		t.Errorf("the request is %+v", got.Request)
+	}
+	e := got.Exchanges[0]
+	if !strings.Contains(e.Body, "client_secret={{ get_secret('key') }}") || e.Method != "POST" || e.Answer.Status != http.StatusOK || !strings.Contains(e.Answer.Body, `"expires_in":3600`) || e.Answer.Milliseconds <= 0 {
+		t.Errorf("the exchange is %+v", e)
+	}
+	if text := e.String(); !strings.Contains(text, "the answer 200 OK, after ") {
+		t.Error(text)
+	}
+	if got := names(got.Stages); got != "request authentication token api answer" {
+		t.Error(got)
+	}
+	if got := w.result(tried); len(got.Exchanges) != 0 || names(got.Stages) != "request authentication api answer" {
+		t.Errorf("with the token from the cache: %+v", got)
+	}
+}
+
+func names(stages []gateway.TestStage) string {
+	var all []string
+	for _, s := range stages {
+		if all = append(all, s.Name); s.Failed {
+			all = append(all, "(failed)")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// The stages of a result end with the one that failed.
+func TestStageThatFailed(t *testing.T) {
+	none := func(string) change { return func(*options, *gateway.Definition) {} }
+	for name, c := range map[string]struct {
+		change change
+		tried  gateway.Try
+		answer http.HandlerFunc
+		want   string
+	}{
+		"a method": {none(""), gateway.Try{Method: "PUT"}, nil, "request (failed)"},
+		"a template": {func(_ *options, d *gateway.Definition) {
+			d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.id }}"}}
+		}, gateway.Try{}, nil, "request (failed)"},
+		"a secret": {func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('missing') }}" }, gateway.Try{}, nil, "request authentication (failed)"},
+		"the token endpoint": {func(_ *options, d *gateway.Definition) {
+			d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": d.URL}}
+		}, gateway.Try{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadRequest) }, "request authentication token (failed)"},
+		"the API": {func(o *options, _ *gateway.Definition) {
+			o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+		}, gateway.Try{}, nil, "request authentication api (failed)"},
+		"the answer": {none(""), gateway.Try{}, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Header.Get("X-API-Key")) }, "request authentication api answer (failed)"},
+	} {
+		w := newWorld(t, c.change)
+		if c.answer != nil {
+			w.answer = c.answer
+		}
+		if got := w.result(c.tried); names(got.Stages) != c.want {
+			t.Errorf("%s: %s; %s", name, names(got.Stages), got.Cause)
+		}
+	}
+}
+
+// An answer that is too long, or that does not end, is cut off.
+func TestResultOfAnEndlessAnswer(t *testing.T) {
+	var body io.Reader
+	stub := func(o *options, d *gateway.Definition) {
+		d.Auth = host.Auth{Type: "none"}
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), ContentLength: -1, Request: r}, nil
+		})
+	}
+	w := newWorld(t, stub)
+	body = iotest.OneByteReader(strings.NewReader(strings.Repeat("a", 1<<20+1)))
+	if got := w.result(gateway.Try{}); len(got.Body) != 1<<20 || got.Cut != "the answer has more than 1048576 bytes" || got.Problem != "" {
+		t.Errorf("%d bytes, %q", len(got.Body), got.Cut)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		body, cut := gateway.TestedAnswer(t.Context(), func(ctx context.Context, w http.ResponseWriter) {
+			_, _ = io.WriteString(w, "begins")
+			<-ctx.Done()
+			panic(http.ErrAbortHandler)
+		})
+		if body != "begins" || cut != "the answer went on after 10s" {
+			t.Errorf("%q, %q", body, cut)
+		}
+	})
+}
+
+// A test that cannot be a request is refused, and one of an unknown connector names the one that was meant.
+func TestTestsThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		`{"trace":true,"method":"G T"}`:                  "that is not a method",
+		`{"trace":true,"path":"/a b"}`:                   "path is not a path",
+		`{"trace":true,"body":"a","body_base64":"YQ=="}`: "both body and body_base64",
+		`{"trace":true,"body_base64":"*"}`:               "not JSON",
+	} {
+		if got := w.try(body); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), want) {
+			t.Errorf("%s: %d %s", body, got.Code, got.Body)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
+	for name, want := range map[string]string{"wether": `there is no such connector; did you mean \"weather\"?`, "orders": `there is no such connector"`} {
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/connectors/"+name+"/test", nil))
+		if answer.Code != http.StatusNotFound || !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+		}
+	}
+}

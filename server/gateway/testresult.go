@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+)
+
+// TestResult is what happened to the request of an operator's test. It is for operators only. It holds no credential.
+type TestResult struct {
+	// Connector is the permalink. RequestID is the X-Request-Id, which is in the log too.
+	Connector string `json:"connector"`
+	RequestID string `json:"request_id"`
+	// Status, Headers and Body are the answer that a caller gets, but for Date and the headers of the connection. Headers are sorted by
+	// name. In JSON, the body is base64.
+	Status  int        `json:"status"`
+	Headers []abi.Pair `json:"headers"`
+	Body    []byte     `json:"body"`
+	// Cut says why Body is not the whole body, or is "".
+	Cut string `json:"cut,omitempty"`
+	// Problem is the last part of the problem's type, and Stage the [host.Stage] at which authentication failed. Cause is the error
+	// that is in the log, and that no caller gets. All are "" if there was no problem.
+	Problem string `json:"problem,omitempty"`
+	Stage   string `json:"stage,omitempty"`
+	Cause   string `json:"cause,omitempty"`
+	// Request is the request for the API, masked. It is nil if the test's request was refused.
+	Request *TestRequest `json:"request"`
+	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
+	Exchanges []TestExchange `json:"exchanges"`
+	// Answers are the API's answers, one for each time that the request was sent.
+	Answers []TestAnswer `json:"api_answers"`
+	// Stages are those that the request has reached, in order, with their times.
+	Stages []TestStage `json:"stages"`
+	// Milliseconds is the time of the whole test.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+// TestRequest is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.
+type TestRequest struct {
+	Method  string     `json:"method"`
+	URL     string     `json:"url"`
+	Headers []abi.Pair `json:"headers"`
+	// Body is the beginning of the body. Form is what authentication appends to it.
+	Body string `json:"body,omitempty"`
+	Form string `json:"form,omitempty"`
+	// Dropped has the names of the test's query parameters that were not sent.
+	Dropped []string `json:"dropped_query_parameters,omitempty"`
+	// TLS describes the connector's tls. It is nil without one.
+	TLS *TestTLS `json:"tls,omitempty"`
+}
+
+// TestExchange is a request to a token endpoint and its answer, both masked.
+type TestExchange struct {
+	Method  string     `json:"method"`
+	URL     string     `json:"url"`
+	Headers []abi.Pair `json:"headers,omitempty"`
+	// Body is the form or the JSON. The form is not percent-encoded.
+	Body   string     `json:"body,omitempty"`
+	Answer TestAnswer `json:"answer"`
+}
+
+// TestAnswer is an answer of a token endpoint or of the API, masked as a [host.TracedAnswer].
+type TestAnswer struct {
+	// Status is 0 if there is no answer. Error says why, or is "".
+	Status int    `json:"status"`
+	Error  string `json:"error,omitempty"`
+	// Headers are sorted by name. A header whose value is not shown has an empty one.
+	Headers []abi.Pair `json:"headers,omitempty"`
+	// Body is the JSON or the form, and "" if it is neither. Length is the length of the answer's body in bytes, if it was read.
+	Body   string `json:"body,omitempty"`
+	Length int    `json:"length,omitempty"`
+	// Milliseconds is the time until the answer.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+// TestStage is a part of the way of a request.
+type TestStage struct {
+	// Name is one of the constants whose names begin with TestStage.
+	Name         string  `json:"name"`
+	Milliseconds float64 `json:"milliseconds"`
+	// Failed reports whether the request ended here.
+	Failed bool `json:"failed,omitempty"`
+}
+
+// Stages of a request.
+const (
+	// TestStageRequest checks the caller's request, and makes that to the API of it.
+	TestStageRequest = "request"
+	// TestStageAuthentication runs the plugin.
+	TestStageAuthentication = "authentication"
+	// TestStageKey uses keys of a store that keeps them.
+	TestStageKey = "key"
+	// TestStageToken asks token endpoints.
+	TestStageToken = "token"
+	// TestStageAPI waits until the API's answer begins. If it was asked twice, both are in it.
+	TestStageAPI = "api"
+	// TestStageAnswer makes the caller's answer of the API's.
+	TestStageAnswer = "answer"
+)
+
+func testExchangeOf(e host.TracedExchange) TestExchange {
+	return TestExchange{e.Request.Method, e.Request.URL, e.Request.Headers, e.Request.Body, testAnswerOf(e.Answer)}
+}
+
+func testAnswerOf(a host.TracedAnswer) TestAnswer {
+	t := TestAnswer{Status: a.Status, Headers: a.Headers, Body: a.JSON + a.Form, Length: a.Length, Milliseconds: milliseconds(a.Took)}
+	if a.Err != nil {
+		t.Error = host.Printable(a.Err.Error())
+	}
+	return t
+}
+
+// String returns the exchange for people to read, as [host.TracedExchange] does.
+func (e TestExchange) String() string {
+	return host.TracedExchange{Request: host.ExplainedExchange{Method: e.Method, URL: e.URL, Headers: e.Headers, Body: e.Body}, Answer: e.Answer.traced()}.String()
+}
+
+// String returns the answer for people to read, as [host.TracedAnswer] does.
+func (a TestAnswer) String() string { return a.traced().String() }
+
+func (a TestAnswer) traced() host.TracedAnswer {
+	t := host.TracedAnswer{
+		Status: a.Status, Headers: a.Headers, JSON: a.Body, Length: a.Length, Took: time.Duration(a.Milliseconds * float64(time.Millisecond)),
+	}
+	if a.Error != "" {
+		t.Err = errors.New(a.Error)
+	}
+	return t
+}
+
+// pairsOf returns headers, sorted by name.
+func pairsOf(header http.Header) []abi.Pair {
+	all := []abi.Pair{}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			all = append(all, abi.Pair{Name: name, Value: strings.ToValidUTF8(value, "\uFFFD")})
+		}
+	}
+	return all
+}
+
+// milliseconds returns a time with microseconds.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
