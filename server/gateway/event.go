@@ -144,10 +144,13 @@ type exchangesKey struct{}
 
 // observe calls Config.Observe for a call that has ended.
 func (c *call) observe() {
-	observe := c.gateway.config.Observe
-	if observe == nil {
-		return
+	if observe := c.gateway.config.Observe; observe != nil {
+		observe(c.ended())
 	}
+}
+
+// ended returns the event of a call that has ended.
+func (c *call) ended() Event {
 	if c.connector != nil {
 		c.event.Connector = c.connector.definition.Permalink
 	}
@@ -161,7 +164,7 @@ func (c *call) observe() {
 	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)
 	}
-	observe(c.event)
+	return c.event
 }
 
 // methodOf returns the method for [Event].Method.

@@ -64,6 +64,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	for _, answer := range trace.Answers() {
 		result.Answers = append(result.Answers, testAnswerOf(answer))
 	}
+	result.Event = c.ended()
 	result.Stages = c.stages(trace, took, result.Problem)
 	return result, nil
 }

@@ -39,6 +39,8 @@ type TestResult struct {
 	Stages []TestStage `json:"stages"`
 	// Milliseconds is the time of the whole test.
 	Milliseconds float64 `json:"milliseconds"`
+	// Event describes the request as that of a caller. Observe of the gateway's [Config] is not called for a test.
+	Event Event `json:"-"`
 }
 
 // TestRequest is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.

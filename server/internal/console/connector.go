@@ -2,24 +2,84 @@ package console
 
 import (
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/explained"
 )
 
 // connectorView is the page of one connector.
 type connectorView struct {
 	connectorRow
+	// URL and Methods are those of the definition.
+	URL     string
+	Methods []string
+	Paths   string
+	// Certificate is the client certificate that was needed last, or nil. Left is the time until its end, and Ended reports whether that
+	// has passed.
+	Certificate *host.ClientCertificate
+	Left        time.Duration
+	Ended       bool
 	// Failures are the last failures, the newest first.
 	Failures []Failure
+	// Form has the values of the form.
+	Form testForm
+	// Explained is the request as keywright explain shows it. NotExplained says why it cannot be shown.
+	Explained, NotExplained string
+	// Result is the result of a test, or nil.
+	Result *testResult
+}
+
+// testForm has the values of the form with which an operator tests a connector.
+type testForm struct {
+	Method, Path, Body, Email, ID, Tenant string
+}
+
+// user returns the user of the form.
+func (f *testForm) user() host.User { return host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant} }
+
+// sample has the values of the form before an operator has filled it in.
+var sample = testForm{Email: "ann@example.com", ID: "ann", Tenant: "t1"}
+
+// find returns the connector in the path of a request.
+func find(s *State, r *http.Request) (*gateway.Connector, error) {
+	permalink := r.PathValue("permalink")
+	i := slices.IndexFunc(s.Set.Connectors, func(c *gateway.Connector) bool { return c.Definition().Permalink == permalink })
+	if i < 0 {
+		return nil, notFound("there is no connector %q", host.Printable(permalink))
+	}
+	return s.Set.Connectors[i], nil
 }
 
 // connector returns the view of the connector in the path of a request.
 func (c *Console) connector(s *State, r *http.Request) (any, error) {
-	permalink := r.PathValue("permalink")
-	for _, connector := range s.Set.Connectors {
-		if connector.Definition().Permalink == permalink {
-			return &connectorView{c.row(r.Context(), s, connector), c.config.Recorder.failures(permalink)}, nil
-		}
+	connector, err := find(s, r)
+	if err != nil {
+		return nil, err
 	}
-	return nil, notFound("there is no connector %q", host.Printable(permalink))
+	return c.one(s, r, connector, sample), nil
+}
+
+// one returns the view of a connector, with its request for the values of a form.
+func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, form testForm) *connectorView {
+	d, now := connector.Definition(), c.config.Clock()
+	view := &connectorView{
+		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
+		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form,
+	}
+	if view.Certificate != nil {
+		view.Left = view.Certificate.NotAfter.Sub(now)
+		view.Ended = view.Left <= 0
+	}
+	if view.Form.Method == "" {
+		view.Form.Method = d.Methods[0]
+	}
+	text, err := explained.Text(host.WithUser(r.Context(), form.user()), connector, form.Method, form.Path)
+	if view.Explained = text; err != nil {
+		view.NotExplained = host.Printable(err.Error())
+	}
+	return view
 }
