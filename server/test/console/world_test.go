@@ -1,0 +1,171 @@
+// Package console tests the console with a browser: each page with axe-core, with the keyboard alone, without scripts, and before
+// pages of other origins.
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+)
+
+// file is the configuration. The token endpoint refuses the client of invoices.
+const file = `state: {type: sqlite, path: state.db, keys: ["{{ get_secret('state-key') }}"]}
+gateway:
+  user: {type: jwt, jwt: {cookie: session, jwks_file: keys.json, issuer: 'https://id.example.com', audiences: gateway}}
+connectors:
+  - name: Orders
+    permalink: orders
+    url: API/v1
+    paths: [/**]
+    method: [GET, POST]
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('orders') }}", in: header}}
+  - name: Invoices
+    permalink: invoices
+    url: API/invoices
+    paths: [/**]
+    auth: {type: oauth_client_credentials, config: {token_url: API/token, client_id: keywright, client_secret: "{{ get_secret('invoices') }}"}}
+  - name: Calendar
+    permalink: calendar
+    url: API/calendar
+    auth:
+      type: oauth_authorization_code
+      config: {authorization_url: API/authorize, token_url: API/token, client_id: keywright, client_secret: "{{ get_secret('calendar') }}"}
+  - name: Mail
+    permalink: mail
+    url: API/mail
+    headers: [{name: X-Trace, value: "{{ get_secret('missing') }}"}]
+    auth: {type: basic, config: {username: keywright, password: "{{ get_secret('mail', 'tenant') }}"}}
+`
+
+// world has a gateway with its console, and an API before which it stands.
+type world struct {
+	*testworld.Canaries
+	t *testing.T
+	// file is the path of the configuration.
+	file string
+	// callers and operators are the URLs of the gateway.
+	callers, operators string
+	// token is that of operators, if they log in.
+	token string
+	// calls counts the requests to the API.
+	calls atomic.Int64
+	log   journal
+}
+
+// journal collects the log of the gateway.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *journal) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// newWorld runs a gateway. With login, operators log in with a token.
+func newWorld(t *testing.T, login bool) *world {
+	t.Helper()
+	w := &world{Canaries: testworld.NewCanaries(t), t: t}
+	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprint(rw, `{"error": "invalid_client"}`)
+			return
+		}
+		w.calls.Add(1)
+		_, _ = fmt.Fprint(rw, "fine")
+	}))
+	t.Cleanup(api.Close)
+	dir := t.TempDir()
+	w.file = filepath.Join(dir, "connectors.yaml")
+	w.write("connectors.yaml", strings.ReplaceAll(file, "API", api.URL))
+	w.write("keys.json", `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "2026-05", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)
+	secrets := host.MapSecrets{"state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv"))}
+	w.Hide("the state key", secrets["state-key"])
+	for _, name := range []string{"orders", "invoices", "calendar"} {
+		secrets[name] = w.Word("the secret " + name)
+	}
+	config := daemon.Config{
+		File: w.file, Version: "v1.0.0", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(&w.log, nil)),
+		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+	}
+	if login {
+		w.token = w.Word("the token of operators")
+		config.Admin, config.Login.TokenFile = "0.0.0.0:0", w.write("token", w.token)
+	}
+	w.run(config)
+	return w
+}
+
+// write writes a file beside the configuration.
+func (w *world) write(name, content string) string {
+	w.t.Helper()
+	path := filepath.Join(filepath.Dir(w.file), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// run runs the gateway until the test ends.
+func (w *world) run(config daemon.Config) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	config.Started = func(callers, operators string) {
+		w.callers, w.operators = callers, strings.Replace(operators, "[::]", "127.0.0.1", 1)
+		close(started)
+	}
+	go func() { ended <- daemon.Run(ctx, config) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		cancel()
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+		w.Out("the log", w.log.text.String())
+	})
+}
+
+// use has the operator's test send a request of each connector, so that there is something to see.
+func (w *world) use() {
+	w.t.Helper()
+	for _, permalink := range []string{"orders", "orders", "invoices", "mail"} {
+		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+permalink+"/test", strings.NewReader(`{"user": {"id": "1", "tenant_id": "1"}}`))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if w.token != "" {
+			r.Header.Set("Authorization", "Bearer "+w.token)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		_ = response.Body.Close()
+	}
+	w.calls.Store(0)
+}
