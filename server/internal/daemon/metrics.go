@@ -31,6 +31,7 @@ type gatewayMetrics struct {
 	ahead      *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	plugins    *pluginMetrics
+	backoffs   *backoffs
 
 	mu         sync.RWMutex
 	connectors map[string]*connectorMetrics
@@ -75,6 +76,10 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		return float64(d.used.Unix())
 	})
 	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
+	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", d.keysAvailable)
+	r.Gauges("session_keys_read_timestamp_seconds", "When the keys of sessions were read, in Unix time.", "issuer", d.keysRead)
+	waiting := newBackoffs(d.clock)
+	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", "connector", waiting.seconds)
 	m := &gatewayMetrics{
 		Registry:   r,
 		requests:   r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
@@ -92,6 +97,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		ahead:      r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
 		reloads:    r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
 		plugins:    newPluginMetrics(r),
+		backoffs:   waiting,
 		connectors: map[string]*connectorMetrics{},
 	}
 	for _, result := range []string{resultUsed, resultRefused} {
@@ -166,11 +172,13 @@ func (m *gatewayMetrics) forget(connector string) {
 	}
 	m.total.DeletePartialMatch(of)
 	m.upstream.DeletePartialMatch(of)
+	m.backoffs.forget(connector)
 }
 
 // attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	m.plugins.attempted(attempt)
+	m.backoffs.attempted(attempt)
 	c := m.of(attempt.Connector)
 	switch {
 	case attempt.Consent: // it is for no request

@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,16 @@ type Registry struct{ registry *prometheus.Registry }
 func New() *Registry {
 	r := &Registry{prometheus.NewRegistry()}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.Gauges("build_info", "1, with the version of the program.", "version", func() map[string]float64 { return map[string]float64{version(): 1} })
 	return r
+}
+
+// version returns the version of the module that the go command recorded in this binary: in a checkout, the commit.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // Counter adds a counter. Its name gets the prefix keywright_.
