@@ -24,6 +24,8 @@ import (
 type tracing struct {
 	show bool
 	file string
+	// statuses asks for the status of each exchange alone.
+	statuses bool
 }
 
 // send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
@@ -35,7 +37,7 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 		}
 		return response, nil
 	}
-	if !t.show && t.file == "" {
+	if !t.show && !t.statuses && t.file == "" {
 		return roundTrip(request.Context())
 	}
 	if _, err := os.Lstat(t.file); t.file != "" && err == nil {
@@ -45,6 +47,11 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 	response, err := roundTrip(host.WithTrace(request.Context(), trace))
 	if t.show {
 		a.showTrace(trace)
+	}
+	for _, e := range trace.Exchanges() {
+		if t.statuses {
+			a.printErr("%s", terminal.StyleOf(a.err, a.env).Dim(statusOf(e)))
+		}
 	}
 	if t.file == "" {
 		return response, err
@@ -60,6 +67,14 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 		return nil, errors.Join(err, fmt.Errorf("--record: %w", failed))
 	}
 	return response, err
+}
+
+// statusOf returns a line about an exchange.
+func statusOf(e host.TracedExchange) string {
+	if e.Answer.Status == 0 {
+		return host.Printable("the token endpoint " + e.Request.URL + " did not answer")
+	}
+	return host.Printable(fmt.Sprintf("the token endpoint %s answered %d %s", e.Request.URL, e.Answer.Status, http.StatusText(e.Answer.Status)))
 }
 
 // showTrace writes a trace to stderr.

@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // requestFlags holds the flags that describe a request.
@@ -34,6 +35,11 @@ type requestFlags struct {
 
 func (f *requestFlags) add(c *cobra.Command) {
 	f.configFlags.add(c, "connectors.yaml")
+	f.addRequest(c)
+}
+
+// addRequest adds the flags that describe the request alone.
+func (f *requestFlags) addRequest(c *cobra.Command) {
 	c.Flags().StringVarP(&f.method, "method", "X", "", "the request's `METHOD` (default the connector's first method, which is GET unless it lists others; with -d POST, if the connector allows GET)")
 	c.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "a header, `'K: V'`; may be repeated")
 	c.Flags().StringVarP(&f.data, "data", "d", "", "the `BODY`, or @FILE with it, or @- for stdin")
@@ -45,30 +51,34 @@ func (f *requestFlags) add(c *cobra.Command) {
 
 func (a *app) request() *cobra.Command {
 	var flags requestFlags
-	var include bool
+	var include, verbose bool
 	var t tracing
 	c := &cobra.Command{
-		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--trace] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
+		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
 		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
 			"came, of whatever status; redirects are shown, not followed.\n\n" +
 			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.\n\n" +
-			"--trace shows the requests to token endpoints and the answers, masked. --record writes the request and the answers into a file " +
+			"-v shows the status of each answer. --trace shows the requests to token endpoints and the answers, masked. --record writes the request and the answers into a file " +
 			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
-				response, err := a.send(t, set, connector, request)
+				response, err := a.send(tracing{t.show, t.file, verbose && !t.show}, set, connector, request)
 				if err != nil {
 					return err
 				}
 				defer response.Body.Close()
+				if verbose || !include && terminal.Columns(a.err) > 0 {
+					a.printErr("%s", terminal.StyleOf(a.err, a.env).Dim(strings.TrimSpace(fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode)))))
+				}
 				return a.writeResponse(response, include)
 			})
 		},
 	}
 	flags.add(c)
 	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show on stderr the status of the answer, and those of token endpoints; on a terminal, the first shows without")
 	c.Flags().BoolVar(&t.show, "trace", false, "show on stderr the requests to token endpoints and the answers, masked")
 	c.Flags().StringVar(&t.file, "record", "", "write the request and the answers, masked, into a new `FILE` of cases")
 	return c

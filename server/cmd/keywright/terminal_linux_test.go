@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,6 +87,22 @@ func TestCheckShowsTheLine(t *testing.T) {
 	}
 	if _, stdout, _ := keywright(t.Context(), "check", "-c", file); strings.Contains(stdout, "hunter2") || strings.Contains(stdout, "^") {
 		t.Errorf("elsewhere than in a terminal: %s", stdout)
+	}
+}
+
+// In a terminal, request shows the status of the answer, unless -i does.
+func TestRequestShowsTheStatus(t *testing.T) {
+	api := httptest.NewServer(http.NotFoundHandler())
+	defer api.Close()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("connectors: [{name: a, url: '"+api.URL+"', auth: {type: none}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if shown := inTerminal(t, 100, "request", "--dev", "-c", file, "a", ""); !strings.Contains(shown, "the API answered 404 Not Found\r\n") {
+		t.Error(shown)
+	}
+	if shown := inTerminal(t, 100, "request", "--dev", "-i", "-c", file, "a", ""); strings.Contains(shown, "the API answered") {
+		t.Error(shown)
 	}
 }
 
