@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+// operatorsToken is the environment variable with the token of the operators' listener.
+const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
+
+// testFlags holds the flags of keywright test.
+type testFlags struct {
+	requestFlags
+	admin, tokenFile string
+	include, asJSON  bool
+}
+
+func (a *app) test() *cobra.Command {
+	var flags testFlags
+	c := &cobra.Command{
+		Use:   "test [--admin URL] [--token-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
+		Short: "Test a connector of the gateway that runs, and see each stage",
+		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
+			"stderr has the stages that the request reached, with their times, the request to the API, the requests to token endpoints and the answers, " +
+			"masked, and the cause of a problem. The exit code is 0 when the API's answer came, of whatever status, and 1 for a problem.\n\n" +
+			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ".",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return arguments("CONNECTOR", "PATH")(c, args)
+		},
+	}
+	c.RunE = a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runTest(c, &flags, args) })
+	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
+	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
+	flags.addRequest(c)
+	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
+	c.Flags().BoolVar(&flags.asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+func (a *app) runTest(c *cobra.Command, f *testFlags, args []string) error {
+	tried, err := a.tried(c, f, args)
+	if err != nil {
+		return err
+	}
+	result, err := a.askForTest(c, f, args[0], tried)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		err = a.writeJSON(result)
+	} else {
+		err = a.writeTest(result, f.include)
+	}
+	if err == nil && (result.Problem != "" || result.Cut != "") {
+		return errReported
+	}
+	return err
+}
+
+// tried returns the test of the command line.
+func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try, error) {
+	header, err := parseHeaders(c, f.headers)
+	if err != nil {
+		return gateway.Try{}, err
+	}
+	body, err := a.body(c, f.data)
+	if err != nil {
+		return gateway.Try{}, err
+	}
+	t := gateway.Try{
+		Method: f.method, Headers: map[string]string{}, Trace: true,
+		User: gateway.TriedUser{ID: f.userID, Email: f.user, TenantID: f.tenant},
+	}
+	for name, values := range header {
+		t.Headers[name] = strings.Join(values, ", ")
+	}
+	if len(args) > 1 {
+		t.Path = args[1]
+	}
+	if body != nil {
+		t.Method = cmp.Or(t.Method, http.MethodPost)
+		if t.BodyBytes, err = io.ReadAll(body); err != nil {
+			return gateway.Try{}, err
+		}
+	}
+	return t, nil
+}
+
+// askForTest asks the gateway for a test.
+func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried gateway.Try) (*gateway.TestResult, error) {
+	base, err := url.Parse(f.admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
+		return nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
+	}
+	token := a.env(operatorsToken)
+	if f.tokenFile != "" {
+		text, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	if token != "" && base.Scheme == "http" && !onThisMachine(base.Hostname()) {
+		return nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
+	}
+	body, err := json.Marshal(tried)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, base.JoinPath("connectors", url.PathEscape(connector), "test").String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) && !errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxTestResult))
+	if err != nil {
+		return nil, fmt.Errorf("the gateway's answer broke off: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, refusedTest(connector, response, answer)
+	}
+	result := &gateway.TestResult{}
+	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
+		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", base.Redacted())
+	}
+	return result, nil
+}
+
+// maxTestResult is the maximum size of a result: a MiB of a body as base64, and exchanges.
+const maxTestResult = 16 << 20
+
+// onThisMachine reports whether a host is this machine.
+func onThisMachine(name string) bool {
+	address := net.ParseIP(name)
+	return name == "localhost" || address != nil && address.IsLoopback()
+}
+
+// refusedTest returns the error for a test that the gateway did not run.
+func refusedTest(connector string, response *http.Response, answer []byte) error {
+	var problem struct{ Detail string }
+	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
+		return fmt.Errorf("connector %q: %s", connector, host.Printable(problem.Detail))
+	}
+	if response.StatusCode == http.StatusUnauthorized {
+		return fmt.Errorf("the gateway wants operators to log in: give the token of its --admin-token-file with --token-file or in %s", operatorsToken)
+	}
+	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
+}
+
+// writeTest writes what happened to stderr, and the answer to stdout.
+func (a *app) writeTest(r *gateway.TestResult, include bool) error {
+	s := terminal.StyleOf(a.err, a.env)
+	var b strings.Builder
+	for _, stage := range r.Stages {
+		failed := ""
+		if stage.Failed {
+			failed = "  " + s.Red("failed")
+		}
+		fmt.Fprintf(&b, "%s %9.1f ms%s\n", s.Bold(fmt.Sprintf("%-14s", stage.Name)), stage.Milliseconds, failed)
+	}
+	if r.Request != nil {
+		heading := "the request to the API"
+		if len(r.Answers) == 0 {
+			heading = "the request to the API, which was not sent"
+		}
+		b.WriteString(s.Dim(heading) + "\n")
+		for line := range strings.Lines(testRequestText(r.Request)) {
+			b.WriteString("  " + host.Printable(strings.TrimSuffix(line, "\n")) + "\n")
+		}
+	}
+	for _, e := range r.Exchanges {
+		writeIndented(&b, s, e.String())
+	}
+	for _, answer := range r.Answers {
+		writeIndented(&b, s, "the API: "+answer.String())
+	}
+	if r.Problem != "" {
+		fmt.Fprintf(&b, "%s %s\n", s.Red(host.Printable(r.Problem)+":"), host.Printable(r.Cause))
+	}
+	if r.Cut != "" {
+		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))
+	}
+	fmt.Fprintf(&b, "%s\n", s.Dim(fmt.Sprintf("a caller gets %d %s; request %s", r.Status, http.StatusText(r.Status), host.Printable(r.RequestID))))
+	if _, err := io.WriteString(a.err, b.String()); err != nil {
+		return err
+	}
+	response := &http.Response{Proto: "HTTP/1.1", Status: strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))), Header: headerOf(r.Headers), Body: io.NopCloser(bytes.NewReader(r.Body))}
+	return a.writeResponse(response, include)
+}
+
+// writeIndented writes a text whose lines without two spaces before them are headings.
+func writeIndented(b *strings.Builder, s terminal.Style, text string) {
+	for line := range strings.Lines(text) {
+		if heading := strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "  ") {
+			b.WriteString(line)
+		} else {
+			b.WriteString(s.Dim(heading) + "\n")
+		}
+	}
+}
+
+func testRequestText(r *gateway.TestRequest) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL)
+	for _, pair := range r.Headers {
+		fmt.Fprintf(&b, "%s: %s\n", pair.Name, pair.Value)
+	}
+	for _, body := range []string{r.Body, r.Form} {
+		if body != "" {
+			b.WriteString(body + "\n")
+		}
+	}
+	if len(r.Dropped) > 0 {
+		fmt.Fprintf(&b, "(not sent, because they are not overridable: %s)\n", strings.Join(r.Dropped, ", "))
+	}
+	return b.String()
+}
+
+func headerOf(pairs []abi.Pair) http.Header {
+	header := http.Header{}
+	for _, pair := range pairs {
+		header.Add(pair.Name, pair.Value)
+	}
+	return header
+}

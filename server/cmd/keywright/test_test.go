@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+const testedConnectors = `
+connectors:
+  - name: orders
+    url: $API
+    method: [GET, POST]
+    paths: ["/*"]
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+  - name: signed
+    url: $API
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $API/token}}
+`
+
+// testedGateway returns the URL of a gateway for callers, and that for operators, who need the token.
+func testedGateway(t *testing.T, token string) (callers, operators string) {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/token":
+			http.Error(w, `{"error":"server_error"}`, http.StatusServiceUnavailable)
+		case "/refused":
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+		case "/echo":
+			_, _ = io.WriteString(w, r.Header.Get("X-Key"))
+		case "/stream":
+			_, _ = io.WriteString(w, "data: a\n\n")
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, "data: b\n\n")
+		case "/binary":
+			_, _ = w.Write([]byte{0, 0xff, 0x80, '\n'})
+		case "/body":
+			_, _ = io.Copy(w, r.Body)
+		case "/ok":
+			_, _ = io.WriteString(w, "{}\n")
+		}
+	}))
+	t.Cleanup(api.Close)
+	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
+		Host: host.Config{Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeSet(t.Context(), set) })
+	g := gateway.New(gateway.Config{})
+	g.Use(gateway.Setup{Connectors: set.Connectors})
+	atCallers := httptest.NewServer(g.Handler())
+	t.Cleanup(atCallers.Close)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /connectors/{permalink}/test", func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "log in", http.StatusUnauthorized)
+			return
+		}
+		g.Test().ServeHTTP(w, r)
+	})
+	atOperators := httptest.NewServer(mux)
+	t.Cleanup(atOperators.Close)
+	return atCallers.URL, atOperators.URL
+}
+
+// keywright test writes what a caller gets, byte by byte: status, headers and body.
+func TestTestIsWhatCallersGet(t *testing.T) {
+	callers, operators := testedGateway(t, "")
+	const trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+	for _, c := range []struct {
+		name, connector, path, body string
+		code                        int
+	}{
+		{"success", "orders", "ok", "", exitOK},
+		{"a body", "orders", "body", "\xff\x00", exitOK},
+		{"the API's 401", "orders", "refused", "", exitOK},
+		{"a problem of the token endpoint", "signed", "", "", exitFailure},
+		{"an echo", "orders", "echo", "", exitFailure},
+		{"a stream", "orders", "stream", "", exitOK},
+		{"an empty body", "orders", "empty", "", exitOK},
+		{"a binary body", "orders", "binary", "", exitOK},
+		{"no such path", "orders", "a/b", "", exitFailure},
+	} {
+		method, args := http.MethodGet, []string{"test", "--admin", operators, "-i", "-H", "Traceparent: " + trace, c.connector, c.path}
+		if c.body != "" {
+			file := filepath.Join(t.TempDir(), "body")
+			if err := os.WriteFile(file, []byte(c.body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			method, args = http.MethodPost, append(args, "-d", "@"+file)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(callers+"/connectors/"+c.connector+"/"+c.path, "/"), strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Traceparent", trace)
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, errs := keywright(t.Context(), args...)
+		if code != c.code {
+			t.Errorf("%s: exit %d, %s", c.name, code, errs)
+		}
+		a, wanted := &app{}, &strings.Builder{}
+		a.out = wanted
+		response.Body = io.NopCloser(strings.NewReader(string(body)))
+		if err := a.writeResponse(response, true); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := timeless(stdout), timeless(wanted.String()); got != want {
+			t.Errorf("%s: the caller got\n%s\nthe operator\n%s", c.name, want, got)
+		}
+		if strings.Contains(stdout+errs, "hunter2") {
+			t.Errorf("%s: the secret is in the output", c.name)
+		}
+	}
+}
+
+// timeless returns an answer without its times: those in Server-Timing, and Date, which net/http adds if there is none.
+func timeless(text string) string {
+	return times.ReplaceAllString(text, "$1")
+}
+
+var times = regexp.MustCompile(`(?m)^(Server-Timing): .*\n|^Date: .*\n`)
+
+// keywright test shows the stages, the request and the exchanges, masked, and the cause, and writes them as JSON for machines.
+func TestTestShowsWhatHappened(t *testing.T) {
+	_, operators := testedGateway(t, "")
+	code, stdout, errs := keywright(t.Context(), "test", "--admin", operators, "signed")
+	for _, part := range []string{
+		"request  ", "token  ", "ms  failed\n", "the request to the API, which was not sent\n  GET http", "Bearer <token>",
+		"the request to the token endpoint\n  POST http", "client_secret={{ get_secret('key') }}", "the answer 503 Service Unavailable, after", "authentication-failed: connector \"signed\"",
+		"a caller gets 502 Bad Gateway; request ",
+	} {
+		if !strings.Contains(errs, part) {
+			t.Errorf("no %q in:\n%s", part, errs)
+		}
+	}
+	if code != exitFailure || !strings.HasPrefix(stdout, `{"type":"urn:keywright:problem:authentication-failed"`) {
+		t.Errorf("exit %d, %s", code, stdout)
+	}
+	code, stdout, errs = keywright(t.Context(), "test", "--admin", operators, "--json", "orders", "/ok")
+	var result gateway.TestResult
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exitOK || result.Status != http.StatusOK || string(result.Body) != "{}\n" || errs != "" {
+		t.Errorf("exit %d, %v, %s %s", code, err, stdout, errs)
+	}
+}
+
+// keywright test says what to do when no test is run.
+func TestTestsThatDoNotRun(t *testing.T) {
+	const token = "the-token-of-operators"
+	_, operators := testedGateway(t, token)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"a misspelt connector": {[]string{"--admin", operators, "--token-file", file, "ordrs"}, exitFailure, `connector "ordrs": there is no such connector; did you mean "orders"?`},
+		"no token":             {[]string{"--admin", operators, "orders"}, exitFailure, "operators to log in: give the token of its --admin-token-file with --token-file"},
+		"with the token":       {[]string{"--admin", operators, "--token-file", file, "orders", "/ok"}, exitOK, "a caller gets 200 OK"},
+		"no gateway":           {[]string{"--admin", nobody.URL, "orders"}, exitFailure, "no gateway answers at " + nobody.URL},
+		"another server":       {[]string{"--admin", operators + "/elsewhere", "orders"}, exitFailure, "is --admin the address for operators?"},
+		"no URL":               {[]string{"--admin", "127.0.0.1:8081", "orders"}, exitUsage, "--admin wants a URL"},
+		"plain http":           {[]string{"--admin", "http://gateway.test:8081", "--token-file", file, "orders"}, exitUsage, "could read the token: use https"},
+		"no file":              {[]string{"--admin", operators, "--token-file", file + "x", "orders"}, exitFailure, "--token-file: "},
+		"no connector":         {nil, exitUsage, "without CONNECTOR"},
+	} {
+		code, _, errs := keywright(t.Context(), append([]string{"test"}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.want) || strings.Contains(errs, token) {
+			t.Errorf("%s: %s", name, fmt.Sprint(code, " ", errs))
+		}
+	}
+}
