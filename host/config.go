@@ -75,7 +75,8 @@ type Config struct {
 
 // Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 type Attempt struct {
-	// Connector is the name of the connector, and Type is its auth type.
+	// By is the connector. Connector is its name, and Type is its auth type.
+	By              *Connector
 	Connector, Type string
 	// Sandbox is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
 	// store of keys, and for other guests.
@@ -92,6 +93,8 @@ type Attempt struct {
 	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration
+	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was.
+	Endpoint string
 	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
 	// that wait for the same metadata do not count it.
 	Discoveries int

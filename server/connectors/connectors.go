@@ -111,9 +111,30 @@ type Settings struct {
 	Traces string
 	// AccessLog logs each request of a caller, also successful ones.
 	AccessLog bool
+	// Audit configures the log of the uses of credentials. If it is nil, there is none.
+	Audit *Audit
 	// AccessLogUsers adds the ID of the user to the lines of AccessLog. It is personal data.
 	AccessLogUsers bool
 }
+
+// Audit configures the log of the uses of credentials: each is a line of JSON with a hash over the line before it.
+type Audit struct {
+	// File is the path of the log, absolute or relative to the working directory.
+	File string `file:",path"`
+	// Stdout writes the lines to stdout instead.
+	Stdout bool
+	// OnError says what happens to requests while the log cannot be written: [AuditRefuse] or [AuditContinue]. Empty means
+	// AuditRefuse.
+	OnError string
+}
+
+// Values of OnError in [Audit].
+const (
+	// AuditRefuse refuses requests: no credential is used without a line.
+	AuditRefuse = "refuse"
+	// AuditContinue answers requests. Those whose lines do not fit into memory are counted only.
+	AuditContinue = "continue"
+)
 
 // TLS holds the paths of a certificate with its chain, and of its key, each in PEM. The zero value means plain HTTP. The paths
 // are absolute or relative to the working directory.

@@ -33,6 +33,14 @@ func (d *definer) settings(root *node) Settings {
 			d.at(n.get("traces").value.Place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
 		}
 	}
+	if audit := n.get("audit"); audit != nil && s.Audit != nil {
+		switch {
+		case s.Audit.Stdout == (s.Audit.File != ""):
+			d.at(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
+		case !slices.Contains([]string{"", AuditRefuse, AuditContinue}, s.Audit.OnError):
+			d.at(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
+		}
+	}
 	if s.AccessLogUsers && !s.AccessLog {
 		d.at(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
 	}

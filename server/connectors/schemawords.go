@@ -116,7 +116,15 @@ var described = map[string]words{
 		text:    "URL of a collector for traces, OTLP over HTTP, such as http://localhost:4318/v1/traces.",
 		pattern: httpURL, wrong: "This is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces.",
 	},
-	"gateway.access_log": {text: "Log each request of a caller, also those that succeed.", ifMissing: false},
+	"gateway.access_log":       {text: "Log each request of a caller, also those that succeed.", ifMissing: false},
+	"gateway.access_log_users": {text: "Log the ID of the user with each request. It is personal data. It needs access_log.", ifMissing: false},
+	"gateway.audit":            {text: "Log of the uses of credentials, chained by hashes: a file, or stdout."},
+	"gateway.audit.file":       {text: "Path of the audit log. Its directory must exist."},
+	"gateway.audit.stdout":     {text: "Write the audit log to stdout, which then has nothing else.", ifMissing: false},
+	"gateway.audit.on_error": {
+		text: "What happens to requests while the audit log cannot be written.", values: []string{AuditRefuse, AuditContinue}, ifMissing: AuditRefuse,
+		each: []string{"Requests are refused: no credential is used without a line.", "Requests are answered, and lines that do not fit into memory are lost."},
+	},
 
 	"secrets": {text: "Stores of secrets. get_secret asks them in this order. Without it, secrets are environment variables.", most: maxStores},
 	"secrets[].type": {

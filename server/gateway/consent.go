@@ -105,11 +105,13 @@ type visit struct {
 	generation *generation
 	w          http.ResponseWriter
 	r          *http.Request
+	// use is what the request is to use a credential for.
+	use Use
 }
 
 // serveConsent answers a request to /connect or below. If it returns an error, it has written nothing.
 func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseWriter, r *http.Request, path string) error {
-	v := &visit{c, generation, w, r}
+	v := &visit{call: c, generation: generation, w: w, r: r}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer") // the query of a callback has a code
 	c.page = v.accepts("text/html")
@@ -119,13 +121,13 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 		c.event.Pattern = "/connect"
 		return v.on("GET, HEAD", v.list)
 	case !more && r.Method == http.MethodDelete:
-		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, v.disconnect))
+		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, UseDisconnect, v.disconnect))
 	case !more:
-		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, v.start))
+		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, UseConsent, v.start))
 	case second == "disconnect" && r.Method == http.MethodPost:
-		return v.on("POST", v.of("/connect/{permalink}/disconnect", first, v.disconnect))
+		return v.on("POST", v.of("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect))
 	case first == "callback":
-		return v.on("GET", v.of("/connect/callback/{permalink}", second, v.callback))
+		return v.on("GET", v.of("/connect/callback/{permalink}", second, UseCallback, v.callback))
 	case second == "disconnect":
 		return v.on("POST", nil)
 	}
@@ -152,10 +154,10 @@ func (v *visit) on(methods string, handle func() error) error {
 }
 
 // of returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is the one
-// of the path.
-func (v *visit) of(pattern, permalink string, handle func(*running) error) func() error {
+// of the path, and use is what handle uses a credential for. handle calls uses before that.
+func (v *visit) of(pattern, permalink string, use Use, handle func(*running) error) func() error {
 	return func() error {
-		v.event.Pattern = pattern
+		v.event.Pattern, v.use = pattern, use
 		connector := v.generation.connectors[permalink]
 		if connector == nil {
 			return errNoConnector
@@ -166,6 +168,15 @@ func (v *visit) of(pattern, permalink string, handle func(*running) error) func(
 		}
 		return handle(connector)
 	}
+}
+
+// uses notes that a credential is about to be used. It returns an error if the use could not be recorded.
+func (v *visit) uses() error {
+	if err := v.gateway.recordable(); err != nil {
+		return err
+	}
+	v.event.Use = v.use
+	return nil
 }
 
 // accepts reports whether the header Accept names a media type.
@@ -231,6 +242,9 @@ func (v *visit) start(connector *running) error {
 		return err
 	}
 	defer release()
+	if err := v.uses(); err != nil {
+		return err
+	}
 	binding := v.binding(own)
 	if binding == "" {
 		binding = newBinding()
@@ -283,6 +297,9 @@ func (v *visit) callback(connector *running) error {
 		return err
 	}
 	defer release()
+	if err := v.uses(); err != nil {
+		return err
+	}
 	// A browser that is closed now must not end the token request: the code works once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
 	defer cancel()
@@ -320,6 +337,9 @@ func (v *visit) disconnect(connector *running) error {
 		return err
 	}
 	defer release()
+	if err := v.uses(); err != nil {
+		return err
+	}
 	switch err := connector.consents.Disconnect(ctx); {
 	case errors.Is(err, host.ErrNotRevoked):
 		return &httpProblem{status: http.StatusBadGateway, kind: "not-revoked", detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}

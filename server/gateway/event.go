@@ -11,6 +11,21 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
+// Use is what a request used a credential for.
+type Use string
+
+// The uses.
+const (
+	// UseRequest is a request of a caller to an API.
+	UseRequest Use = "request"
+	// UseTest is a test of an operator.
+	UseTest Use = "test"
+	// UseConsent begins the consent of a user, UseCallback ends it, and UseDisconnect takes it back.
+	UseConsent    Use = "consent"
+	UseCallback   Use = "callback"
+	UseDisconnect Use = "disconnect"
+)
+
 // Event describes a request and its answer.
 type Event struct {
 	// ID is the value of the answer's X-Request-Id: the trace ID of the caller's traceparent, or random. It has 32
@@ -18,6 +33,14 @@ type Event struct {
 	ID string
 	// Connector is the permalink of the connector. It is "" if the request named no known connector.
 	Connector string
+	// Served is the connector itself. It is nil if Connector is "".
+	Served *Connector
+	// Use is what a credential of the connector was used for, or was to be used for when the request failed. It is "" if the
+	// request was refused before.
+	Use Use
+	// Test reports whether the request was a test of an operator, through [Gateway.Test]. Such a request has the Method, Pattern,
+	// Tenant and User of the request that it describes.
+	Test bool
 	// Method is the method of the caller's request. It is "OTHER" for one that is neither one of net/http nor one of the
 	// connector's definition, so that callers cannot make up labels of metrics.
 	Method string
@@ -28,6 +51,8 @@ type Event struct {
 	// Tenant is the TenantID of the user, and User the ID. They are "" if the request had no user, or was refused before the
 	// user was known. User is personal data.
 	Tenant, User string
+	// Sends is the number of times that the request was sent to the API.
+	Sends int
 	// Status is the status of the answer. It is 499 if the caller did not wait for the answer.
 	Status int
 	// UpstreamStatus is the status of the API's last answer. It is 0 if the API did not answer.
@@ -114,6 +139,15 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 	}
 }
 
+// RequestID returns the X-Request-Id of the request for which an [host.Attempt] was made, from the context of the attempt. It is ""
+// if the attempt was made for no request of a gateway.
+func RequestID(ctx context.Context) string {
+	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
+		return e.id
+	}
+	return ""
+}
+
 // exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] and [LogHandler] find it in
 // the context, and may be called after the call has ended.
 type exchanges struct {
@@ -149,11 +183,20 @@ func (c *call) observe() {
 	}
 }
 
+// use returns what a credential is used for if the request is sent to the API.
+func (c *call) use() Use {
+	if c.byOperator || c.tested {
+		return UseTest
+	}
+	return UseRequest
+}
+
 // ended returns the event of a call that has ended.
 func (c *call) ended() Event {
 	if c.connector != nil {
-		c.event.Connector = c.connector.definition.Permalink
+		c.event.Connector, c.event.Served = c.connector.definition.Permalink, c.connector
 	}
+	c.event.Test = c.byOperator || c.tested
 	c.event.Method, c.event.UpstreamStatus = c.methodOf(c.event.Method), c.upstreamStatus
 	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
 	c.event.KeyRequests, c.event.Spent = int(c.exchanges.keys.Load()), c.exchanges.spent()

@@ -90,3 +90,30 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 		t.Errorf("the events are %+v", events)
 	}
 }
+
+// threats.md 179: a credential whose use could not be recorded is not used: not for a caller, and not for an operator.
+func TestUseThatCannotBeRecorded(t *testing.T) {
+	var events []gateway.Event
+	w := newWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Observe = func(e gateway.Event) { events = append(events, e) }
+		o.Recordable = func() error { return errors.New("the disk is full") }
+	})
+	test := w.request("POST", "/", "{}")
+	test.SetPathValue("permalink", "weather")
+	for name, send := range map[string]func(http.ResponseWriter){
+		"request": func(rw http.ResponseWriter) {
+			w.gateway.Handler().ServeHTTP(rw, w.request("GET", "/connectors/weather", ""))
+		},
+		"test": func(rw http.ResponseWriter) { w.gateway.Test().ServeHTTP(rw, test) },
+	} {
+		got := httptest.NewRecorder()
+		send(got)
+		e := events[len(events)-1]
+		if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "5" || e.Problem != "not-recorded" || e.Use != "" || e.Test != (name == "test") {
+			t.Errorf("%s: %d, and the event is %+v", name, got.Code, e)
+		}
+	}
+	if n := w.received(); n != 0 {
+		t.Errorf("the API got %d requests", n)
+	}
+}

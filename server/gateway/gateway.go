@@ -33,9 +33,12 @@ type Config struct {
 	Clock func() time.Time
 	// Base sends the requests to APIs. If it is nil, the gateway uses the transport of each connector's host.
 	Base http.RoundTripper
-	// If not nil, Observe is called once for each request to [Gateway.Handler], after its answer has been written. It is
-	// called concurrently.
+	// If not nil, Observe is called once for each request to [Gateway.Handler] or [Gateway.Test], after its answer has been
+	// written. It is called concurrently.
 	Observe func(Event)
+	// If not nil, Recordable is called before a credential is used. It returns an error if the use could not be recorded now. Then
+	// the request is refused with the problem not-recorded. It is called concurrently.
+	Recordable func() error
 }
 
 // Setup configures the connectors that a gateway serves, and who may use them. [Gateway.Use] replaces it as a whole.
@@ -183,6 +186,9 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return err
 	}
 	defer leave()
+	if err := g.recordable(); err != nil {
+		return err
+	}
 	if limit := connector.definition.Limits.RequestBytes; r.ContentLength > limit { // before any of it is read, and before net/http sends 100 Continue
 		return &http.MaxBytesError{Limit: limit}
 	}
@@ -217,9 +223,9 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	ctx = c.context(ctx)
 	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, in); err != nil {
-		return unrendered(err)
+		return c.unrendered(err)
 	}
-	c.event.Pattern = c.out.pattern
+	c.event.Use, c.event.Pattern = c.use(), c.out.pattern
 	if len(c.out.dropped) > 0 && !c.tested && connector.told.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
@@ -240,6 +246,17 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	c.sentBody = r.GetBody
 	if err := c.send(w, r); err != nil {
 		c.fail(ctx, w, err) // here, because the cause of ctx may say why
+	}
+	return nil
+}
+
+// recordable returns an error if no credential must be used, because the use could not be recorded.
+func (g *Gateway) recordable() error {
+	if g.config.Recordable == nil {
+		return nil
+	}
+	if err := g.config.Recordable(); err != nil {
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "not-recorded", detail: "requests cannot be recorded at the moment, and are not sent", retry: 5, cause: err}
 	}
 	return nil
 }

@@ -90,11 +90,12 @@ func retryAfter(err error) int {
 
 // unrendered returns the problem for an error of [Connector.Outgoing]. Unless it is a [Refusal], a template failed: it names
 // a value that is missing, or a secret that cannot be read.
-func unrendered(err error) error {
+func (c *call) unrendered(err error) error {
 	var refused *Refusal
 	if errors.As(err, &refused) {
 		return err
 	}
+	c.event.Use = c.use()
 	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
 }
 

@@ -112,6 +112,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.sent.IsZero() {
 		c.sent = now
 	}
+	c.event.Sends++
 	timeout := c.connector.definition.Timeout
 	timer := time.AfterFunc(timeout, func() { c.cancel(errUpstreamTime) })
 	var sending *waiting

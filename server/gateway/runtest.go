@@ -41,6 +41,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	}
 	trace := &host.Trace{}
 	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}
+	c.event.Method, c.event.Tenant, c.event.User = r.Method, t.User.TenantID, t.User.ID
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
 	c.setCommon(w.header)
 	w.serve(func() {
@@ -65,6 +66,9 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.Answers = append(result.Answers, testAnswerOf(answer))
 	}
 	result.Event = c.ended()
+	if observe := g.config.Observe; observe != nil {
+		observe(result.Event)
+	}
 	result.Stages = c.stages(trace, took, result.Problem)
 	return result, nil
 }

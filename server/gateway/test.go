@@ -103,8 +103,10 @@ func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), byOperator: true}
 		c.setCommon(w.Header())
+		c.event.Method = r.Method
 		generation := g.enter()
 		defer generation.inFlight.Done()
+		defer c.observe()
 		if err := g.try(c, generation, w, r); err != nil {
 			c.fail(r.Context(), w, err)
 		}
@@ -126,6 +128,10 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	if tried.Trace {
 		return g.writeResult(w, r, tried)
 	}
+	if err := g.recordable(); err != nil {
+		return err
+	}
+	c.event.Tenant, c.event.User = tried.User.TenantID, tried.User.ID
 	path, query, _ := strings.Cut(tried.Path, "?")
 	header := http.Header{}
 	for name, value := range tried.Headers {
@@ -134,8 +140,9 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	ctx := c.context(host.WithUser(r.Context(), tried.User.user()))
 	defer c.cancel(nil)
 	if c.out, err = connector.Outgoing(ctx, Incoming{Method: tried.Method, Path: path, Query: query, Header: header, Masked: true}); err != nil {
-		return unrendered(err)
+		return c.unrendered(err)
 	}
+	c.event.Use, c.event.Method, c.event.Pattern = UseTest, c.out.Method, c.out.pattern
 	ctx = host.WithCredentials(ctx, c.out.credentials...)
 	inner, err := http.NewRequestWithContext(ctx, c.out.Method, "http://gateway.invalid/", strings.NewReader(tried.Body))
 	if err != nil {

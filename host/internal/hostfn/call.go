@@ -77,6 +77,8 @@ type Call struct {
 	openedValues int
 	// exchanges counts the token requests that were sent.
 	exchanges int
+	// endpoint is the origin of the last one.
+	endpoint string
 	// exchangeTime is the time that token endpoints took.
 	exchangeTime time.Duration
 	// tokenRequests counts the calls of TokenRequest, whether or not a request was sent.
@@ -137,6 +139,9 @@ func (c *Call) Inputs() *Inputs { return c.inputs }
 
 // Exchanges returns the number of token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
+
+// Endpoint returns the origin to which the last token request was sent, or "".
+func (c *Call) Endpoint() string { return c.endpoint }
 
 // ExchangeTime returns the time that token endpoints took.
 func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }

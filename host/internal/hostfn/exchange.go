@@ -134,6 +134,7 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	client, outgoing, intended := c.intend(ctx, client, outgoing)
 	defer intended()
 	c.exchanges++
+	c.endpoint = outgoing.URL.Scheme + "://" + outgoing.URL.Host
 	began := c.plan.Clock()
 	answer, err := c.send(client, outgoing)
 	took := c.plan.Clock().Sub(began)

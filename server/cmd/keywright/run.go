@@ -71,7 +71,7 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(a.demo(), a.check(), a.request(), a.test(), a.explain(), a.connect(), a.connector(), a.schema(), a.serve(), a.state(), a.content(), a.plugin(), a.version())
+	root.AddCommand(a.demo(), a.check(), a.request(), a.test(), a.explain(), a.connect(), a.connector(), a.schema(), a.serve(), a.audit(), a.state(), a.content(), a.plugin(), a.version())
 	eachOnce(root)
 	return root
 }

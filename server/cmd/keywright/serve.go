@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,9 +73,14 @@ func (a *app) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config.Options = options
+			audit := &usedWriter{Writer: a.out}
+			config.Options, config.Stdout = options, audit
 			config.Options.Host.Logger = logger
-			config.Started = func(callers, operators string) { a.listening(callers, operators) }
+			config.Started = func(callers, operators string) {
+				if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
+					a.listening(callers, operators)
+				}
+			}
 			return daemon.Run(c.Context(), config)
 		},
 	}
@@ -86,6 +93,18 @@ func (a *app) serve() *cobra.Command {
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
 	c.DisableFlagsInUseLine = true
 	return c
+}
+
+// usedWriter is a writer that knows whether anything was written.
+type usedWriter struct {
+	io.Writer
+	used atomic.Bool
+}
+
+// Write implements [io.Writer].
+func (w *usedWriter) Write(p []byte) (int, error) {
+	w.used.Store(true)
+	return w.Writer.Write(p)
 }
 
 func (a *app) listening(callers, operators string) {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -47,6 +48,8 @@ type Config struct {
 	DrainDelay time.Duration
 	// Started, if not nil, is called once the servers listen, with their URLs without a path.
 	Started func(callers, operators string)
+	// Stdout receives the lines of the audit log if the file says so, the first one before Started is called.
+	Stdout io.Writer
 }
 
 // ballast is the size in bytes of a part of the heap that is never used. The garbage collector waits until the heap has
@@ -73,9 +76,12 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	observe := func(e gateway.Event) {
-		d.metrics.request(e)
-		d.recorder.Request(&e)
-		d.logRequest(e)
+		if !e.Test {
+			d.metrics.request(e)
+			d.recorder.Request(&e)
+			d.logRequest(e)
+		}
+		d.audit.request(&e)
 	}
 	if d.traces = first.Settings.Traces; d.traces != "" || c.Traces {
 		t, err := newTraces(ctx, d.traces, c.Logger)
@@ -87,10 +93,17 @@ func Run(ctx context.Context, c Config) (err error) {
 		untraced := observe
 		observe = func(e gateway.Event) {
 			untraced(e)
-			t.request(e)
+			if !e.Test {
+				t.request(e)
+			}
 		}
 	}
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: observe})
+	if d.audit, err = d.newAuditor(first.Settings.Audit, c.Stdout); err != nil {
+		first.close(nil)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.audit.close()) }()
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: observe, Recordable: d.audit.writable})
 	var secure *tls.Config
 	if first.pair != nil {
 		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
@@ -131,6 +144,8 @@ type daemon struct {
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
 	retired sync.WaitGroup
+	// audit is nil if the file has no gateway.audit. It cannot change while the daemon runs.
+	audit *auditor
 	// certificate is nil if callers use plain HTTP.
 	certificate *httpserver.Certificate
 	// traces is the file's gateway.traces. It cannot change while the daemon runs.
@@ -164,6 +179,7 @@ func newDaemon(c Config) (*daemon, error) {
 	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
 		d.metrics.attempted(attempt)
 		d.recorder.Attempted(&attempt)
+		d.audit.attempted(ctx, &attempt)
 		gateway.Observe(ctx, attempt)
 	}
 	var err error
@@ -190,7 +206,9 @@ func (d *daemon) started(callers, operators net.Addr) {
 }
 
 // ready reports whether requests can be served.
-func (d *daemon) ready() error { return d.current().sessions.Ready(context.Background()) }
+func (d *daemon) ready() error {
+	return errors.Join(d.audit.writable(), d.current().sessions.Ready(context.Background()))
+}
 
 // notice returns a notice for /readyz if the file on disk is not in use, or the store of state fails. The gateway stays ready
 // then, with the previous configuration, and without the store.

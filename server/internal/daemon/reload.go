@@ -65,6 +65,8 @@ func (u *inUse) close(next *identity.Identifier) {
 // Errors for changes that need a restart.
 var (
 	errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")
+	// errAudit keeps a change of the file from ending the audit log.
+	errAudit  = errors.New("gateway.audit cannot be added, changed or taken away while this runs: restart it")
 	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
 	// errUsers keeps a half-written file, which may be well-formed, from opening the gateway to everybody.
 	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
@@ -125,6 +127,8 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 		switch {
 		case next.Settings.Traces != d.traces:
 			return errTraces
+		case !reflect.DeepEqual(before.Settings.Audit, next.Settings.Audit):
+			return errAudit
 		case before.Settings.HasUsers() && !next.Settings.HasUsers():
 			return errUsers
 		case before.State != nil && next.State == nil:
@@ -179,6 +183,7 @@ func (d *daemon) use(next *inUse) {
 	if next.pair != nil {
 		d.certificate.Use(next.pair)
 	}
+	d.audit.add(next.Set)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait := d.gateway.Use(gateway.Setup{
@@ -191,6 +196,7 @@ func (d *daemon) use(next *inUse) {
 		d.retired.Go(func() {
 			wait()
 			before.close(next.sessions)
+			d.audit.remove(before.Set)
 			d.forget(before)
 		})
 	}

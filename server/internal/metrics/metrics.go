@@ -55,6 +55,12 @@ func (r *Registry) Gauge(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
 
+// Total adds a counter whose value is kept elsewhere. value is called for each request of the metrics. The name gets the prefix
+// keywright_.
+func (r *Registry) Total(name, help string, value func() float64) {
+	r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, value))
+}
+
 // Gauges adds a gauge with a label. values is called for each request of the metrics, and returns the value for each value of
 // the label. The name gets the prefix keywright_.
 func (r *Registry) Gauges(name, help, label string, values func() map[string]float64) {

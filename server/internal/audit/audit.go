@@ -1,0 +1,325 @@
+// Package audit writes a log of the uses of credentials, and verifies it. Each line is a JSON object, and has a hash over the line
+// before it, so that a line that was changed, taken out, put in or moved shows. docs/audit.md describes the lines.
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config configures [Open].
+type Config struct {
+	// Path is the path of the file. If it is empty, the lines go to Writer.
+	Path   string
+	Writer io.Writer
+	// Node names this process in the lines.
+	Node string
+	// Lossy keeps Err nil while the log cannot be written: uses that do not fit into memory are then counted and not recorded.
+	Lossy  bool
+	Logger *slog.Logger
+	Clock  func() time.Time
+}
+
+const (
+	// together is the time for which a line waits for others, so that they are written together.
+	together = 50 * time.Millisecond
+	// again is the time after which a failed write is tried again.
+	again = time.Second
+	// heads is the interval at which the head of the chain is logged if there are new lines.
+	heads = 10 * time.Minute
+	// synced is the interval at which written lines are synced to the disk.
+	synced = time.Second
+	// maxPending is the maximum number of bytes of lines that wait to be written, apart from those of requests that had begun.
+	maxPending = 4 << 20
+)
+
+// A Log is an audit log. It is safe for concurrent use.
+type Log struct {
+	config Config
+	// wake has an element if lines wait, flush has the channels of calls of Flush, and stop is closed by Close.
+	wake  chan struct{}
+	flush chan chan struct{}
+	stop  chan struct{}
+	done  chan struct{}
+	// lines counts the lines that were written, and all that were lost.
+	lines, lost atomic.Uint64
+
+	mu sync.Mutex
+	// pending has the members of records that wait, each with a line feed.
+	pending []byte
+	// missing is the number of uses that were lost since the last line.
+	missing int
+	// err is the error of the last write. It is nil once a write has succeeded.
+	err error
+
+	// The fields below belong to the goroutine that writes.
+
+	target target
+	head   link
+	// logged is the number of the line whose hash was logged last.
+	logged uint64
+	// taken has records that are being written, and unwritten the bytes of their lines that the target has not taken yet.
+	taken, unwritten []byte
+	// unsynced reports whether lines were written that were not synced.
+	unsynced bool
+}
+
+// target is where lines go.
+type target interface {
+	io.Writer
+	// turn closes the file and opens the next one if the file was moved away. It calls end before it closes a file, and returns
+	// whether there is another file, which the next line must begin.
+	turn(end func()) (another bool, err error)
+	sync() error
+	// undo takes back what was written since the target was opened, and ends its use.
+	undo() error
+	// close ends the use of the target, and keeps the head for the next process.
+	close(head *link) error
+}
+
+// Open opens an audit log and writes its first line. It returns an error if another process writes to the file, if the file is not
+// an audit log, or if it cannot be written.
+func Open(c Config) (*Log, error) {
+	l := &Log{
+		config: c, wake: make(chan struct{}, 1), flush: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		target: stream{c.Writer},
+	}
+	torn := 0
+	if c.Path != "" {
+		f, err := openFile(c.Path)
+		if err != nil {
+			return nil, fmt.Errorf("the audit log %s %w", c.Path, err)
+		}
+		l.target, l.head, torn = f, f.last, f.torn
+	}
+	if torn > 0 {
+		l.unwritten = append(l.unwritten, '\n')
+	}
+	l.begin(torn)
+	if err := l.writeOut(); err != nil {
+		return nil, fmt.Errorf("the audit log cannot be written: %w", errors.Join(err, l.target.undo()))
+	}
+	l.logHead("the audit log is open")
+	go l.run()
+	return l, nil
+}
+
+// Add adds a record. It does not wait for the disk.
+func (l *Log) Add(r *Record) {
+	var buffer [1024]byte
+	text := append(appendRecord(buffer[:0], l.config.Node, r), '\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.config.Lossy && len(l.pending) >= maxPending {
+		l.missing++
+		l.lost.Add(1)
+		return
+	}
+	l.pending = append(l.pending, text...)
+	select {
+	case l.wake <- struct{}{}:
+	default: // it will be written with others
+	}
+}
+
+// Err returns an error if no credential must be used now, because its use could not be recorded.
+func (l *Log) Err() error {
+	if l.config.Lossy {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && len(l.pending) >= maxPending {
+		return errSlow
+	}
+	return l.err
+}
+
+var errSlow = errors.New("the audit log is written too slowly")
+
+// Failure returns the error of the last write, or nil.
+func (l *Log) Failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Lines returns the number of lines written by this process, and that of uses that it has not recorded.
+func (l *Log) Lines() (written, lost uint64) { return l.lines.Load(), l.lost.Load() }
+
+// Flush returns once all records that were added before have been written, or could not be.
+func (l *Log) Flush() {
+	written := make(chan struct{})
+	select {
+	case l.flush <- written:
+		<-written
+	case <-l.done:
+	}
+}
+
+// Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written.
+func (l *Log) Close() error {
+	close(l.stop)
+	<-l.done
+	l.unwritten = l.head.appendLine(l.unwritten, appendBeginning(nil, l.config.Clock(), "end", l.config.Node))
+	err := l.writeOut()
+	l.logHead("the audit log is closed")
+	err = errors.Join(err, l.target.sync(), l.target.close(&l.head))
+	if err != nil {
+		return fmt.Errorf("the audit log is not complete: %w", err)
+	}
+	return nil
+}
+
+// run writes records until Close.
+func (l *Log) run() {
+	defer close(l.done)
+	head, sync := time.NewTicker(heads), time.NewTicker(synced)
+	defer head.Stop()
+	defer sync.Stop()
+	var after <-chan time.Time
+	for {
+		select {
+		case <-l.wake:
+			if after == nil {
+				after = time.After(together)
+			}
+			continue
+		case <-after:
+			after = nil
+			l.write()
+		case written := <-l.flush:
+			l.write()
+			close(written)
+		case <-sync.C:
+			l.syncLines()
+		case <-head.C:
+			if l.logged != l.head.n {
+				l.logHead("the head of the audit log")
+			}
+		case <-l.stop:
+			l.write()
+			return
+		}
+		if after == nil && l.Failure() != nil {
+			after = time.After(again)
+		}
+	}
+}
+
+// syncLines syncs what was written since the last call.
+func (l *Log) syncLines() {
+	if l.unsynced {
+		l.unsynced = false
+		if err := l.target.sync(); err != nil {
+			l.failed(err)
+		}
+	}
+}
+
+// write writes the records that wait.
+func (l *Log) write() {
+	if len(l.unwritten) > 0 && l.failed(l.writeOut()) {
+		return
+	}
+	another, err := l.target.turn(l.end)
+	if l.failed(err) {
+		return
+	}
+	if another {
+		l.begin(0)
+		l.logHead("the audit log goes on in a new file")
+	}
+	l.mu.Lock()
+	missing := l.missing
+	l.taken, l.pending, l.missing = l.pending, l.taken[:0], 0
+	l.mu.Unlock()
+	for rest := l.taken; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		l.unwritten = l.head.appendLine(l.unwritten, rest[:end])
+		rest = rest[end+1:]
+	}
+	if missing > 0 {
+		l.unwritten = l.head.appendLine(l.unwritten, appendNumber(appendBeginning(nil, l.config.Clock(), "lost", l.config.Node), "uses", missing))
+	}
+	if l.failed(l.writeOut()) {
+		return
+	}
+	if cap(l.taken) > maxPending/4 { // after a burst
+		l.taken = nil
+	}
+}
+
+// begin adds the first line of a file or of a process. torn is the number of bytes of a line that was not written whole.
+func (l *Log) begin(torn int) {
+	members := appendBeginning(nil, l.config.Clock(), "begin", l.config.Node)
+	if l.head.n > 0 {
+		members = appendMember(members, "continues", l.head.text())
+	}
+	l.unwritten = l.head.appendLine(l.unwritten, appendNumber(members, "torn", torn))
+}
+
+// end ends a file that was moved away. The chain goes on in the next one, also if this one can no longer be written.
+func (l *Log) end() {
+	before := l.head
+	l.unwritten = l.head.appendLine(l.unwritten, appendBeginning(nil, l.config.Clock(), "end", l.config.Node))
+	if l.writeOut() != nil {
+		l.head, l.unwritten = before, l.unwritten[:0]
+	}
+}
+
+// writeOut writes the bytes of lines that the target has not taken. After an error, the rest stays, in order, so that no line has
+// a gap once the target takes it.
+func (l *Log) writeOut() error {
+	if len(l.unwritten) == 0 {
+		return nil
+	}
+	n, err := l.target.Write(l.unwritten)
+	whole := l.unwritten[:max(0, min(n, len(l.unwritten)))]
+	l.lines.Add(uint64(bytes.Count(whole, []byte{'\n'})))
+	l.unsynced = l.unsynced || n > 0
+	l.unwritten = append(l.unwritten[:0], l.unwritten[len(whole):]...)
+	return err
+}
+
+// failed notes the result of a write, and reports whether it is an error.
+func (l *Log) failed(err error) bool {
+	l.mu.Lock()
+	before := l.err
+	l.err = err
+	l.mu.Unlock()
+	switch then := "until it can be, requests are refused"; {
+	case err != nil && before == nil:
+		if l.config.Lossy {
+			then = "uses that do not fit into memory until it can be are not recorded"
+		}
+		l.config.Logger.Error("the audit log cannot be written", slog.String("file", l.name()), slog.Any("error", err), slog.String("then", then))
+	case err == nil && before != nil:
+		l.config.Logger.Info("the audit log can be written again", slog.String("file", l.name()))
+	}
+	return err != nil
+}
+
+// logHead logs the number and the hash of the last line, so that a copy of the log elsewhere shows whether lines before it were
+// changed.
+func (l *Log) logHead(message string) {
+	l.logged = l.head.n
+	l.config.Logger.Info(message, slog.String("file", l.name()), slog.Uint64("line", l.head.n), slog.String("hash", l.head.text()))
+}
+
+func (l *Log) name() string { return cmp.Or(l.config.Path, "stdout") }
+
+// stream is a target that is not a file.
+type stream struct{ io.Writer }
+
+func (stream) turn(func()) (bool, error) { return false, nil }
+func (stream) sync() error               { return nil }
+func (stream) undo() error               { return nil }
+func (stream) close(*link) error         { return nil }
