@@ -47,6 +47,7 @@ var table = []struct {
 	{work: `^gateway, api_key, 16 clients: p99$`, against: "Caddy", rows: 1, noGoal: true},
 	{work: `^gateway, api_key, 16 clients: (time for a request at full load|p99)$`, against: "nginx", rows: 2, noGoal: true},
 	{work: `^gateway, api_key, 16 clients: (time for a request at full load|p99)$`, against: "HAProxy", rows: 2, noGoal: true},
+	{work: `^gateway with an audit log, api_key, 16 clients: time for a request at full load$`, against: "the gateway without one", rows: 1},
 	{work: `^content in (SQLite|PostgreSQL), 2,000 articles: page (40|80) of 25: p50$`, against: "page 1", rows: 4},
 	{work: `^content in (SQLite|PostgreSQL), 2,000 articles: page 1 of 25: p99 ÷ 5 ms$`, against: "5 ms", rows: 2},
 	{work: `^import of 200 records into (SQLite|PostgreSQL): time ÷ 120 ms$`, against: "120 ms", rows: 2},

@@ -18,6 +18,8 @@ type gatewayPeer struct {
 	// start starts the proxy in front of the API, with a directory for its files. It returns the URL for requests, and a note for
 	// the report.
 	start func(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error)
+	// settings is the beginning of our side's file, which has the settings of the gateway.
+	settings string
 }
 
 // gatewayPeers returns ReverseProxy and the proxies of Debian packages.
@@ -54,7 +56,29 @@ func gatewayRows(keywright *command) []row {
 			})
 		}
 	}
-	return all
+	return append(all, auditedRow(keywright))
+}
+
+// auditedRow returns the row for the cost of the audit log. The peer is the same command without it.
+func auditedRow(keywright *command) row {
+	peer := gatewayPeer{
+		settings: "gateway: {audit: {file: audit.log}}\n",
+		start: func(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error) {
+			program, err := keywright.path(ctx)
+			if err != nil {
+				return "", "", err
+			}
+			address, err = startGateway(ctx, all, program, directory, "", api+keyedPath)
+			return address + "weather", "", err
+		},
+	}
+	return row{
+		work: "gateway with an audit log, api_key, 16 clients: time for a request at full load", against: "the gateway without one", unit: nanoseconds,
+		goal: 1 / 0.97, // at most 3 % of the requests per second
+		measure: func(ctx context.Context, s session) (result, error) {
+			return throughGateway(ctx, s, keywright, peer, load.each)
+		},
+	}
 }
 
 func throughGateway(ctx context.Context, s session, keywright *command, peer gatewayPeer, figure func(load) float64) (measured result, err error) {
@@ -75,7 +99,7 @@ func throughGateway(ctx context.Context, s session, keywright *command, peer gat
 	if err != nil {
 		return result{}, err
 	}
-	ours, err := startGateway(ctx, &all, program, dir, api+keyedPath)
+	ours, err := startGateway(ctx, &all, program, dir, peer.settings, api+keyedPath)
 	if err != nil {
 		return result{}, err
 	}
@@ -98,8 +122,8 @@ func startReverseProxy(ctx context.Context, all *sync.WaitGroup, _, api string) 
 	return address + "/", "", err
 }
 
-// startGateway runs keywright serve with a connector for the URL.
-func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, url string) (address string, err error) {
+// startGateway runs keywright serve with these settings and a connector for the URL.
+func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, settings, url string) (address string, err error) {
 	secrets, file := filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
 	if err := os.Mkdir(secrets, 0o700); err != nil {
 		return "", err
@@ -114,7 +138,7 @@ func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, url st
       type: api_key
       config: {key: X-API-Key, value: "{{ get_secret('weather') }}", in: header}
 `
-	if err := os.WriteFile(file, fmt.Appendf(nil, connectors, url), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, settings+connectors, url), 0o600); err != nil {
 		return "", err
 	}
 	// --dev allows an API on this machine without TLS.
