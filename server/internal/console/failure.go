@@ -130,17 +130,22 @@ func wayOf(e *gateway.Event, stage string) []Step {
 		answer.Took = max(0, e.Total-before-e.Spent.Sandbox-e.Spent.Token-e.Spent.Keys-e.Upstream)
 	}
 	way = append(way, api, answer)
-	failed := stepOf(stage, e.UpstreamStatus != 0)
+	failed := stepOf(stage, e)
 	for i := range way {
 		way[i].Failed = way[i].Name == failed
 	}
 	return way
 }
 
-// stepOf returns the step at which a stage is.
-func stepOf(stage string, answered bool) string {
+// stepOf returns the step at which a request failed at a stage, or "" if it did not fail.
+func stepOf(stage string, e *gateway.Event) string {
 	switch host.Stage(stage) {
+	case "":
+		return ""
 	case host.StageOrigin, host.StageTemplate, host.StageConfig, host.StageBody:
+		if e.Spent.Fuel > 0 { // a template is rendered when the plugin asks for it
+			return stepPlugin
+		}
 		return stepRequest
 	case host.StagePlugin, host.StageMutation:
 		return stepPlugin
@@ -151,7 +156,7 @@ func stepOf(stage string, answered bool) string {
 	case host.StageResponse:
 		return stepAnswer
 	}
-	if stage == stageAPI || !answered {
+	if stage == stageAPI || e.UpstreamStatus == 0 {
 		return stepAPI
 	}
 	return stepAnswer

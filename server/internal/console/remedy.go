@@ -34,6 +34,8 @@ func remedy(err error, failed host.PluginFailure, api gateway.Refused, status in
 		return "The store of keys has no such key, or refuses it: compare its name, type and policy with the connector's auth."
 	case failed != "":
 		return pluginRemedies[failed]
+	case stage == string(host.StageTemplate):
+		return "A template lacks a value: does the request have a user with this field, and can the store of secrets be read?"
 	case stage == string(host.StageSign):
 		return "The key does not fit: compare its type with the algorithm of the connector. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
 	case stage == string(host.StageToken) && isDown(err):
