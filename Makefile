@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help tinygo plugins languages check lint format test test-busy bench soak mutants vet race modules rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants vet race modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -55,6 +55,10 @@ bench: ## measure against others and against the goals; docs/benchmarks.md says 
 
 soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
 	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000
+
+screenshots: deps ## make the pictures of docs/console.md again
+	@mkdir -p docs/images
+	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
 mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
