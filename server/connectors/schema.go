@@ -76,6 +76,7 @@ type schema struct {
 	Closed      *bool        `json:"additionalProperties,omitempty"`
 	If          *schema      `json:"if,omitempty"`
 	Then        *schema      `json:"then,omitempty"`
+	Else        *schema      `json:"else,omitempty"`
 	AnyOf       []*schema    `json:"anyOf,omitempty"`
 	AllOf       []*schema    `json:"allOf,omitempty"`
 	Definitions namedSchemas `json:"definitions,omitempty"`

@@ -46,6 +46,12 @@ func changePlugin(s *schema) {
 		beside("ref", "The digest of a plugin from a registry is in keywright.lock.", "sha256"), needs("ref", "name"))
 }
 
+func changeGateway(s *schema) {
+	users := &schema{Properties: namedSchemas{{"access_log_users", &schema{Const: true}}}, Required: []string{"access_log_users"}}
+	log := &schema{Properties: namedSchemas{{"access_log", &schema{Const: true}}}, Required: []string{"access_log"}}
+	s.AllOf = append(s.AllOf, &schema{If: users, Then: log})
+}
+
 func changeUser(s *schema) {
 	const other = "The type is another: change it, or remove this."
 	s.AllOf = append(s.AllOf, when("type", identity.ModeNone, without(other, "jwt", "header")),
@@ -56,7 +62,8 @@ func changeUser(s *schema) {
 func changeJWT(s *schema) {
 	s.Required = []string{"issuer", "audiences"}
 	noBearer := &schema{Properties: namedSchemas{{"bearer", &schema{Const: false}}}, Required: []string{"bearer"}}
-	s.AllOf = append(s.AllOf, either("This does not say where the keys are: set jwks_url or jwks_file.", "jwks_url", "jwks_file"),
+	issuer := &schema{Pattern: httpURL, PatternErrorMessage: "Without jwks_url and jwks_file, the keys are found by the issuer, which then is an https URL."}
+	s.AllOf = append(s.AllOf, &schema{If: either("", "jwks_url", "jwks_file"), Else: &schema{Properties: namedSchemas{{"issuer", issuer}}}},
 		beside("jwks_url", "The keys are at jwks_url: remove one of them.", "jwks_file"),
 		&schema{If: noBearer, Then: &schema{Required: []string{"cookie"}}})
 }

@@ -54,7 +54,7 @@ var described = map[string]words{
 	"plugins[].limits.memory_bytes":   {text: "Memory of a call, in bytes."},
 	"plugins[].limits.token_requests": {text: "Token requests of a call."},
 
-	"gateway": {text: "Settings of keywright serve: host names, users, TLS."},
+	"gateway": {text: "Settings of keywright serve: host names, users, TLS.", change: changeGateway},
 	"gateway.hosts": {
 		text:    "Host names at which callers may reach the gateway, with a port if it must be that one. Without it, those of the loopback.",
 		pattern: `^[^/ @*]+$`, wrong: "This is not the name of a host, such as gateway.example.com or localhost:8080.",
@@ -84,10 +84,10 @@ var described = map[string]words{
 	"gateway.user.jwt.cookie":    {text: "Name of the cookie with the token."},
 	"gateway.user.jwt.jwks_file": {text: "Path of a file with the keys that sign session tokens, a JWK Set."},
 	"gateway.user.jwt.jwks_url": {
-		text:    "URL of the keys that sign session tokens, a JWK Set. The gateway asks for them every five minutes.",
+		text:    "URL of the keys that sign session tokens, a JWK Set. Without it and jwks_file, the metadata of the issuer names the keys.",
 		pattern: httpURL, wrong: wantedURL,
 	},
-	"gateway.user.jwt.issuer":    {text: "Value that the claim iss of a token must have."},
+	"gateway.user.jwt.issuer":    {text: "Value that the claim iss of a token must have. If it is an https URL with metadata, the keys are found by it."},
 	"gateway.user.jwt.audiences": {text: "Audiences of which a token must have one, in its claim aud. Without it, a token for another service would count here."},
 	"gateway.user.jwt.algorithms": {
 		text: "Algorithms of signatures that count. Without it, all that are asymmetric. HS256, HS384 and HS512 need jwks_file.", values: identity.Algorithms(),
@@ -237,6 +237,10 @@ var described = map[string]words{
 	"connectors[].response.body":    {text: "Expression or template over response.body, response.status_code and response.headers, which makes the body for the caller."},
 	"connectors[].response.content_type": {
 		text: "Content-Type of the body that response.body makes, such as text/html; charset=utf-8.", pattern: `^[^/ ]+/[^/ ;]+`, wrong: "This is no media type, such as text/html; charset=utf-8.",
+	},
+	"connectors[].response.headers": {
+		text: "Further headers of answers that callers get, and pages of origins may read, such as X-RateLimit-*. A * at the end is any rest of a name.", most: 50,
+		pattern: "^([A-Za-z0-9!#$%&'+.^_`|~-]+|[A-Za-z0-9!#$%&'+.^_`|~-]{3,}-\\*)$", wrong: "This is not the name of a header, or names with a * after a hyphen, such as X-RateLimit-*.",
 	},
 	"connectors[].timeout": {
 		text: "Time of the token exchange, of each wait for the API, and of shaping a body, each for itself.", ifMissing: "15s",

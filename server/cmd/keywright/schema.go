@@ -50,14 +50,16 @@ func (a *app) schema() *cobra.Command {
 
 // schemaOf returns the schema of a file, or with "" that of a file without plugins.
 func (a *app) schemaOf(ctx context.Context, file string) ([]byte, error) {
+	config := host.Config{Logger: a.logger(), CodeCache: codeCache(ctx)}
 	if file != "" {
-		infos, err := connectors.Plugins(ctx, file, connectors.Options{PluginCache: pluginCache(), Host: host.Config{Logger: a.logger()}})
+		infos, err := connectors.Plugins(ctx, file, connectors.Options{PluginCache: pluginCache(), Host: config})
 		if err != nil {
 			return nil, err
 		}
 		return connectors.Schema(infos)
 	}
-	h, err := host.New(ctx, host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...), Logger: a.logger()})
+	config.BuiltIns = connectors.BuiltIns(plugins.Types()...)
+	h, err := host.New(ctx, config)
 	if err != nil {
 		return nil, err
 	}
