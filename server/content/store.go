@@ -11,6 +11,10 @@ import (
 // ErrNotFound is returned for a record that does not exist, or that the audience may not see.
 var ErrNotFound = errors.New("there is no such record")
 
+// ErrUnavailable is returned while the database cannot be reached, or refuses connections. The same call may succeed
+// later.
+var ErrUnavailable = errors.New("the database is not available")
+
 // Audience selects the records that a reader may see.
 type Audience bool
 
@@ -20,7 +24,8 @@ const (
 	Moderators Audience = true
 )
 
-// Store reads records. Its methods are safe for concurrent use. Each call sees one consistent state of all records.
+// Store reads records. Its methods are safe for concurrent use. Each call sees one consistent state of all records. Errors
+// wrap [ErrUnavailable] while the database is away.
 type Store interface {
 	// ProductUpdate returns a product update. Everybody sees it unless it is trashed; moderators see any. The error
 	// wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].

@@ -364,6 +364,73 @@ func TestServeWhileImporting(t *testing.T) {
 	}
 }
 
+// While PostgreSQL is down, the answer is 503 with Retry-After, and /readyz fails. When it is up again, so is the interface,
+// without a restart: threats.md 192.
+func TestContentWhileTheDatabaseIsDown(t *testing.T) {
+	database, err := postgrestest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Stop() })
+	address, err := database.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	importing := strings.NewReader(`{"type":"article","id":"1"}` + "\n" + `{"type":"moderator","id":"m"}`)
+	if code := run(t.Context(), []string{"content", "import", "--db", address, "-"}, importing, io.Discard, io.Discard, noEnvironment); code != exitOK {
+		t.Fatalf("exit %d", code)
+	}
+	s := serveContent(t, build(t), nil, "--db", address)
+	paths := []string{"/articles", "/articles/1/replies/1", "/productUpdates/1", "/productUpdates/1?moderatorId=m"}
+	ask := func(url string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response
+	}
+	if got := ask(s.callers + "/articles").StatusCode; got != http.StatusOK {
+		t.Fatalf("before: %d", got)
+	}
+	if err := database.Restart(func() {
+		for range 2 {
+			for _, path := range paths {
+				if got := ask(s.callers + path); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") != "5" || got.Header.Get("Cache-Control") != "no-store" {
+					t.Errorf("%s: %d, %v", path, got.StatusCode, got.Header)
+				}
+			}
+		}
+		if _, body := s.get("/articles"); !strings.Contains(body, `"urn:keywright:problem:store-unavailable"`) || strings.Contains(body, "postgres") {
+			t.Errorf("the answer is %s", body)
+		}
+		if got := ask(s.operators + "/readyz").StatusCode; got != http.StatusServiceUnavailable {
+			t.Errorf("/readyz: %d", got)
+		}
+		if got := ask(s.operators + "/healthz").StatusCode; got != http.StatusOK {
+			t.Errorf("/healthz: %d", got)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{200, 404, 404, 404} {
+		if got := ask(s.callers + paths[i]).StatusCode; got != want {
+			t.Errorf("%s afterwards: %d", paths[i], got)
+		}
+	}
+	if got := ask(s.operators + "/readyz").StatusCode; got != http.StatusOK {
+		t.Errorf("/readyz afterwards: %d", got)
+	}
+	if said := s.end(); !strings.Contains(said, "the database is not available") {
+		t.Errorf("the log is %s", said)
+	}
+}
+
 // torn returns why a page of 100 articles does not show one state, or "".
 func torn(page []content.Article) string {
 	if len(page) != 100 {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -174,6 +175,7 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 	}{
 		{errors.New("dial 10.0.0.7: refused"), 500, "store-failed"},
 		{context.DeadlineExceeded, 503, "timeout"},
+		{fmt.Errorf("%w: dial 10.0.0.7: refused", content.ErrUnavailable), 503, "store-unavailable"},
 	} {
 		var log bytes.Buffer
 		var told []httpapi.Event
@@ -187,6 +189,9 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 			got := ask(t, h, "GET", path)
 			if got.status != test.status || !strings.Contains(got.body, test.kind) || strings.Contains(got.body, test.err.Error()) || got.header.Get("Cache-Control") != "no-store" || got.header.Get("ETag") != "" {
 				t.Errorf("%s: %+v", path, got)
+			}
+			if (test.status == 503) != (got.header.Get("Retry-After") == "5") {
+				t.Errorf("%s: Retry-After is %q", path, got.header.Get("Retry-After"))
 			}
 			if !strings.Contains(log.String(), test.err.Error()) {
 				t.Errorf("%s: the log has %q", path, &log)

@@ -47,6 +47,7 @@ var (
 	callersUnavailable = &httpProblem{status: http.StatusServiceUnavailable, kind: "callers-unavailable", detail: "API keys and tokens cannot be verified at the moment", retry: 5}
 	busy               = &httpProblem{status: http.StatusServiceUnavailable, kind: "busy", detail: "too many requests are being answered; try again", retry: 1}
 	timedOut           = &httpProblem{status: http.StatusServiceUnavailable, kind: "timeout", detail: "this took too long; try again", retry: 5}
+	storeUnavailable   = &httpProblem{status: http.StatusServiceUnavailable, kind: "store-unavailable", detail: "the content cannot be read at the moment; try again", retry: 5}
 	storeFailed        = &httpProblem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
 )
 
@@ -59,7 +60,10 @@ func problemOf(err error) *httpProblem {
 		return notFound
 	}
 	p := *storeFailed
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, content.ErrUnavailable):
+		p = *storeUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
 		p = *timedOut
 	}
 	p.cause = err

@@ -4,10 +4,15 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keywright/keywright/server/content"
@@ -59,7 +64,7 @@ func open(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
-		Reads: db, Writes: db, Readers: connections,
+		Reads: db, Writes: db, Readers: connections, Away: away,
 		Lock: `SELECT articles FROM article_chunks WHERE activity = '~' FOR UPDATE`,
 	})
 }
@@ -86,4 +91,19 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	// The lock must be released even if ctx has ended.
 	_, unlockErr := connection.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lock)
 	return errors.Join(err, unlockErr)
+}
+
+// away reports whether an error means that the database cannot be reached: no connection can be made, it broke, or the
+// server ends or takes no more of them (PostgreSQL, appendix A: classes 08 and 53, and 57P01 to 57P05). An error of a context
+// is not one, though pgx may wrap it in an error of the network.
+func away(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(refused.Code, "08") || strings.HasPrefix(refused.Code, "53") || strings.HasPrefix(refused.Code, "57P")
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }

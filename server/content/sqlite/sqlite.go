@@ -63,7 +63,7 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	connections := max(4, 2*runtime.GOMAXPROCS(0))
 	reads.SetMaxOpenConns(connections)
 	reads.SetMaxIdleConns(connections)
-	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, BeforeWrite: func(ctx context.Context) error {
+	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, BeforeWrite: func(ctx context.Context) error {
 		if info, err := os.Stat(absolute + "-wal"); err == nil && info.Size() >= maxLog {
 			return beginLog(ctx, writes)
 		}
@@ -91,8 +91,9 @@ func beginLog(ctx context.Context, db *sql.DB) error {
 // busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
 const busyTimeout = "60000"
 
-// source returns the data source name for the driver.
+// source returns the data source name for the driver. With it, no connection creates the file again once it is away.
 func source(path string, options url.Values) string {
+	options.Set("mode", "rw")
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	return sqlitefile.Source(path, options)
@@ -105,4 +106,18 @@ func explain(err error) error {
 		return errors.New("the file is not a database of SQLite")
 	}
 	return err
+}
+
+// away reports whether an error means that the file cannot be used at the moment: it cannot be opened, its disk fails, or
+// another process keeps it locked.
+func away(err error) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return true
+	}
+	return false
 }

@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -57,5 +58,36 @@ func TestAClosedStoreIsOneFile(t *testing.T) {
 	}
 	if files, _ := filepath.Glob(db.address + "*"); len(files) != 1 {
 		t.Errorf("there are %v", files)
+	}
+}
+
+// While the file of SQLite is away, errors say so, and no other one is made in its place. When it is back, it is read again:
+// threats.md 192.
+func TestAFileThatIsAway(t *testing.T) {
+	db := empty(t, "sqlite")
+	store := db.open(t)
+	write(t, store, article("a", ""))
+	store.Reads().SetMaxIdleConns(0) // an open connection keeps the file
+	path, aside := filepath.Dir(db.address), t.TempDir()+"/aside"
+	if err := os.Rename(path, aside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Articles(t.Context(), 0, 1); !errors.Is(err, content.ErrUnavailable) {
+		t.Errorf("while it is away: %v", err)
+	}
+	if _, err := store.Reply(t.Context(), "a", "1", content.Everybody); !errors.Is(err, content.ErrUnavailable) {
+		t.Errorf("while it is away: %v", err)
+	}
+	if files, err := os.ReadDir(path); err != nil || len(files) > 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(aside, path)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, store, 0, 10); got != "a" {
+		t.Errorf("when it is back, the articles are %q", got)
 	}
 }

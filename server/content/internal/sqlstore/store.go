@@ -24,6 +24,8 @@ type Config struct {
 	Lock string
 	// If not nil, BeforeWrite is called before each writing transaction.
 	BeforeWrite func(context.Context) error
+	// Away reports whether an error of the database means that it cannot be reached.
+	Away func(error) bool
 	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its
 	// caller's context is cancelled. It is for databases that close the connection of a cancelled statement, and whose
 	// connections are expensive to open.
@@ -148,6 +150,17 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	}, nil
 }
 
+// failed returns the error of a call that does something, which wraps [content.ErrUnavailable] if the database is away.
+func (s *Store) failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.config.Away(err) {
+		return fmt.Errorf("%s: %w: %w", doing, content.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
 // invalid reports whether no record can have this id. PostgreSQL returns an error for some of these ids, so they are
 // not sent to the database.
 func invalid(id string) bool { return content.CheckID(id) != nil }
@@ -168,7 +181,7 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 		statement = s.productUpdate
 	}
 	if err := one(statement.QueryRowContext(ctx, id), &p); err != nil {
-		return nil, fmt.Errorf("read a product update: %w", err)
+		return nil, s.failed("read a product update", err)
 	}
 	return &p, nil
 }
@@ -189,7 +202,7 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 		statement = s.reply
 	}
 	if err := one(statement.QueryRowContext(ctx, articleID, id), &r); err != nil {
-		return nil, fmt.Errorf("read a reply: %w", err)
+		return nil, s.failed("read a reply", err)
 	}
 	return &r, nil
 }
@@ -218,7 +231,7 @@ func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
 	defer done()
 	var found bool
 	if err := s.moderator.QueryRowContext(ctx, id).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for a moderator: %w", err)
+		return false, s.failed("look for a moderator", err)
 	}
 	return found, nil
 }
@@ -230,7 +243,7 @@ func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.
 	}
 	articles, err := s.page(ctx, skip, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read a page of articles: %w", err)
+		return nil, s.failed("read a page of articles", err)
 	}
 	return articles, nil
 }

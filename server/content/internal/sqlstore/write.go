@@ -16,10 +16,7 @@ func (s *Store) Write(ctx context.Context, records []content.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(ctx, b); err != nil {
-		return fmt.Errorf("write %d records: %w", len(records), err)
-	}
-	return nil
+	return s.failed(fmt.Sprintf("write %d records", len(records)), s.write(ctx, b))
 }
 
 func (s *Store) write(ctx context.Context, b *batch) error {
