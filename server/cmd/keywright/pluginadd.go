@@ -276,7 +276,11 @@ func (a *app) writeNewer(ctx context.Context, i *installation, client *registry.
 	if newest == "" {
 		return nil
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s", p.Name, newest, ref.Name(), newest, p.Name))
+	file := ""
+	if i.file != "connectors.yaml" {
+		file = " -c " + i.file
+	}
+	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s%s", p.Name, newest, ref.Name(), newest, p.Name, file))
 }
 
 // accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.

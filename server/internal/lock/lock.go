@@ -40,7 +40,12 @@ type Lock struct {
 	Format int `json:"keywright_lock"`
 	// Plugins are in the order of their names.
 	Plugins []Plugin `json:"plugins"`
+	// read is the text of the file when it was read or written, "" if there was none. It is nil for a lock that was not read.
+	read *string
 }
+
+// ErrChanged is returned by [Lock.Write] if another process has written the lock since it was read.
+var ErrChanged = errors.New(Name + " was changed meanwhile by somebody else, and nothing was written to it: run the command again")
 
 // A Plugin holds the facts of one plugin that the operator has accepted.
 type Plugin struct {
@@ -133,19 +138,32 @@ func (l *Lock) Remove(name string) {
 
 // Read reads the lock of a directory. If there is none, it returns an empty one.
 func Read(dir string) (*Lock, error) {
-	file, err := os.Open(filepath.Join(dir, Name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &Lock{Format: format}, nil
-	}
+	text, err := readText(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	l := &Lock{Format: format}
+	if text != "" {
+		if l, err = parse([]byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	l.read = &text
+	return l, nil
+}
+
+// readText returns the text of the lock of a directory, or "" if there is none.
+func readText(dir string) (string, error) {
+	file, err := os.Open(filepath.Join(dir, Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", Name, err)
-	}
-	return parse(text)
+	return string(text), err
 }
 
 func parse(text []byte) (*Lock, error) {
@@ -189,7 +207,8 @@ func (p *Plugin) check() error {
 }
 
 // Write writes the lock of a directory. The same plugins result in the same bytes. It replaces the file as a whole, and leaves it
-// as it is if [Read] would refuse the new one.
+// as it is if [Read] would refuse the new one. If the file is not the one that was read, the error is [ErrChanged]. Of two
+// processes, one writes at a time.
 func (l *Lock) Write(dir string) error {
 	l.Format = format
 	var b bytes.Buffer
@@ -200,7 +219,25 @@ func (l *Lock) Write(dir string) error {
 	if _, err := parse(b.Bytes()); err != nil {
 		return fmt.Errorf("%s stays as it is: the new one could not be read: %w", Name, err)
 	}
-	return replace(filepath.Join(dir, Name), b.Bytes())
+	unlock, err := lockDirectory(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	defer unlock()
+	if l.read != nil {
+		now, err := readText(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", Name, err)
+		}
+		if now != *l.read {
+			return ErrChanged
+		}
+	}
+	if err := replace(filepath.Join(dir, Name), b.Bytes()); err != nil {
+		return err
+	}
+	l.read = new(b.String())
+	return nil
 }
 
 // replace replaces a file by a new one, so that no reader sees a part of it.

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -222,6 +224,15 @@ func TestTheNewestTag(t *testing.T) {
 	}
 }
 
+// unread compares locks without what they know of their file.
+var unread = cmpopts.IgnoreUnexported(Lock{})
+
+func named(name string) Plugin {
+	p := example()
+	p.Name = name
+	return p
+}
+
 // The same plugins are the same bytes, in whatever order they came, and what was written is read again.
 func TestALockIsWrittenInOneWay(t *testing.T) {
 	a, b := example(), example()
@@ -242,8 +253,8 @@ func TestALockIsWrittenInOneWay(t *testing.T) {
 		t.Errorf("%s\nand\n%s", x, y)
 	}
 	again, err := Read(one)
-	if err != nil || !cmp.Equal(again, first) {
-		t.Errorf("%v\n%s", err, cmp.Diff(again, first))
+	if err != nil || !cmp.Equal(again, first, unread) {
+		t.Errorf("%v\n%s", err, cmp.Diff(again, first, unread))
 	}
 	if empty, err := Read(t.TempDir()); err != nil || len(empty.Plugins) > 0 {
 		t.Errorf("without a lock: %v, %v", empty, err)
@@ -300,7 +311,7 @@ func TestALockHasNoRoom(t *testing.T) {
 		if err := l.Write(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nand not %s", err, want)
 		}
-		if again, err := Read(dir); err != nil || !cmp.Equal(again, good) {
+		if again, err := Read(dir); err != nil || !cmp.Equal(again, good, unread) {
 			t.Errorf("the lock that was there: %v, %v", again, err)
 		}
 	}
@@ -358,6 +369,75 @@ func TestCapabilitiesAreTheSameEachTime(t *testing.T) {
 		one := Of(inspect(t, name))
 		if changes := one.Compare(Of(inspect(t, name))); len(changes) > 0 || len(one["type"]) != 1 {
 			t.Errorf("%s: %v", name, changes)
+		}
+	}
+}
+
+// Of two processes that read a lock and write it, the second one is refused, and undoes nothing of the first (threats.md 193).
+func TestTwoWriters(t *testing.T) {
+	for name, before := range map[string][]Plugin{"a new lock": nil, "one that is there": {named("other")}} {
+		dir := t.TempDir()
+		if before != nil {
+			if err := (&Lock{Plugins: before}).Write(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first.Put(named("one"))
+		second.Put(named("two"))
+		if err := first.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Write(dir); !errors.Is(err, ErrChanged) {
+			t.Errorf("%s: the second one writes: %v", name, err)
+		}
+		first.Put(named("three"))
+		if err := first.Write(dir); err != nil {
+			t.Errorf("%s: the first one does not write again: %v", name, err)
+		}
+		got, err := Read(dir)
+		if err != nil || len(got.Plugins) != len(before)+2 || got.Find("one") == nil || got.Find("three") == nil {
+			t.Errorf("%s: there is %+v, %v", name, got, err)
+		}
+	}
+}
+
+// Of many writers at one time, each is refused or loses nothing of the others.
+func TestManyWriters(t *testing.T) {
+	const writers = 20
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	wrote := make([]bool, writers)
+	for n := range writers {
+		all.Go(func() {
+			l, err := Read(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l.Put(named(fmt.Sprint("p", n)))
+			if err := l.Write(dir); err != nil && !errors.Is(err, ErrChanged) {
+				t.Error(err)
+			} else {
+				wrote[n] = err == nil
+			}
+		})
+	}
+	all.Wait()
+	got, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, wrote := range wrote {
+		if there := got.Find(fmt.Sprint("p", n)) != nil; there != wrote {
+			t.Errorf("%d wrote: %t, and is there: %t", n, wrote, there)
 		}
 	}
 }
