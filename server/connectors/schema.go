@@ -281,15 +281,15 @@ func variantSchema[F any](w *schemaWriter, path string, all []variant[F]) *schem
 			}
 		}
 		w.change(at, one)
-		s.AllOf = append(s.AllOf, when("type", v.name, one))
+		s.AllOf = append(s.AllOf, ofType(v.name, one))
 	}
 	s.Properties = namedSchemas{{"type", &schema{Description: kind.text, Enum: names, EnumDescriptions: kind.each}}}
 	return s
 }
 
-// when returns a schema that holds if a member has another value, or if then holds.
-func when(member, value string, then *schema) *schema {
-	return &schema{If: &schema{Properties: namedSchemas{{member, &schema{Const: value}}}, Required: []string{member}}, Then: then}
+// ofType returns a schema that holds if the member type has another value, or if then holds.
+func ofType(value string, then *schema) *schema {
+	return &schema{If: &schema{Properties: namedSchemas{{"type", &schema{Const: value}}}, Required: []string{"type"}}, Then: then}
 }
 
 // auth returns the schema of the member auth.
@@ -299,7 +299,7 @@ func (w *schemaWriter) auth(description string) *schema {
 	for i := range w.plugins {
 		p := &w.plugins[i]
 		names, meanings, aliases = append(names, p.Type), append(meanings, host.Printable(p.Summary)), append(aliases, p.Aliases...)
-		holds := when("type", p.Type, &schema{Ref: "#/definitions/" + p.Type})
+		holds := ofType(p.Type, &schema{Ref: "#/definitions/" + p.Type})
 		if len(p.Aliases) > 0 {
 			holds.If.Properties[0].schema = &schema{Pattern: oneOf(append([]string{p.Type}, p.Aliases...))}
 		}

@@ -54,9 +54,9 @@ func changeGateway(s *schema) {
 
 func changeUser(s *schema) {
 	const other = "The type is another: change it, or remove this."
-	s.AllOf = append(s.AllOf, when("type", identity.ModeNone, without(other, "jwt", "header")),
-		when("type", identity.ModeJWT, &schema{Required: []string{"jwt"}}), when("type", identity.ModeJWT, without(other, "header")),
-		when("type", identity.ModeHeader, &schema{Required: []string{"header"}}), when("type", identity.ModeHeader, without(other, "jwt")))
+	s.AllOf = append(s.AllOf, ofType(identity.ModeNone, without(other, "jwt", "header")),
+		ofType(identity.ModeJWT, &schema{Required: []string{"jwt"}}), ofType(identity.ModeJWT, without(other, "header")),
+		ofType(identity.ModeHeader, &schema{Required: []string{"header"}}), ofType(identity.ModeHeader, without(other, "jwt")))
 }
 
 func changeJWT(s *schema) {
