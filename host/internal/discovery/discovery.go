@@ -42,6 +42,9 @@ type Asker struct {
 	// Time limits the reading of a document, and Bytes the size of one.
 	Time  time.Duration
 	Bytes int
+	// Mutual reports whether Client presents a certificate. Then the endpoints of mtls_endpoint_aliases count (RFC 8705
+	// section 5). The Trust of a Key depends on it.
+	Mutual bool
 	// AllowHTTP allows endpoints of plain http.
 	AllowHTTP bool
 	// Failure returns an error of Client with a text that may be shown.

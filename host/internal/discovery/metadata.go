@@ -115,19 +115,46 @@ func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) 
 		return failed(problem)
 	}
 	found := &metadata{endpoints: map[string]string{}, problems: map[string]string{}}
-	rule := urlcheck.Rule{AllowHTTP: a.AllowHTTP, PlainHTTP: "which would send the credential in the open"}
 	for name, value := range members {
-		if !strings.HasSuffix(name, "_endpoint") {
-			continue
-		}
-		text, isText := value.(string)
-		if !isText {
-			found.problems[name] = "is not a text"
-		} else if _, err := rule.Parse(text); err != nil {
-			found.problems[name] = err.Error()
-		} else {
-			found.endpoints[name] = text
-		}
+		a.add(found, name, "", value)
+	}
+	if a.Mutual {
+		return found, a.aliases(issuer, location, found, members["mtls_endpoint_aliases"])
 	}
 	return found, nil
+}
+
+// aliases puts the endpoints for clients with a certificate in place of the others. Browsers go to the authorization endpoint,
+// and they have no certificate of the client.
+func (a *Asker) aliases(issuer, location string, found *metadata, value any) *Error {
+	if value == nil {
+		return nil
+	}
+	members, isObject := value.(map[string]any)
+	if !isObject {
+		return &Error{Issuer: issuer, Problem: location + " has mtls_endpoint_aliases that are no object"}
+	}
+	for name, value := range members {
+		if name != "authorization_endpoint" && name != "end_session_endpoint" {
+			a.add(found, name, "in mtls_endpoint_aliases ", value)
+		}
+	}
+	return nil
+}
+
+// add adds an endpoint to metadata, in place of the one with the same name. Its problem begins with where.
+func (a *Asker) add(m *metadata, name, where string, value any) {
+	if !strings.HasSuffix(name, "_endpoint") {
+		return
+	}
+	delete(m.endpoints, name)
+	rule := urlcheck.Rule{AllowHTTP: a.AllowHTTP, PlainHTTP: "which would send the credential in the open"}
+	text, isText := value.(string)
+	if !isText {
+		m.problems[name] = where + "is not a text"
+	} else if _, err := rule.Parse(text); err != nil {
+		m.problems[name] = where + err.Error()
+	} else {
+		m.endpoints[name] = text
+	}
 }
