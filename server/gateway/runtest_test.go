@@ -189,7 +189,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 		t.Errorf("the request is %+v", got.Request)
 	}
 	e := got.Exchanges[0]
-	if !strings.Contains(e.Body, "client_secret={{ get_secret('key') }}") || e.Method != "POST" || e.Answer.Status != http.StatusOK || !strings.Contains(e.Answer.Body, `"expires_in":3600`) || e.Answer.Milliseconds <= 0 {
+	if !strings.Contains(e.Body, "client_secret={{ get_secret('key') }}") || e.Method != http.MethodPost || e.Answer.Status != http.StatusOK || !strings.Contains(e.Answer.Body, `"expires_in":3600`) || e.Answer.Milliseconds <= 0 {
 		t.Errorf("the exchange is %+v", e)
 	}
 	if text := e.String(); !strings.Contains(text, "the answer 200 OK, after ") {
