@@ -75,7 +75,7 @@ func (o *Options) Unread(name string) bool {
 type Set struct {
 	// Host has the plugins of the file. Close closes it.
 	Host *host.Host
-	// Connectors are in the order of the file.
+	// Connectors are in the order of the file. Those of its directory follow, in the order of the names of files.
 	Connectors []*gateway.Connector
 	// Settings are the settings of the gateway.
 	Settings Settings
@@ -206,7 +206,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	case err != nil:
 		return nil, err
 	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(), Files: l.set.Files}
+		return nil, &Error{File: name, Problems: l.sorted(l.parts), Files: l.set.Files}
 	}
 	return l.set, nil
 }
@@ -293,7 +293,9 @@ type loader struct {
 	options Options
 	dir     string
 	source  source
-	set     *Set
+	// parts are the files of connectors_dir.
+	parts []part
+	set   *Set
 	// types lists the auth types that connectors can have, with aliases.
 	types []string
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
@@ -316,10 +318,10 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	d := &definer{
 		problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, suggestions: map[*node][]string{},
-		given: l.options.Host.Egress, trusted: map[string]*tls.Config{},
+		source: &l.source, ctx: ctx, given: l.options.Host.Egress, trusted: map[string]*tls.Config{},
 	}
 	definitions, files := d.document(root)
-	l.options.Host.Egress, l.set.Files = d.egress, d.files
+	l.options.Host.Egress, l.set.Files, l.parts = d.egress, d.files, d.parts
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)

@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ const maxPlugins = 32
 // A wholeFile is all of a file.
 type wholeFile struct {
 	Connectors, Plugins []*node
+	ConnectorsDir       string `file:",path"`
 	Gateway             Settings
 	Secrets             []*node
 	State               *node
@@ -86,6 +88,11 @@ type definer struct {
 	suggestions map[*node][]string
 
 	file wholeFile
+	// source is the text of the file, with that of parts, which are the files of connectors_dir.
+	source *source
+	parts  []part
+	// ctx ends the reading of parts.
+	ctx context.Context
 	// environment is true if one of the file's stores is the environment.
 	environment bool
 	// keys is the store of keys of the file, or nil.
@@ -102,17 +109,19 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		d.changeEgress(root.get("egress").value, d.file.Egress, "egress", &d.egress)
 	}
 	switch m := root.get("connectors"); {
+	case m == nil && root.get("connectors_dir") != nil:
 	case m == nil && !d.reportedAsTypo(root, "connectors"):
 		d.at(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
 		d.at(m.value.Place, "connectors", "is empty: it needs one connector at least")
 	}
+	d.directory(root)
 	permalinks := map[string]*definition{}
 	for i, n := range d.file.Connectors {
 		c := d.connector(n, i)
 		if other := permalinks[c.permalink]; other != nil && c.permalink != "" {
 			d.at(c.keyOrPlace("permalink", "name"), c.path(),
-				"its permalink is also that of the connector on line %d: give one of them another permalink", other.member.Line)
+				"its permalink is also that of the connector on %s: give one of them another permalink", d.written(other.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)

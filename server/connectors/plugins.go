@@ -103,7 +103,7 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
 	l.options.Host.BuiltIns = BuiltIns(plugins.Types()...)
 	if root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &l.problems); root != nil {
-		d := &definer{problems: &l.problems, dir: l.dir, suggestions: map[*node][]string{}}
+		d := &definer{problems: &l.problems, dir: l.dir, source: &l.source, ctx: ctx, suggestions: map[*node][]string{}}
 		var items []*node
 		if d.is(root, object, "", "") && root.get("plugins") != nil {
 			items = d.items(root.get("plugins").value, "plugins", "plugins")
@@ -117,7 +117,7 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 	case err != nil:
 		return nil, err
 	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(), Files: l.set.Files}
+		return nil, &Error{File: name, Problems: l.sorted(nil), Files: l.set.Files}
 	}
 	return l.set.Host.Plugins(), nil
 }

@@ -12,6 +12,8 @@ import (
 
 // A Problem is an error in a file.
 type Problem struct {
+	// File is the path of the file if it is another one than that of the [Error]: one of connectors_dir.
+	File string `json:"file,omitempty"`
 	// Line counts from 1. It is 0 if the problem concerns the file as a whole.
 	Line int `json:"line,omitempty"`
 	// Column counts characters from 1. It is 0 if Line is 0.
@@ -35,12 +37,22 @@ type Error struct {
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		lines[i] = e.File + ":" + p.String()
+		lines[i] = p.String()
+		if p.File == "" {
+			lines[i] = e.File + ":" + lines[i]
+		}
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (p Problem) String() string { return problem.Problem(p).String() }
+// String returns a problem as one line. It begins with File and a colon, or is meant to follow them.
+func (p Problem) String() string {
+	text := problem.Problem{Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message}.String()
+	if p.File != "" {
+		text = p.File + ":" + text
+	}
+	return text
+}
 
 // maxProblems limits the problems that are listed for a file.
 const maxProblems = 100
@@ -71,14 +83,17 @@ func (p *problems) rename(from, to string) {
 
 // sorted returns the problems in the order of their places. Problems with the same place keep the order in which they were
 // added. If there are more problems, the last one has their number.
-func (p *problems) sorted() []Problem {
+func (p *problems) sorted(parts []part) []Problem {
 	all := make([]Problem, len(p.Problems))
 	for i, found := range p.Problems {
-		all[i] = Problem(found)
+		all[i] = Problem{Line: found.Line, Column: found.Column, Path: found.Path, Message: found.Message}
 	}
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	for i := range all {
+		all[i].File, all[i].Line = locatePart(parts, all[i].Line)
+	}
 	if p.More > 0 {
 		all = append(all, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.More)})
 	}

@@ -33,7 +33,9 @@ const (
 // described has the words about each member of a file by its path, and objects without words that are checked. The members of a type of
 // store are under PATH(TYPE).
 var described = map[string]words{
-	"": {change: func(s *schema) { s.Required = []string{"connectors"} }},
+	"": {change: func(s *schema) {
+		s.AllOf = append(s.AllOf, either("This has no connectors: it needs the member connectors, or connectors_dir.", "connectors", "connectors_dir"))
+	}},
 
 	"plugins":        {text: "Plugins with further auth types: compiled modules, or plugins from registries.", most: maxPlugins},
 	"plugins[]":      {change: changePlugin},
@@ -191,8 +193,9 @@ var described = map[string]words{
 		pattern: `^(none|(https?|socks5h?)://[^@/?#]+/?)$`, wrong: "This is no URL of a proxy, such as http://proxy.example:3128, or none.",
 	},
 
-	"connectors":   {text: "The connectors, each an external API with its authentication.", least: 1},
-	"connectors[]": {change: func(s *schema) { s.Required = append(s.Required, "auth") }},
+	"connectors_dir": {text: "A directory whose files NAME.yaml add connectors, in the order of their names."},
+	"connectors":     {text: "The connectors, each an external API with its authentication.", least: 1},
+	"connectors[]":   {change: func(s *schema) { s.Required = append(s.Required, "auth") }},
 	"connectors[].name": {
 		text: "Name of the connector for people. Without permalink, the permalink is made of it.",
 	},

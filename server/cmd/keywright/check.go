@@ -156,7 +156,11 @@ func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
 	}
 	excerpts := a.excerptsFor(result.File)
 	for _, p := range wrong.Problems {
-		if err := writeLine(a.out, wrong.File+":"+p.String()); err != nil {
+		line := p.String()
+		if p.File == "" {
+			line = wrong.File + ":" + line
+		}
+		if err := writeLine(a.out, line); err != nil {
 			return err
 		}
 		if _, err := io.WriteString(a.out, excerpts.of(p)); err != nil {

@@ -35,10 +35,15 @@ func (a *app) excerptsFor(file string) excerpts {
 // of returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
 // returns the part of it around the character.
 func (e excerpts) of(p connectors.Problem) string {
-	if p.Line < 1 || p.Line > len(e.lines) || p.Column < 1 {
+	lines := e.lines
+	if p.File != "" && e.width > 0 {
+		text, _ := os.ReadFile(p.File) // without it, there is no line
+		lines = strings.Split(string(text), "\n")
+	}
+	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
 		return ""
 	}
-	line := []rune(strings.Map(visible, strings.TrimRight(e.lines[p.Line-1], "\r")))
+	line := []rune(strings.Map(visible, strings.TrimRight(lines[p.Line-1], "\r")))
 	before := fmt.Sprintf("%5d | ", p.Line)
 	room := max(20, e.width-len(before))
 	at := min(p.Column-1, len(line))

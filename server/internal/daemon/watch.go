@@ -31,11 +31,19 @@ func (d *daemon) watch() (*fsnotify.Watcher, error) {
 		return nil, fmt.Errorf("watching the configuration: %w", err)
 	}
 	for _, name := range d.files() {
-		if err := w.Add(filepath.Dir(name)); err != nil {
-			return nil, errors.Join(fmt.Errorf("watching %s: %w", filepath.Dir(name), err), w.Close())
+		if err := w.Add(watched(name)); err != nil {
+			return nil, errors.Join(fmt.Errorf("watching %s: %w", watched(name), err), w.Close())
 		}
 	}
 	return w, nil
+}
+
+// watched returns the directory to watch for a file: the one that it is in, or the file itself if it is a directory of connectors.
+func watched(name string) string {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return name
+	}
+	return filepath.Dir(name)
 }
 
 // files returns the files whose changes cause a reload, and the targets of those that are links. It does not hold d.mu while
@@ -150,7 +158,7 @@ func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
 // watchAll watches the current directories of the files: a plugin may have moved, or a directory may have been replaced.
 func (d *daemon) watchAll(w *fsnotify.Watcher) {
 	for _, name := range d.files() {
-		_ = w.Add(filepath.Dir(name)) // the directory may be gone; SIGHUP tries again
+		_ = w.Add(watched(name)) // the directory may be gone; SIGHUP tries again
 	}
 }
 
@@ -160,7 +168,7 @@ func (d *daemon) concerns(name string) bool {
 		return true
 	}
 	for _, file := range d.files() {
-		if filepath.Clean(file) == filepath.Clean(name) {
+		if filepath.Clean(file) == filepath.Clean(name) || filepath.Clean(file) == filepath.Dir(name) { // it may be in the directory of connectors
 			return true
 		}
 	}

@@ -1,0 +1,206 @@
+package connectors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// maxFiles limits the files of a directory of connectors.
+const maxFiles = 1000
+
+// A part is a file of a directory of connectors. The loader treats a file and its parts as one text, so that a line says which file it
+// is in.
+type part struct {
+	name, text string
+	// before is the number of lines before the first one of this part.
+	before int
+}
+
+// lineBreaks are the line breaks of YAML.
+const lineBreaks = "\n\r\u0085\u2028\u2029"
+
+// padded returns a text that ends in a line break and has no fewer line feeds than any parser counts lines.
+func padded(text string) string {
+	breaks := 0
+	for _, c := range text {
+		if strings.ContainsRune(lineBreaks, c) {
+			breaks++
+		}
+	}
+	return text + strings.Repeat("\n", 1+breaks-strings.Count(text, "\n"))
+}
+
+// directory adds the connectors of the files in the directory of the member connectors_dir.
+func (d *definer) directory(root *node) {
+	m := root.get("connectors_dir")
+	if m == nil || d.file.ConnectorsDir == "" {
+		return
+	}
+	where, name := m.value.Place, d.file.ConnectorsDir
+	d.files = append(d.files, name)
+	parts, err := d.readParts(name)
+	if err != nil {
+		d.at(where, "connectors_dir", "%v", err)
+		return
+	}
+	text := padded(d.source.text)
+	for i := range parts {
+		parts[i].before = strings.Count(text, "\n")
+		text += padded(parts[i].text)
+	}
+	if marks(text) > 0 {
+		d.at(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
+		return
+	}
+	d.source.text, d.parts = text, parts
+	values, bytes := root.size, root.bytes
+	for _, p := range parts {
+		n := d.part(p)
+		if n == nil {
+			continue
+		}
+		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {
+			d.at(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
+			return
+		}
+		d.ofPart(n)
+	}
+	if len(d.file.Connectors) == 0 && len(d.Problems) == 0 {
+		d.at(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
+	}
+}
+
+// readParts reads the files of a directory whose names end in .yaml, in the order of their names.
+func (d *definer) readParts(dir string) (parts []part, err error) {
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return nil, errors.New("cannot be read: " + cause(err))
+	}
+	size := len(d.source.text)
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case strings.HasPrefix(name, "."): // Kubernetes keeps the files in such a directory, with links to them
+			continue
+		case slices.Contains([]string{".yml", ".json"}, filepath.Ext(name)):
+			return nil, fmt.Errorf("has the file %s, which is not read: call it %s.yaml", name, strings.TrimSuffix(name, filepath.Ext(name)))
+		case filepath.Ext(name) != ".yaml":
+			continue
+		case len(parts) == maxFiles:
+			return nil, fmt.Errorf("has more than %d files", maxFiles)
+		}
+		name := filepath.Join(dir, entry.Name())
+		text, err := readPart(name)
+		if err != nil {
+			return nil, fmt.Errorf("has the file %s, which cannot be read: %w", entry.Name(), err)
+		}
+		if size += len(text); size > maxFile {
+			return nil, fmt.Errorf("has files that have, with this one, more than %d MiB", maxFile>>20)
+		}
+		d.files = append(d.files, name)
+		parts = append(parts, part{name: name, text: strings.TrimPrefix(text, "\ufeff")})
+	}
+	return parts, nil
+}
+
+// readPart reads a file, of which more than maxFile is not needed.
+func readPart(name string) (string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", errors.New(cause(err))
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is no regular file") // to open a pipe would block until its other end is opened
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", errors.New(cause(err))
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return "", errors.New(cause(err))
+	}
+	return string(text), nil
+}
+
+// part parses a part. The places of its values and problems are those in the whole text.
+func (d *definer) part(p part) *node {
+	own := problems{problem.Collector{Max: maxProblems}}
+	n := parse(d.ctx, p.text, &own)
+	for _, found := range own.Problems {
+		if !d.Skip() {
+			found.Line = max(found.Line, 1) + p.before
+			d.Problems = append(d.Problems, found)
+		}
+	}
+	d.More += own.More
+	if n != nil {
+		n.shift(p.before, map[*node]bool{})
+	}
+	return n
+}
+
+// shift adds lines to the places of a value and of all in it. Aliases share nodes, so done has those that were shifted.
+func (n *node) shift(lines int, done map[*node]bool) {
+	if done[n] {
+		return
+	}
+	done[n] = true
+	n.Line += lines
+	for i := range n.members {
+		n.members[i].key.Line += lines
+		n.members[i].value.shift(lines, done)
+	}
+	for _, item := range n.items {
+		item.shift(lines, done)
+	}
+}
+
+// ofPart adds the connectors of a part to those of the file.
+func (d *definer) ofPart(n *node) {
+	if !d.is(n, object, "", "") {
+		return
+	}
+	for _, m := range n.members {
+		if m.name != "connectors" {
+			d.at(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
+		}
+	}
+	m := n.get("connectors")
+	if m == nil {
+		d.at(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
+		return
+	}
+	d.file.Connectors = append(d.file.Connectors, d.items(m.value, "connectors", "connectors")...)
+}
+
+// written returns where a place is, in words: the line, with the file if that is another than the one of from.
+func (d *definer) written(at, from problem.Place) string {
+	name, line := locatePart(d.parts, at.Line)
+	if other, _ := locatePart(d.parts, from.Line); other == name {
+		return fmt.Sprintf("line %d", line)
+	}
+	if name == "" {
+		name = "the file that names this directory"
+	}
+	return fmt.Sprintf("line %d of %s", line, name)
+}
+
+// locatePart returns the name of the part that has a line of the whole text, and the line in it. The name is "" for the file itself.
+func locatePart(parts []part, line int) (name string, own int) {
+	own = line
+	for _, p := range parts {
+		if line <= p.before {
+			break
+		}
+		name, own = p.name, line-p.before
+	}
+	return name, own
+}
