@@ -51,7 +51,9 @@ type Config struct {
 	// Tokens is a token cache that outlives the host. If it is nil, the host has a cache of its own.
 	Tokens *TokenCache
 	// Base sends token requests, and the requests of a Transport whose base is nil. If it is nil, the host uses a
-	// transport that enforces Egress. Any other Base must check addresses itself.
+	// transport that enforces Egress. Any other Base must check addresses itself. Base gets requests with their credentials: one that
+	// records requests, such as the transports of tracing libraries, records the API key of a query and the secret of a path, because
+	// these are part of the URL. Use Observe and [WithTrace] instead.
 	Base http.RoundTripper
 	// Clock returns the time for templates, tokens and the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
