@@ -105,7 +105,7 @@ type visit struct {
 	generation *generation
 	w          http.ResponseWriter
 	r          *http.Request
-	// use is what the request is to use a credential for.
+	// use is the use of a credential that the request asks for.
 	use Use
 }
 
@@ -153,8 +153,8 @@ func (v *visit) on(methods string, handle func() error) error {
 	return handle()
 }
 
-// of returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is the one
-// of the path, and use is what handle uses a credential for. handle calls uses before that.
+// of returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is that of the
+// path. use says how handle uses a credential; handle calls uses before that.
 func (v *visit) of(pattern, permalink string, use Use, handle func(*running) error) func() error {
 	return func() error {
 		v.event.Pattern, v.use = pattern, use

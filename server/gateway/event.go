@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Use is what a request used a credential for.
+// Use says what a request used a credential for.
 type Use string
 
 // The uses.
@@ -35,7 +35,7 @@ type Event struct {
 	Connector string
 	// Served is the connector itself. It is nil if Connector is "".
 	Served *Connector
-	// Use is what a credential of the connector was used for, or was to be used for when the request failed. It is "" if the
+	// Use says what a credential of the connector was used for, or was to be used for when the request failed. It is "" if the
 	// request was refused before.
 	Use Use
 	// Test reports whether the request was a test of an operator, through [Gateway.Test]. Such a request has the Method, Pattern,

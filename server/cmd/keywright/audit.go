@@ -72,7 +72,7 @@ func (a *app) auditVerify() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
+		RunE: a.orJSON(&asJSON, func(_ *cobra.Command, args []string) error {
 			report, err := auditlog.Verify(args, hash)
 			if err != nil {
 				return err

@@ -71,7 +71,7 @@ type Log struct {
 	unsynced bool
 }
 
-// target is where lines go.
+// target takes the lines.
 type target interface {
 	io.Writer
 	// turn closes the file and opens the next one if the file was moved away. It calls end before it closes a file, and returns

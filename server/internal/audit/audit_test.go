@@ -289,7 +289,6 @@ type disk struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
 	space int
-	tries chan struct{}
 }
 
 var errFull = errors.New("no space left on device")

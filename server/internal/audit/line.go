@@ -21,7 +21,7 @@ type Record struct {
 	Tenant, User string
 	// Subject says which credential it was. It may be nil.
 	Subject *Subject
-	// Origin is where the credential was sent, or was to be sent.
+	// Origin is the origin to which the credential was sent, or was to be sent.
 	Origin string
 	// Method, Pattern, Status, UpstreamStatus, Problem and Stage are those of the event of a gateway. Those that are zero are left
 	// out.

@@ -129,12 +129,13 @@ type verifier struct {
 func (v *verifier) read(r *bufio.Reader) error {
 	for {
 		text, err := r.ReadSlice('\n')
+		ended := errors.Is(err, io.EOF)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			v.line++
 			v.broken("is longer than lines of an audit log are")
 			return nil
-		case err != nil && !errors.Is(err, io.EOF):
+		case err != nil && !ended:
 			return err
 		case len(text) == 0:
 			return nil
@@ -142,7 +143,7 @@ func (v *verifier) read(r *bufio.Reader) error {
 		v.line++
 		whole, complete := bytes.CutSuffix(text, []byte{'\n'})
 		v.check(whole, complete)
-		if v.Broken != nil || err != nil {
+		if v.Broken != nil || ended {
 			return nil
 		}
 	}

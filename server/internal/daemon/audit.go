@@ -34,7 +34,7 @@ type subject struct {
 	origin string
 }
 
-// newAuditor opens the audit log, or returns nil if the settings have none.
+// newAuditor opens the audit log, or returns nil if settings is nil.
 func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*auditor, error) {
 	if settings == nil {
 		return nil, nil

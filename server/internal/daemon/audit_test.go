@@ -45,7 +45,7 @@ func auditLines(t *testing.T, path string) (uses []map[string]any) {
 	return uses
 }
 
-// use is what a test wants of a line.
+// use has the members of a line that tests compare.
 type use struct{ use, id, user, connector, origin, method, pattern, status, stage, secrets string }
 
 func useOf(line map[string]any) use {
@@ -256,7 +256,7 @@ func TestAuditLogIsCompleteAtTheEnd(t *testing.T) {
 	go func() {
 		defer close(left)
 		client := &http.Client{Timeout: time.Second}
-		if response, err := client.Get(w.callers + "/connectors/token"); err == nil { //nolint:noctx // the timeout ends it
+		if response, err := client.Get(w.callers + "/connectors/token"); err == nil {
 			_ = response.Body.Close()
 		}
 	}()
