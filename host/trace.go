@@ -16,9 +16,13 @@ import (
 // Trace records what a request of a [Connector] makes the host send and get. Put it into the context of the request with
 // [WithTrace]. The zero value is ready for use. A Trace is safe for concurrent use.
 //
-// It holds no secret, token, code, assertion or key, and no text that only an answer has. The masked texts begin with masked- and
+// It holds no secret, token, code, assertion or key, and, without Descriptions, no text that only an answer has. The masked texts begin with masked- and
 // a number. User names and other values of templates that are no secrets show as in an [Explanation].
 type Trace struct {
+	// Descriptions asks for the error_description of each refusal of a token endpoint. The endpoint wrote that text: show it to the
+	// operator who asked, and keep it out of logs and answers to callers.
+	Descriptions bool
+
 	mu     sync.Mutex
 	masker hostfn.Masker
 	// steps has the exchanges and the API's answers, in order. One of both is nil.
@@ -48,6 +52,9 @@ type TracedAnswer struct {
 	// is the length of the whole body in bytes, if it was read.
 	JSON, Form string
 	Length     int
+	// Description is the error_description of a token endpoint (RFC 6749 section 5.2) if [Trace].Descriptions is set, or "". It is
+	// printable, cut after 500 bytes, and not masked. One that holds a secret or a sealed value of the call is not there.
+	Description string
 	// Took is the time until the answer, by the host's clock.
 	Took time.Duration
 	// Err is the error if there is no answer, or not all of it. It holds no credential.
@@ -118,6 +125,9 @@ func (t *Trace) recorder() func(*hostfn.Traced, func(*hostfn.Masker)) {
 		defer t.mu.Unlock()
 		mask(&t.masker)
 		e := &TracedExchange{Answer: answerOf(sent.Answer, sent.Took, sent.Err)}
+		if t.Descriptions {
+			e.Answer.Description = sent.Description()
+		}
 		if sent.Request != nil {
 			e.Request = ExplainedExchange(*sent.Request)
 		}
@@ -142,7 +152,7 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 }
 
 func answerOf(a hostfn.MaskedAnswer, took time.Duration, err error) TracedAnswer {
-	return TracedAnswer{a.Status, a.Headers, a.JSON, a.Form, a.Length, took, err}
+	return TracedAnswer{Status: a.Status, Headers: a.Headers, JSON: a.JSON, Form: a.Form, Length: a.Length, Took: took, Err: err}
 }
 
 // String returns the exchange for people to read: a line that says what it is, and then the request and the answer with two spaces
@@ -183,6 +193,9 @@ func (a TracedAnswer) String() string {
 		line(a.Form)
 	case a.Length > 0:
 		line(fmt.Sprintf("(a body of %d bytes)", a.Length))
+	}
+	if a.Description != "" {
+		line("the endpoint's error_description: " + a.Description)
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -189,5 +190,58 @@ func TestTraceIsPrintable(t *testing.T) {
 	answer := host.TracedAnswer{Status: 400, JSON: "a\x1b[2Jb", Headers: []abi.Pair{{Name: "A\x1b", Value: "\n"}}}
 	if text := answer.String(); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 3 {
 		t.Errorf("%q", text)
+	}
+}
+
+// A trace has a token endpoint's error_description for an operator who asks, cut and printable, and none that holds a credential. It is
+// in no error and no log (threats.md 208).
+func TestTraceOfADescription(t *testing.T) {
+	const withheld = "(not shown, because it holds a credential)"
+	for name, c := range map[string]struct {
+		answer func(w *world, r *http.Request) string
+		want   string
+	}{
+		"a reason": {func(*world, *http.Request) string { return `"error_description":"user hasn't approved this consumer"` }, "user hasn't approved this consumer"},
+		"control":  {func(*world, *http.Request) string { return `"error_description":"a\u001b[2J\nb"` }, `a\x1b[2J\nb`},
+		"long":     {func(*world, *http.Request) string { return `"error_description":"` + strings.Repeat("a", 501) + `"` }, strings.Repeat("a", 500) + "…"},
+		"no text":  {func(*world, *http.Request) string { return `"error_description":["a"]` }, ""},
+		"the secret": {func(_ *world, r *http.Request) string {
+			return `"error_description":"bad ` + r.FormValue("client_secret") + `"`
+		}, withheld},
+		"the secret in Base64": {func(_ *world, r *http.Request) string {
+			return `"error_description":"` + base64.StdEncoding.EncodeToString([]byte("me:"+r.FormValue("client_secret"))) + `"`
+		}, withheld},
+		"the secret in capitals": {func(_ *world, r *http.Request) string {
+			return `"error_description":"` + strings.ToUpper(r.FormValue("client_secret")) + `"`
+		}, withheld},
+		"a token": {func(w *world, _ *http.Request) string {
+			return `"id_token":"x","error_description":"` + w.Word("a token") + `"`
+		}, ""},
+	} {
+		w := newWorld(t)
+		w.canary("s")
+		connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w.login.Answer(func(r *http.Request) (*http.Response, error) {
+			return testworld.Response(http.StatusBadRequest, `{"error":"invalid_grant",`+c.answer(w, r)+`}`), nil
+		})
+		trace := &host.Trace{Descriptions: true}
+		_, err := w.try(connector, get(host.WithTrace(t.Context(), trace)))
+		w.Out("the trace", traced(trace))
+		all := trace.Exchanges()
+		if err == nil || len(all) != 1 {
+			t.Fatalf("%s: %v, %d exchanges", name, err, len(all))
+		}
+		got := all[0].Answer.Description
+		if got != c.want || strings.Contains(all[0].String(), "\n  the endpoint's error_description: "+c.want) != (c.want != "") {
+			t.Errorf("%s: %q", name, got)
+		}
+		if c.want != "" && strings.Contains(fmt.Sprint(err, w.log.String()), c.want) {
+			t.Errorf("%s: it is in the error or the log: %v", name, err)
+		}
+		without := &host.Trace{}
+		w.Advance(time.Hour)
+		if _, err := w.try(connector, get(host.WithTrace(t.Context(), without))); err == nil || len(without.Exchanges()) != 1 || without.Exchanges()[0].Answer.Description != "" {
+			t.Errorf("%s: not asked for: %+v", name, without.Exchanges())
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	if generation.users != nil || t.User != (TriedUser{}) { // a caller of a gateway without users has none
 		ctx = host.WithUser(ctx, t.User.user())
 	}
-	trace := &host.Trace{}
+	trace := &host.Trace{Descriptions: t.ErrorDescription}
 	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}
 	c.event.Method, c.event.Tenant, c.event.User = r.Method, t.User.TenantID, t.User.ID
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}

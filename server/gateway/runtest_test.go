@@ -294,3 +294,27 @@ func TestTestsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The reason of a refused token is for the operator who asks, and not for the log or a caller (threats.md 208).
+func TestResultHasTheDescription(t *testing.T) {
+	const reason = "user hasn't approved this consumer"
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": d.URL}}
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusServiceUnavailable) // which the host does not remember
+		fmt.Fprintf(rw, `{"error":"invalid_grant","error_description":%q}`, reason)
+	}
+	if got := w.result(gateway.Try{ErrorDescription: true}); len(got.Exchanges) != 1 || got.Exchanges[0].Answer.Description != reason || strings.Contains(got.Cause+string(got.Body), reason) {
+		t.Errorf("%+v", got)
+	}
+	if got := w.result(gateway.Try{}); strings.Contains(fmt.Sprint(got), reason) || len(got.Exchanges) != 1 {
+		t.Errorf("without asking: %+v", got)
+	}
+	if got := w.get("/connectors/weather"); strings.Contains(got.body, reason) || strings.Contains(w.log.String()+w.hostLog.String(), reason) {
+		t.Errorf("the caller got %s, and the log is %s", got.body, w.log.String())
+	}
+	if got := w.try(`{"error_description":true}`); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "needs trace") {
+		t.Errorf("without a trace: %d %s", got.Code, got.Body)
+	}
+}

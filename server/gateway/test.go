@@ -75,6 +75,8 @@ type Try struct {
 	User TriedUser `json:"user"`
 	// Trace asks [Gateway.Test] for a [TestResult].
 	Trace bool `json:"trace"`
+	// ErrorDescription asks for what token endpoints say about a refusal ([TestAnswer].Description). It needs Trace.
+	ErrorDescription bool `json:"error_description"`
 }
 
 // TriedUser is a [host.User] whose JSON members have the names of its fields in templates.
@@ -184,6 +186,9 @@ func readTry(body io.Reader) (Try, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&tried); err != nil && !errors.Is(err, io.EOF) {
 		return Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
+	}
+	if tried.ErrorDescription && !tried.Trace {
+		return Try{}, refuse(http.StatusBadRequest, "error_description needs trace")
 	}
 	return tried, nil
 }

@@ -77,6 +77,8 @@ type TestAnswer struct {
 	// Body is the JSON or the form, and "" if it is neither. Length is the length of the answer's body in bytes, if it was read.
 	Body   string `json:"body,omitempty"`
 	Length int    `json:"length,omitempty"`
+	// Description is the error_description of a token endpoint, if the test asked for it. It is printable and not masked.
+	Description string `json:"error_description,omitempty"`
 	// Milliseconds is the time until the answer.
 	Milliseconds float64 `json:"milliseconds"`
 }
@@ -111,7 +113,7 @@ func testExchangeOf(e host.TracedExchange) TestExchange {
 }
 
 func testAnswerOf(a host.TracedAnswer) TestAnswer {
-	t := TestAnswer{Status: a.Status, Headers: a.Headers, Body: a.JSON + a.Form, Length: a.Length, Milliseconds: milliseconds(a.Took)}
+	t := TestAnswer{Status: a.Status, Headers: a.Headers, Body: a.JSON + a.Form, Length: a.Length, Description: a.Description, Milliseconds: milliseconds(a.Took)}
 	if a.Err != nil {
 		t.Error = host.Printable(a.Err.Error())
 	}
@@ -128,7 +130,7 @@ func (a TestAnswer) String() string { return a.traced().String() }
 
 func (a TestAnswer) traced() host.TracedAnswer {
 	t := host.TracedAnswer{
-		Status: a.Status, Headers: a.Headers, JSON: a.Body, Length: a.Length, Took: time.Duration(a.Milliseconds * float64(time.Millisecond)),
+		Status: a.Status, Headers: a.Headers, JSON: a.Body, Length: a.Length, Description: a.Description, Took: time.Duration(a.Milliseconds * float64(time.Millisecond)),
 	}
 	if a.Error != "" {
 		t.Err = errors.New(a.Error)

@@ -22,7 +22,9 @@ import (
 type Traced struct {
 	Request *ExplainedExchange
 	Answer  MaskedAnswer
-	Took    time.Duration
+	// Description returns the endpoint's error_description, which is not masked.
+	Description func() string
+	Took        time.Duration
 	// Err is the error of sending, scrubbed, or nil.
 	Err error
 }
@@ -50,7 +52,7 @@ func (c *Call) traced(a *answer, took time.Duration, err error) {
 	if c.Trace == nil {
 		return
 	}
-	t := Traced{Took: took, Err: err}
+	t := Traced{Took: took, Err: err, Description: func() string { return c.description(a) }}
 	for _, step := range slices.Backward(c.steps) {
 		if t.Request = step.Exchange; t.Request != nil {
 			break

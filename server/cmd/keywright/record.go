@@ -26,6 +26,8 @@ type tracing struct {
 	file string
 	// statuses asks for the status of each exchange alone.
 	statuses bool
+	// descriptions asks for the error_description of refusals.
+	descriptions bool
 }
 
 // send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
@@ -43,7 +45,7 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 	if _, err := os.Lstat(t.file); t.file != "" && err == nil {
 		return nil, fmt.Errorf("--record: %s exists already: name a file that does not", t.file)
 	}
-	trace, began := &host.Trace{}, time.Now()
+	trace, began := &host.Trace{Descriptions: t.descriptions}, time.Now()
 	response, err := roundTrip(host.WithTrace(request.Context(), trace))
 	if t.show {
 		a.showTrace(trace)
@@ -68,6 +70,9 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 	}
 	return response, err
 }
+
+// descriptionUsage is the usage of --error-description.
+const descriptionUsage = "show what token endpoints say about a refusal (error_description), which is not masked"
 
 // statusOf returns a line about an exchange.
 func statusOf(e host.TracedExchange) string {

@@ -54,7 +54,7 @@ func (a *app) request() *cobra.Command {
 	var include, verbose bool
 	var t tracing
 	c := &cobra.Command{
-		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
+		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--error-description] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
 		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
 			"came, of whatever status; redirects are shown, not followed.\n\n" +
@@ -64,7 +64,10 @@ func (a *app) request() *cobra.Command {
 		Args: arguments("CONNECTOR", "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
-				response, err := a.send(tracing{t.show, t.file, verbose && !t.show}, set, connector, request)
+				if t.descriptions && !t.show {
+					return misuse(c, "--error-description needs --trace")
+				}
+				response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
 				if err != nil {
 					return err
 				}
@@ -80,6 +83,7 @@ func (a *app) request() *cobra.Command {
 	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show on stderr the status of the answer, and those of token endpoints; on a terminal, the first shows without")
 	c.Flags().BoolVar(&t.show, "trace", false, "show on stderr the requests to token endpoints and the answers, masked")
+	c.Flags().BoolVar(&t.descriptions, "error-description", false, "with --trace, "+descriptionUsage)
 	c.Flags().StringVar(&t.file, "record", "", "write the request and the answers, masked, into a new `FILE` of cases")
 	return c
 }

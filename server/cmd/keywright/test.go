@@ -30,12 +30,13 @@ type testFlags struct {
 	requestFlags
 	admin, tokenFile string
 	include, asJSON  bool
+	description      bool
 }
 
 func (a *app) test() *cobra.Command {
 	var flags testFlags
 	c := &cobra.Command{
-		Use:   "test [--admin URL] [--token-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
+		Use:   "test [--admin URL] [--token-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
 		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
 			"stderr has the stages that the request reached, with their times, the request to the API, the requests to token endpoints and the answers, " +
@@ -53,6 +54,7 @@ func (a *app) test() *cobra.Command {
 	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
 	flags.addRequest(c)
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
+	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -89,7 +91,7 @@ func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try,
 		return gateway.Try{}, err
 	}
 	t := gateway.Try{
-		Method: f.method, Headers: map[string]string{}, Trace: true,
+		Method: f.method, Headers: map[string]string{}, Trace: true, ErrorDescription: f.description,
 		User: gateway.TriedUser{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {

@@ -1,0 +1,36 @@
+package hostfn
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+
+	"github.com/keywright/keywright/host/internal/leakscan"
+)
+
+// maxDescription is the maximum length of a description in bytes.
+const maxDescription = 500
+
+// description returns the error_description of a refusal (RFC 6749 section 5.2), printable and cut. It returns "" if there is none, and
+// for an answer with something that may be a credential. A text with a secret or a sealed value of the call, in any encoding that
+// leakscan knows, is not shown. Others wrote it, so it may hold anything else.
+func (c *Call) description(a *answer) string {
+	read := &parts{header: a.header, body: a.body}
+	text := ""
+	if value, ok := read.json([]string{"error_description"}); ok {
+		text, _ = value.(string)
+		tree, _ := read.tree.(map[string]any)
+		if slices.ContainsFunc(slices.Collect(maps.Keys(tree)), credentialName.MatchString) {
+			return ""
+		}
+	} else if form, err := url.ParseQuery(string(a.body)); err == nil && form.Has("error") {
+		text = form.Get("error_description")
+		if slices.ContainsFunc(slices.Collect(maps.Keys(form)), credentialName.MatchString) {
+			return ""
+		}
+	}
+	if c.Scrub(text) != text || leakscan.New(c.secretForms()).HoldsFolded(text) {
+		return "(not shown, because it holds a credential)"
+	}
+	return Printable(text, maxDescription)
+}
