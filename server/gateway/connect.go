@@ -225,6 +225,13 @@ func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	return compiled
 }
 
+// methodNames are methods that are registered (RFC 9110 section 16.1) or in use.
+var methodNames = []string{
+	"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "QUERY", "ACL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL", "LINK", "LOCK", "MERGE",
+	"MKACTIVITY", "MKCALENDAR", "MKCOL", "MOVE", "ORDERPATCH", "PROPFIND", "PROPPATCH", "PURGE", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNCHECKOUT",
+	"UNLINK", "UNLOCK", "UPDATE", "LIST", "PULL", "PUSH", "SEND",
+}
+
 func (k *compiler) methods(methods []string) {
 	seen := map[string]bool{}
 	for i, m := range methods {
@@ -234,6 +241,10 @@ func (k *compiler) methods(methods []string) {
 			k.Wrong(path, "%s is never passed on", m)
 		case m != strings.ToUpper(m) || !httpguts.ValidHeaderFieldName(m):
 			k.Wrong(path, "is not a method: they are in capitals, as in GET")
+		case !slices.Contains(methodNames, m):
+			if meant, ok := problem.Nearest(m, methodNames); ok { // any other one may be the API's own
+				k.Wrong(path, "there is no method %s; did you mean %q?", m, meant)
+			}
 		case seen[m]:
 			k.Wrong(path, "is there twice")
 		}

@@ -195,3 +195,12 @@ func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
 		t.Errorf("the error of a host that is closed is %v", err)
 	}
 }
+
+// A method that is a misspelt one is a problem, and an API's own is not.
+func TestMisspeltMethods(t *testing.T) {
+	w := newWorld(t)
+	problems := w.problems(gateway.Definition{URL: w.api.URL, Methods: []string{"POTS", "GTE", "PROPFIND", "PURGE", "SUBSCRIBE", "DELET"}})
+	if got, want := fmt.Sprint(problems), `[{method[0] 0 there is no method POTS; did you mean "POST"?} {method[1] 0 there is no method GTE; did you mean "GET"?} {method[5] 0 there is no method DELET; did you mean "DELETE"?}]`; got != want {
+		t.Error(got)
+	}
+}
