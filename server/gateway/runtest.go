@@ -36,7 +36,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	r.Host = generation.knownHost()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if generation.users != nil || t.User != (TriedUser{}) { // a caller of a gateway without users has none
+	if generation.users != nil || t.User != (TriedUser{}) { // without users, the context of a caller has no user
 		ctx = host.WithUser(ctx, t.User.user())
 	}
 	trace := &host.Trace{Descriptions: t.ErrorDescription}

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// TestResult is what happened to the request of an operator's test. It is for operators only. It holds no credential.
+// TestResult describes the request of an operator's test and its answer. It is for operators only. It holds no credential.
 type TestResult struct {
 	// Connector is the permalink. RequestID is the X-Request-Id, which is in the log too.
 	Connector string `json:"connector"`
@@ -48,7 +48,7 @@ type TestRequest struct {
 	Method  string     `json:"method"`
 	URL     string     `json:"url"`
 	Headers []abi.Pair `json:"headers"`
-	// Body is the beginning of the body. Form is what authentication appends to it.
+	// Body is the beginning of the body. Authentication appends Form to it.
 	Body string `json:"body,omitempty"`
 	Form string `json:"form,omitempty"`
 	// Dropped has the names of the test's query parameters that were not sent.
