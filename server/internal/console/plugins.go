@@ -24,7 +24,7 @@ type pluginRow struct {
 	host.PluginInfo
 	// From says where the module comes from.
 	From string
-	// Locked is what keywright.lock has of the plugin, or nil.
+	// Locked is the entry of the plugin in keywright.lock, or nil.
 	Locked *lock.Plugin
 	// Same reports whether the module is the one of Locked.
 	Same bool
@@ -34,7 +34,7 @@ type pluginRow struct {
 	Fuel       Fuel
 }
 
-// right is what a plugin may do with one thing.
+// right has the rights of a plugin for one thing.
 type right struct{ What, May string }
 
 // Digest returns the beginning of the digest of the module.

@@ -27,7 +27,7 @@ type tab struct {
 	ctx context.Context
 
 	mu sync.Mutex
-	// complaints are what the browser says of violated policies, and of scripts that fail.
+	// complaints has the errors that the browser logged: violated policies, and scripts that fail.
 	complaints []string
 }
 

@@ -34,6 +34,10 @@ func TestScreenshots(t *testing.T) {
 	} {
 		b.scheme(page.scheme)
 		b.visit(page.path)
+		evaluate[bool](b, `(() => { // the directory is another one each time
+			for (const e of document.querySelectorAll("dd")) { if (e.children.length === 0) e.textContent = e.textContent.replace(/^.*[/]00\d[/]/, "/etc/keywright/") }
+			return true
+		})()`)
 		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatal(err)
