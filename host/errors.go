@@ -152,10 +152,10 @@ var (
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
 	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
 	// ErrAddressRefused means that the egress of the host or the connector does not allow the address.
-	ErrAddressRefused = egress.ErrRefused
+	ErrAddressRefused error = egress.ErrRefused
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
-	ErrServerCertificate = egress.ErrCertificate
+	ErrServerCertificate error = egress.ErrCertificate
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )

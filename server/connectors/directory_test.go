@@ -115,7 +115,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 		"files":  {1001, func(i int) string { return named(fmt.Sprint("A", i)) }, "has more than 1000 files"},
 		"bytes":  {5, func(i int) string { return "# " + strings.Repeat("a", 900<<10) + "\n" + named(fmt.Sprint("A", i)) }, "more than 4 MiB"},
 		"marks":  {3, func(i int) string { return "# " + strings.Repeat(",", 40_000) + "\n" + named(fmt.Sprint("A", i)) }, "more than 100000 marks"},
-		"values": {3, func(i int) string { return "connectors: [" + strings.Repeat("1,", 20_000) + "]\n" }, "more than 50000 values"},
+		"values": {3, func(int) string { return "connectors: [" + strings.Repeat("1,", 20_000) + "]\n" }, "more than 50000 values"},
 	} {
 		files := map[string]string{"connectors.yaml": "connectors_dir: d\n"}
 		for i := range c.files {

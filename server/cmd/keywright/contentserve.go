@@ -65,7 +65,7 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.db, "db", "", "the database: sqlite:PATH, or postgres://… (default $"+contentDB+")")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8090", "the `ADDR` for callers, host:port")
-	flags.operatorFlags.add(c, "127.0.0.1:8091")
+	flags.add(c, "127.0.0.1:8091")
 	c.Flags().StringArrayVar(&flags.keys, "key", nil, "the `NAME` of a secret that is an API key; may be repeated")
 	c.Flags().StringArrayVar(&flags.moderatorKeys, "moderator-key", nil, "the `NAME` of an API key with the permission moderate; may be repeated")
 	c.Flags().StringVar(&flags.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")

@@ -27,7 +27,8 @@ func TestExportedTypesShowThemselves(t *testing.T) {
 			}
 			hidden := internals(file)
 			private := map[*ast.Field]bool{}
-			ast.Inspect(shown, func(n ast.Node) bool {
+			var look func(n ast.Node) bool
+			look = func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.BlockStmt, *ast.CompositeLit: // go doc does not show these
 					return false
@@ -37,13 +38,19 @@ func TestExportedTypesShowThemselves(t *testing.T) {
 					}
 				case *ast.Field:
 					return !private[n]
+				case *ast.ValueSpec: // a value says nothing that its type does not
+					if n.Type != nil {
+						ast.Inspect(n.Type, look)
+						return false
+					}
 				case *ast.SelectorExpr:
 					if from, ok := n.X.(*ast.Ident); ok && hidden[from.Name] != "" {
 						t.Errorf("%s.%s has %s.%s, which readers cannot look up: it is of %s", dir, name, from.Name, n.Sel.Name, hidden[from.Name])
 					}
 				}
 				return true
-			})
+			}
+			ast.Inspect(shown, look)
 		})
 	}
 }

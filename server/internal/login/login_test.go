@@ -74,7 +74,10 @@ func browser(r *http.Request) { r.Header.Set("Accept", "text/html,application/xh
 
 func overTLS(r *http.Request) { r.TLS = &tls.ConnectionState{} }
 
-func (w *world) do(method, target, form string, changes ...change) *http.Response {
+// answered is an answer whose body has been read.
+type answered struct{ *http.Response }
+
+func (w *world) do(method, target, form string, changes ...change) answered {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(context.Background(), method, target, strings.NewReader(form))
 	if form != "" {
@@ -87,7 +90,7 @@ func (w *world) do(method, target, form string, changes ...change) *http.Respons
 	w.guarded.ServeHTTP(recorded, r)
 	w.Out("the answer of "+target, recorded.Body.String())
 	w.Out("the header of the answer of "+target, fmt.Sprint(recorded.Header()))
-	return recorded.Result() //nolint:bodyclose // it is in memory
+	return answered{recorded.Result()}
 }
 
 func (w *world) logIn(changes ...change) *http.Cookie {

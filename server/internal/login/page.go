@@ -63,7 +63,7 @@ func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 // ask shows the page with the form.
 func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 	p := &page{To: local(r.URL.Query().Get("to"))}
-	status := http.StatusOK
+	var status int
 	if l.token == nil {
 		if refused := l.byClaim(r); refused != nil {
 			p.Problem, p.Claim, p.Value, status = refused.text, l.config.Claim, l.config.Value, refused.status

@@ -115,6 +115,18 @@ func TestKeyboardAlone(t *testing.T) {
 	if html := b.html(); !strings.Contains(html, "not connected") || strings.Contains(evaluate[string](b, "location.href"), "ann") {
 		t.Errorf("the page for a user is %s", html)
 	}
+	b.test()
+}
+
+// test sends the operator's test of a connector with the keyboard, and checks that it reached the API.
+func (b *tab) test() {
+	b.t.Helper()
+	before := b.w.calls.Load()
+	b.visit("/connectors/orders")
+	b.do("a test", chromedp.Focus(chromedp.CSS("#path")), chromedp.KeyEvent("/2026"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#answer")))
+	if html := b.html(); b.w.calls.Load() != before+1 || !strings.Contains(html, "fine") {
+		b.t.Errorf("the API got %d requests for the test, whose page is %s", b.w.calls.Load()-before, html)
+	}
 }
 
 // Without scripts, each page has what it has with them.
@@ -131,12 +143,14 @@ func TestWithoutScripts(t *testing.T) {
 	}
 	b.visit("/grants")
 	b.do("asking for a user", chromedp.Focus(chromedp.CSS("#user")), chromedp.KeyEvent("ann"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#condition")))
+	b.test()
 }
 
 // hostile is a page of another origin that tries to read the console and to use it. What it gets, it puts into the variable got.
 const hostile = `<!doctype html><title>hostile</title><iframe id="frame" src="CONSOLE/secrets"></iframe><iframe name="answer"></iframe>
 <form id="test" method="post" action="CONSOLE/connectors/orders/test" target="answer" enctype="text/plain"><input name='{"path":"/' value='"}'></form>
 <form id="grants" method="post" action="CONSOLE/grants" target="answer"><input name="user" value="ann"></form>
+<form id="console" method="post" action="CONSOLE/connectors/orders" target="answer"><input name="method" value="GET"><input name="path" value="/x"></form>
 <script>
 var got = (async () => {
 	const all = []
@@ -150,7 +164,7 @@ var got = (async () => {
 	await attempt("json", async () => (await fetch("CONSOLE/connectors/orders/test", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}})).text())
 	await attempt("blind", async () => (await fetch("CONSOLE/connectors/orders/test", {method: "POST", body: "{}", mode: "no-cors", credentials: "include"})).text())
 	await attempt("frame", () => document.getElementById("frame").contentDocument.body.textContent)
-	for (const id of ["test", "grants"]) {
+	for (const id of ["test", "grants", "console"]) {
 		const done = new Promise(f => { document.querySelector("[name=answer]").onload = f })
 		document.getElementById(id).submit()
 		await done

@@ -124,8 +124,11 @@ func TestPagesOfWhatIsLeft(t *testing.T) {
 func TestRemovingWhatCannotBe(t *testing.T) {
 	store := empty(t, "sqlite").open(t)
 	for _, r := range []content.Record{
-		{Deleted: true}, {Deleted: true, Article: &content.Article{}}, {Deleted: true, Reply: &content.Reply{ID: "1"}},
-		{Deleted: true, Reply: &content.Reply{}, ArticleID: "1"}, {Deleted: true, Moderator: &content.Moderator{ID: "\x00"}},
+		{Deleted: true},
+		{Deleted: true, Article: &content.Article{}},
+		{Deleted: true, Reply: &content.Reply{ID: "1"}},
+		{Deleted: true, Reply: &content.Reply{}, ArticleID: "1"},
+		{Deleted: true, Moderator: &content.Moderator{ID: "\x00"}},
 	} {
 		if err := store.Write(t.Context(), []content.Record{r}); err == nil {
 			t.Errorf("%+v is removed", r)
