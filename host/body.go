@@ -278,3 +278,18 @@ func (k *keptReader) Close() error {
 	k.close()
 	return nil
 }
+
+// keep reads the body of a request and keeps it. On the second attempt that is a new body of GetBody, because the request's own
+// has been sent.
+func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) error {
+	if body.again && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
+		again, err := r.GetBody()
+		if err != nil {
+			return errors.New("the request's body cannot be had again for a second attempt")
+		}
+		copied := *r
+		copied.Body = again
+		r = &copied
+	}
+	return body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes))
+}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,21 +109,6 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *payload, 
 		in.Body, in.BodySize = body.kept.open, body.kept.size
 	}
 	return nil, &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
-}
-
-// keep reads the body of a request and keeps it. On the second attempt that is a new body of GetBody, because the request's own
-// has been sent.
-func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) error {
-	if body.again && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
-		again, err := r.GetBody()
-		if err != nil {
-			return errors.New("the request's body cannot be had again for a second attempt")
-		}
-		copied := *r
-		copied.Body = again
-		r = &copied
-	}
-	return body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes))
 }
 
 // lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache

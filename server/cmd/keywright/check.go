@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -87,15 +88,7 @@ func (a *app) check() *cobra.Command {
 					result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
 				}
 				for _, one := range set.Connectors {
-					d := one.Definition()
-					checked := checkedConnector{
-						Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
-						Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
-					}
-					if flags.readSecrets {
-						checked.Unread = flags.unread(checked.Secrets)
-					}
-					result.Connectors = append(result.Connectors, checked)
+					result.Connectors = append(result.Connectors, flags.checked(set, one))
 				}
 			}
 			if asJSON {
@@ -115,6 +108,19 @@ func (a *app) check() *cobra.Command {
 	c.Flags().StringVar(&flags.user.ID, "user-id", "", "`ID` of a user whose secrets are read, too")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// checked returns what check says of a connector.
+func (f *configFlags) checked(set *connectors.Set, one *gateway.Connector) checkedConnector {
+	d := one.Definition()
+	c := checkedConnector{
+		Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
+		Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
+	}
+	if f.readSecrets {
+		c.Unread = f.unread(c.Secrets)
+	}
 	return c
 }
 

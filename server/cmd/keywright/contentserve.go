@@ -144,26 +144,11 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
 	}
-	var store content.Database
-	if f.demo {
-		var remove func()
-		if store, remove, err = sampleStore(c.Context()); err != nil {
-			return err
-		}
-		defer remove()
-	} else {
-		address, err := a.databaseURL(c, f.db)
-		if err != nil {
-			return err
-		}
-		if err := checkThere(address); err != nil {
-			return err
-		}
-		if store, err = openStore(c.Context(), address); err != nil {
-			return err
-		}
+	store, remove, err := a.contentStore(c, f)
+	if err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, store.Close()); remove() }()
 	config.Store = store
 	config.Started = func(callers, operators string) {
 		_ = writeLine(a.out, "callers: "+callers+"/articles")
@@ -173,6 +158,22 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 		}
 	}
 	return contentserver.Run(c.Context(), config)
+}
+
+// contentStore opens the store of the database, or that of the sample. remove removes what it has made, once the store is closed.
+func (a *app) contentStore(c *cobra.Command, f *contentServeFlags) (store content.Database, remove func(), err error) {
+	if f.demo {
+		return sampleStore(c.Context())
+	}
+	address, err := a.databaseURL(c, f.db)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkThere(address); err != nil {
+		return nil, nil, err
+	}
+	store, err = openStore(c.Context(), address)
+	return store, func() {}, err
 }
 
 // checkThere returns an error if a SQLite database does not exist, so that a misspelt path is not served as an empty database.

@@ -228,24 +228,8 @@ func (a *app) pluginUpdate() *cobra.Command {
 					return fmt.Errorf("%s has no plugin %q with a reference", flags.file, args[0])
 				}
 			}
-			var failed error
-			for _, p := range refs {
-				err := a.accept(c.Context(), i, &flags, o, p.Name, p.Ref)
-				if err == nil {
-					err = a.writeNewer(c.Context(), i, o.Client, p)
-				}
-				if err != nil {
-					if !errors.Is(err, errReported) {
-						a.printErr("keywright: plugin %s: %v", p.Name, err)
-					}
-					failed = errReported
-				}
-				if c.Context().Err() != nil {
-					return c.Context().Err()
-				}
-			}
-			if len(args) > 0 || flags.preview || failed != nil {
-				return failed
+			if err := a.updateEach(c.Context(), i, &flags, o, refs); err != nil || len(args) > 0 || flags.preview {
+				return err
 			}
 			removed, err := i.prune()
 			if err != nil || removed == nil {
@@ -257,6 +241,26 @@ func (a *app) pluginUpdate() *cobra.Command {
 	flags.common(c)
 	c.Flags().BoolVar(&flags.preview, "preview", false, "show what is different, and write nothing")
 	return c
+}
+
+// updateEach brings plugins to what the registries have. It goes on with the others when one fails.
+func (a *app) updateEach(ctx context.Context, i *installation, flags *addFlags, o install.Options, refs []connectors.PluginRef) (failed error) {
+	for _, p := range refs {
+		err := a.accept(ctx, i, flags, o, p.Name, p.Ref)
+		if err == nil {
+			err = a.writeNewer(ctx, i, o.Client, p)
+		}
+		if err != nil {
+			if !errors.Is(err, errReported) {
+				a.printErr("keywright: plugin %s: %v", p.Name, err)
+			}
+			failed = errReported
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return failed
 }
 
 // writeNewer writes the tag with the highest version of a plugin, if that is above the one in the lock. It changes nothing: the file

@@ -45,44 +45,7 @@ func (a *app) serve() *cobra.Command {
 			"With --demo it needs no file: it starts the servers of `keywright demo`, runs connectors of five auth types before " +
 			"them, and says what to try.",
 		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
-				return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
-			}
-			operators, err := flags.login(c)
-			if err != nil {
-				return err
-			}
-			if !flags.dev {
-				if err := noDumps(); err != nil {
-					return err
-				}
-			}
-			logger, err := a.serverLogger(c, flags.logLevel)
-			if err != nil {
-				return err
-			}
-			config := daemon.Config{
-				File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Login: operators, Logger: logger, DrainDelay: flags.drainDelay,
-				Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
-			}
-			if flags.demo {
-				return a.serveDemo(c, config)
-			}
-			options, err := a.options(c, &flags.configFlags)
-			if err != nil {
-				return err
-			}
-			audit := &usedWriter{Writer: a.out}
-			config.Options, config.Stdout = options, audit
-			config.Options.Host.Logger = logger
-			config.Started = func(callers, operators string) {
-				if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
-					a.listening(callers, operators)
-				}
-			}
-			return daemon.Run(c.Context(), config)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) },
 	}
 	flags.configFlags.add(c, "connectors.yaml")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
@@ -93,6 +56,46 @@ func (a *app) serve() *cobra.Command {
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
 	c.DisableFlagsInUseLine = true
 	return c
+}
+
+// runServe runs the connectors of a file, or those of the demo.
+func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
+	if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
+		return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
+	}
+	operators, err := flags.login(c)
+	if err != nil {
+		return err
+	}
+	if !flags.dev {
+		if err := noDumps(); err != nil {
+			return err
+		}
+	}
+	logger, err := a.serverLogger(c, flags.logLevel)
+	if err != nil {
+		return err
+	}
+	config := daemon.Config{
+		File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Login: operators, Logger: logger, DrainDelay: flags.drainDelay,
+		Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
+	}
+	if flags.demo {
+		return a.serveDemo(c, config)
+	}
+	options, err := a.options(c, &flags.configFlags)
+	if err != nil {
+		return err
+	}
+	audit := &usedWriter{Writer: a.out}
+	config.Options, config.Stdout = options, audit
+	config.Options.Host.Logger = logger
+	config.Started = func(callers, operators string) {
+		if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
+			a.listening(callers, operators)
+		}
+	}
+	return daemon.Run(c.Context(), config)
 }
 
 // usedWriter is a writer that knows whether anything was written.

@@ -57,6 +57,33 @@ type Config struct {
 // nobody writes to is not resident.
 const ballast = 16 << 20
 
+// request counts, records and logs a request that has ended. Tests of operators are in the audit log alone.
+func (d *daemon) request(e gateway.Event) {
+	if !e.Test {
+		d.metrics.request(e)
+		d.recorder.Request(&e)
+		d.logRequest(e)
+	}
+	d.audit.request(&e)
+}
+
+// observe returns the function that is called for each request that has ended: request, and one for its trace if traces are on.
+func (d *daemon) observe(ctx context.Context, first *inUse) (observe func(gateway.Event), closeTraces func(), err error) {
+	if d.traces = first.Settings.Traces; d.traces == "" && !d.config.Traces {
+		return d.request, func() {}, nil
+	}
+	t, err := newTraces(ctx, d.traces, d.config.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(e gateway.Event) {
+		d.request(e)
+		if !e.Test {
+			t.request(e)
+		}
+	}, t.close, nil
+}
+
 // Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
 // valid configuration stays in use.
 func Run(ctx context.Context, c Config) (err error) {
@@ -75,29 +102,12 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	observe := func(e gateway.Event) {
-		if !e.Test {
-			d.metrics.request(e)
-			d.recorder.Request(&e)
-			d.logRequest(e)
-		}
-		d.audit.request(&e)
+	observe, closeTraces, err := d.observe(ctx, first)
+	if err != nil {
+		first.close(nil)
+		return err
 	}
-	if d.traces = first.Settings.Traces; d.traces != "" || c.Traces {
-		t, err := newTraces(ctx, d.traces, c.Logger)
-		if err != nil {
-			first.close(nil)
-			return err
-		}
-		defer t.close()
-		untraced := observe
-		observe = func(e gateway.Event) {
-			untraced(e)
-			if !e.Test {
-				t.request(e)
-			}
-		}
-	}
+	defer closeTraces()
 	if d.audit, err = d.newAuditor(first.Settings.Audit, c.Stdout); err != nil {
 		first.close(nil)
 		return err

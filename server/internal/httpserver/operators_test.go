@@ -37,10 +37,10 @@ func startAt(t *testing.T, c httpserver.Config, admin string) string {
 	return <-started
 }
 
-// get sends a request to operators, and returns the answer with its body.
 // answered is an answer whose body has been read.
 type answered struct{ *http.Response }
 
+// get sends a request to operators, and returns the answer with its body.
 func get(t *testing.T, client *http.Client, method, url string, header ...string) (answered, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -104,27 +104,27 @@ func TestWhatIsOpenBehindALogin(t *testing.T) {
 		t.Errorf("the log has %q", log.String())
 	}
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
-		if answer, body := get(t, http.DefaultClient, http.MethodGet, at+path); answer.StatusCode != 200 || body != want {
+		if answer, body := get(t, http.DefaultClient, http.MethodGet, at+path); answer.StatusCode != http.StatusOK || body != want {
 			t.Errorf("%s: %d %q, want 200 %q", path, answer.StatusCode, body, want)
 		}
 	}
 	for _, path := range []string{"/", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/trace", "/healthz/", "//healthz", "/connectors/a/test"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead, http.MethodOptions} {
-			if answer, _ := get(t, http.DefaultClient, method, at+path); answer.StatusCode != 401 && answer.Request.URL.Path != "/healthz" {
+			if answer, _ := get(t, http.DefaultClient, method, at+path); answer.StatusCode != http.StatusUnauthorized && answer.Request.URL.Path != "/healthz" {
 				t.Errorf("%s %s: %d, want 401", method, path, answer.StatusCode)
 			}
 		}
 	}
-	if answer, _ := get(t, http.DefaultClient, http.MethodGet, at+"/debug/pprof/", "X-Operator", "yes"); answer.StatusCode != 200 {
+	if answer, _ := get(t, http.DefaultClient, http.MethodGet, at+"/debug/pprof/", "X-Operator", "yes"); answer.StatusCode != http.StatusOK {
 		t.Errorf("an operator is answered %d", answer.StatusCode)
 	}
-	if answer, _ := get(t, http.DefaultClient, http.MethodGet, at+"/healthz", "Host", "gateway.example.com"); answer.StatusCode != 200 {
+	if answer, _ := get(t, http.DefaultClient, http.MethodGet, at+"/healthz", "Host", "gateway.example.com"); answer.StatusCode != http.StatusOK {
 		t.Errorf("by the name of the gateway: %d", answer.StatusCode)
 	}
 	down := startAt(t, httpserver.Config{
 		Handler: http.NotFoundHandler(), Logger: slog.New(slog.DiscardHandler), Login: knows, Ready: func() error { return errors.New("details") },
 	}, "127.0.0.1:0")
-	if answer, body := get(t, http.DefaultClient, http.MethodGet, down+"/readyz"); answer.StatusCode != 503 || body != "not ready\n" {
+	if answer, body := get(t, http.DefaultClient, http.MethodGet, down+"/readyz"); answer.StatusCode != http.StatusServiceUnavailable || body != "not ready\n" {
 		t.Errorf("/readyz: %d %q", answer.StatusCode, body)
 	}
 }
@@ -140,7 +140,7 @@ func TestOperatorsHaveTLS(t *testing.T) {
 	}
 	for admin, want := range map[string]string{"0.0.0.0:0": "https://", "127.0.0.1:0": "http://"} {
 		at := startAt(t, c, admin)
-		if answer, _ := get(t, server.Client(), http.MethodGet, at+"/healthz"); answer.StatusCode != 200 || !strings.HasPrefix(at, want) {
+		if answer, _ := get(t, server.Client(), http.MethodGet, at+"/healthz"); answer.StatusCode != http.StatusOK || !strings.HasPrefix(at, want) {
 			t.Errorf("%s: %s is answered %d", admin, at, answer.StatusCode)
 		}
 	}

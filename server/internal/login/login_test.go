@@ -130,7 +130,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	if at := answer.Header.Get("Location"); at != "/login?to=%2Fsecrets%3Fsort%3Dname" {
 		t.Errorf("a person is sent to %s", at)
 	}
-	if answer := w.do(http.MethodPost, "/connectors/orders/test", "", browser); answer.StatusCode != 401 {
+	if answer := w.do(http.MethodPost, "/connectors/orders/test", "", browser); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a form of nobody is answered %d", answer.StatusCode)
 	}
 }
@@ -197,7 +197,7 @@ func TestGuesses(t *testing.T) {
 	}
 	w.gets("one guess too many", 429, peer("192.0.2.7:3333"), bearer("guess"))
 	w.gets("the right one among them", 429, peer("192.0.2.7:3333"), bearer(w.token))
-	if answer := w.do(http.MethodPost, "/login", "token="+w.token, peer("192.0.2.7:3333")); answer.StatusCode != 429 || answer.Header.Get("Retry-After") == "" {
+	if answer := w.do(http.MethodPost, "/login", "token="+w.token, peer("192.0.2.7:3333")); answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("the form is answered %d", answer.StatusCode)
 	}
 	w.gets("a session from there", 200, peer("192.0.2.7:3333"), cookie(session))
@@ -241,7 +241,7 @@ func TestTokenForMetrics(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.want)
 		}
 	}
-	if answer := w.do(http.MethodPost, "/login", "token="+token); answer.StatusCode != 401 || len(answer.Cookies()) > 0 {
+	if answer := w.do(http.MethodPost, "/login", "token="+token); answer.StatusCode != http.StatusUnauthorized || len(answer.Cookies()) > 0 {
 		t.Errorf("a login with it is answered %d", answer.StatusCode)
 	}
 }
@@ -278,13 +278,13 @@ func TestClaim(t *testing.T) {
 	alone.gets("a person who is a user", 403, browser, of("user"))
 	both.gets("a person who is a user, and may have the token", 303, browser, of("user"))
 	both.gets("the token", 200, bearer(both.token))
-	if answer := alone.do(http.MethodPost, "/login", "token=x"); answer.StatusCode != 404 {
+	if answer := alone.do(http.MethodPost, "/login", "token=x"); answer.StatusCode != http.StatusNotFound {
 		t.Errorf("a login without tokens is answered %d", answer.StatusCode)
 	}
-	if answer := alone.do(http.MethodGet, "/login", "", of("operator")); answer.StatusCode != 303 {
+	if answer := alone.do(http.MethodGet, "/login", "", of("operator")); answer.StatusCode != http.StatusSeeOther {
 		t.Errorf("an operator is asked to log in: %d", answer.StatusCode)
 	}
-	if answer := alone.do(http.MethodGet, "/login", "", browser); answer.StatusCode != 401 {
+	if answer := alone.do(http.MethodGet, "/login", "", browser); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the page without a form is answered %d", answer.StatusCode)
 	}
 }

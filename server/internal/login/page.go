@@ -63,7 +63,7 @@ func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 // ask shows the page with the form.
 func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 	p := &page{To: local(r.URL.Query().Get("to"))}
-	var status int
+	status := http.StatusOK
 	if l.token == nil {
 		if refused := l.byClaim(r); refused != nil {
 			p.Problem, p.Claim, p.Value, status = refused.text, l.config.Claim, l.config.Value, refused.status
@@ -89,7 +89,7 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted, err := l.token.wanted(r.Context())
-	status := http.StatusOK
+	var status int
 	switch right := l.guesses.begin(r.RemoteAddr); {
 	case err != nil:
 		status, p.Problem = http.StatusServiceUnavailable, "The token of operators cannot be read. The log says why."
