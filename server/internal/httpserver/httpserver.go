@@ -85,8 +85,9 @@ func Run(ctx context.Context, c Config) error {
 	failed := make(chan error, 2)
 	caller := server(c.callers(), c.Logger)
 	operator := server(withDeadlines(c.operate(draining)), c.Logger)
-	go func() { failed <- serve(caller, callers, c.TLS) }()
-	go func() { failed <- serve(operator, operators, c.operatorsTLS(operators.Addr())) }()
+	caller.TLSConfig, operator.TLSConfig = c.TLS.Clone(), c.operatorsTLS(operators.Addr()) // copies, because net/http changes them
+	go func() { failed <- serve(caller, callers) }()
+	go func() { failed <- serve(operator, operators) }()
 	if c.Started != nil {
 		c.Started(callers.Addr(), operators.Addr())
 	}
@@ -152,12 +153,11 @@ func (c Config) callers() http.Handler {
 	return handler
 }
 
-// serve serves on a listener, with TLS if secure is not nil.
-func serve(s *http.Server, on net.Listener, secure *tls.Config) error {
-	if secure == nil {
+// serve serves on a listener, with TLS if the server has a configuration of it.
+func serve(s *http.Server, on net.Listener) error {
+	if s.TLSConfig == nil {
 		return s.Serve(on)
 	}
-	s.TLSConfig = secure
 	return s.ServeTLS(on, "", "")
 }
 
