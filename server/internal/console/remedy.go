@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -60,31 +61,36 @@ var pluginRemedies = map[host.PluginFailure]string{
 	host.FailureTime:   "The plugin ran out of time: look at limits.call_time of the plugin, or tell its author.",
 	host.FailureMemory: "The plugin ran out of memory: raise limits.memory_bytes of the plugin if it has one, or tell its author.",
 	host.FailureTrap:   "The plugin crashed: tell its author, with a record of keywright request --record.",
-	host.FailureAnswer: "The plugin broke its contract: tell its author, with a record of keywright request --record.",
+	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break? If not, tell the plugin's author, with a record of keywright request --record.",
 }
 
 // grantRemedy says what to do about a grant.
 func grantRemedy(g *host.GrantError) string {
-	who := "the operator"
+	first, again := "the operator has to run keywright connect.", "run keywright connect, or configure a new refresh token, whichever the auth type has."
 	if g.User != "" {
-		who = "the user"
+		first, again = "the user has to connect.", "the user has to connect again."
 	}
 	switch g.Condition {
 	case host.NotConnected:
-		return "Nobody has given consent yet: " + who + " has to connect."
+		return "Nobody has given consent yet: " + first
 	case host.Refused:
-		return "The grant was revoked or has ended: " + who + " has to connect again."
+		return "The grant was revoked or has ended: " + again
 	case host.Lost:
-		return "The grant may be lost: " + who + " has to connect again."
+		return "The grant may be lost: " + again
 	}
 	return ""
 }
 
 // tokenRemedy says what to do about an answer of a token endpoint.
 func tokenRemedy(e *host.TokenError) string {
-	if e.Offset != 0 && e.Status < http.StatusInternalServerError {
-		return clockRemedy("token endpoint", e.Offset)
+	if e.Status < http.StatusInternalServerError {
+		return clockRemedy("token endpoint", e.Offset, codeRemedy(e))
 	}
+	return codeRemedy(e)
+}
+
+// codeRemedy says what to do about the code and the status of a token endpoint's answer.
+func codeRemedy(e *host.TokenError) string {
 	switch e.Code {
 	case "invalid_client":
 		return "The client id or its secret is wrong: compare both with those at the product, and look for blanks."
@@ -118,20 +124,33 @@ func tokenRemedy(e *host.TokenError) string {
 	return ""
 }
 
-// clockRemedy says that clocks differ.
-func clockRemedy(whose string, offset time.Duration) string {
+// leastOffset is the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less.
+const leastOffset = time.Minute
+
+// clockRemedy says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
+func clockRemedy(whose string, offset time.Duration, other string) string {
+	if offset.Abs() < leastOffset {
+		return other
+	}
 	word := "ahead of"
 	if offset < 0 {
 		word = "behind"
 	}
-	return fmt.Sprintf("The clocks differ: that of the %s is %s %s this machine's. Set the clock, with NTP.", whose, lasts(offset.Abs()), word)
+	clock := fmt.Sprintf("The clocks differ: that of the %s is %s %s this machine's. Set the clock, with NTP.", whose, lasts(offset.Abs()), word)
+	if other == "" {
+		return clock
+	}
+	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(other[:1]) + other[1:]
 }
 
 // refusalRemedy says what to do about an API that refuses a request.
 func refusalRemedy(api gateway.Refused, status int) string {
+	return clockRemedy("API", api.Offset, statusRemedy(api, status))
+}
+
+// statusRemedy says what to do about the code and the status of an API's answer.
+func statusRemedy(api gateway.Refused, status int) string {
 	switch {
-	case api.Offset != 0:
-		return clockRemedy("API", api.Offset)
 	case api.Code == "insufficient_scope":
 		return "The token lacks a scope: add the one that this request needs to the connector's scope."
 	case api.Code == "invalid_token":
