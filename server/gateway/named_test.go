@@ -65,7 +65,8 @@ func TestHeadersThatNeverPass(t *testing.T) {
 	never := []string{
 		"Set-Cookie", "Www-Authenticate", "Authentication-Info", "Proxy-Authenticate", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Content-Security-Policy",
 		"Content-Security-Policy-Report-Only", "Strict-Transport-Security", "X-Frame-Options", "Cross-Origin-Opener-Policy", "Clear-Site-Data", "Service-Worker-Allowed",
-		"X-Accel-Redirect", "X-Sendfile", "Surrogate-Control", "Cdn-Cache-Control", "Keep-Alive", "Alt-Svc", "Sec-Session-Registration", "X-Forwarded-Host", "Content-Encoding",
+		"X-Accel-Redirect", "X-Envoy-Immediate-Health-Check-Fail", "Netlify-Cdn-Cache-Control", "X-Middleware-Rewrite", "Origin-Trial", "No-Vary-Search",
+		"X-Sendfile", "Surrogate-Control", "Cdn-Cache-Control", "Keep-Alive", "Alt-Svc", "Sec-Session-Registration", "X-Forwarded-Host", "Content-Encoding",
 	}
 	patterns := []string{
 		"Authentication-*", "Access-*", "Content-*", "Strict-*", "Cross-*", "Clear-*", "Service-*", "X-Frame-*", "Keep-*", "Alt-Svc-*", "X-Forwarded-By", "Set-Cookies", "Www-Authentication",

@@ -39,7 +39,7 @@ type TestResult struct {
 	Stages []TestStage `json:"stages"`
 	// Milliseconds is the time of the whole test.
 	Milliseconds float64 `json:"milliseconds"`
-	// Event describes the request as that of a caller. Observe of the gateway's [Config] is not called for a test.
+	// Event describes the request as that of a caller. Observe of the gateway's [Config] has had it.
 	Event Event `json:"-"`
 }
 

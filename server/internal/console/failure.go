@@ -1,9 +1,11 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -68,7 +70,7 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 		Remedy: remedy(e.Err, e.Failure, e.Refusal, e.Status, stage), Way: wayOf(e, stage),
 	}
 	if e.Err != nil {
-		f.Cause = host.Printable(e.Err.Error())
+		f.Cause = host.Printable(withoutUser(e.Err))
 	} else {
 		f.Cause = fmt.Sprintf("the API answered %d %s", e.Status, http.StatusText(e.Status))
 		if e.Refusal.Code != "" {
@@ -79,6 +81,17 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 		f.Cause = host.Printable(f.Cause[:maxCause]) + "…"
 	}
 	return f
+}
+
+// withoutUser returns the text of an error without the ID of the user whose grant it is about.
+func withoutUser(err error) string {
+	var grant *host.GrantError
+	if !errors.As(err, &grant) || grant.User == "" {
+		return err.Error()
+	}
+	nobody := *grant
+	nobody.User = ""
+	return strings.ReplaceAll(err.Error(), grant.Error(), nobody.Error())
 }
 
 // Names of the steps, in order.

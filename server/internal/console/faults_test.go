@@ -71,7 +71,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"token endpoint that is down":  {err: &net.OpError{Op: "dial", Err: errors.New("refused")}, stage: host.StageToken, want: "The token endpoint cannot be reached"},
 		"address that is refused":      {err: host.ErrAddressRefused, stage: host.StageToken, want: "The address is not allowed: if it is the right one, add its range to egress.allow"},
 		"plugin out of fuel":           {err: errors.New("fuel"), stage: host.StagePlugin, change: func(e *gateway.Event) { e.Failure = host.FailureFuel }, want: "The plugin ran out of fuel"},
-		"grant that is revoked":        {err: &host.GrantError{Connector: "crm", Condition: host.Refused, User: "ann"}, stage: host.StageToken, want: "The grant was revoked or has ended: the user has to connect again"},
+		"grant that is revoked":        {err: &host.GrantError{Connector: "crm", Condition: host.Refused, User: "user-4711", Tenant: "t9"}, stage: host.StageToken, want: "The grant was revoked or has ended: the user has to connect again"},
 		"secret that is missing":       {err: host.ErrSecretNotFound, stage: host.StageTemplate, want: "A secret is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +83,9 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 			page := plain(w.get("/connectors/crm").body)
 			if why, _, _ := strings.Cut(page, "The request, secrets masked"); !strings.Contains(why, c.want) || !strings.Contains(why, " failed") {
 				t.Errorf("the page says %s", why)
+			}
+			if strings.Contains(page, "4711") {
+				t.Errorf("the page names the user: %s", page)
 			}
 			w.shows("/", "▲ failing crm")
 		})

@@ -96,7 +96,8 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 }
 
 // admit returns nil if a request is of an operator. A token that is not the one of operators may still be a session token, so
-// it counts as wrong only if it is neither.
+// it counts as wrong unless the request has an operator's session. Whether it is a session token of somebody else does not matter:
+// the session may come from a cookie (threats.md 156).
 func (l *Login) admit(r *http.Request) *refusal {
 	var wanted digest
 	var unread error
@@ -116,17 +117,18 @@ func (l *Login) admit(r *http.Request) *refusal {
 	}
 	refused := l.byClaim(r)
 	switch {
-	case refused == nil || refused.status != http.StatusUnauthorized:
+	case refused == nil:
 		if right != nil {
 			right()
 		}
-		return refused
-	case unread != nil:
-		return &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
+		return nil
 	case there && right == nil:
 		return errTooMany
 	case there:
 		l.wrong(r)
+	}
+	if unread != nil && refused.status == http.StatusUnauthorized {
+		return &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
 	}
 	return refused
 }

@@ -278,6 +278,17 @@ func TestClaim(t *testing.T) {
 	alone.gets("a person who is a user", 403, browser, of("user"))
 	both.gets("a person who is a user, and may have the token", 303, browser, of("user"))
 	both.gets("the token", 200, bearer(both.token))
+	for i, who := range []string{"user", "down"} { // threats.md 156: somebody else's session makes a guess no better
+		from := peer(fmt.Sprintf("192.0.2.%d:1111", i))
+		for range 20 {
+			both.gets("a guess", map[string]int{"user": 403, "down": 503}[who], of(who), from, bearer("guess"))
+		}
+		both.gets("one guess too many", 429, of(who), from, bearer("guess"))
+		both.gets("an operator's session from there", 200, of("operator"), from, bearer("guess"))
+	}
+	if lines := strings.Count(both.log.String(), "a wrong token"); lines != 40 {
+		t.Errorf("the log has %d wrong tokens, want 40", lines)
+	}
 	if answer := alone.do(http.MethodPost, "/login", "token=x"); answer.StatusCode != http.StatusNotFound {
 		t.Errorf("a login without tokens is answered %d", answer.StatusCode)
 	}
