@@ -249,6 +249,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.Mutation, *hostfn.Call, int64, error) {
 	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
 	result, failure := c.plugin.run(ctx, abi.ExportAuthenticate, call)
+	call.FlushWarnings()
 	if failure != nil {
 		return nil, nil, 0, c.failure(failure)
 	}

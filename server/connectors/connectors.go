@@ -262,18 +262,24 @@ func (s *Set) ConsentNotice(c *gateway.Connector) string {
 // CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
 // the tenant's. It returns an error if there is no such secret, it is blank, or the store cannot answer.
 func (s *Set) CheckSecret(ctx context.Context, name string, u host.User) error {
+	_, err := s.secret(ctx, name, u)
+	return err
+}
+
+// secret is like CheckSecret, and returns the value.
+func (s *Set) secret(ctx context.Context, name string, u host.User) (value string, err error) {
 	stored, err := host.SecretName(name, u)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if s.secrets == nil {
-		return host.ErrSecretNotFound
+		return "", host.ErrSecretNotFound
 	}
-	value, err := s.secrets.Secret(ctx, stored)
+	value, err = s.secrets.Secret(ctx, stored)
 	if err == nil && strings.TrimSpace(value) == "" {
 		err = errors.New("it is empty")
 	}
-	return err
+	return value, err
 }
 
 // Close closes the host.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -49,13 +50,15 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		if ctx.Err() != nil {
 			return
 		}
-		err := error(nil)
+		var value string
+		var err error
 		unread := l.options.Unread(name)
 		if !unread {
-			err = l.set.CheckSecret(ctx, name, l.options.User)
+			value, err = l.set.secret(ctx, name, l.options.User)
 		}
 		switch {
 		case err == nil && !unread:
+			l.warnOfBlanks(ctx, c, name, value)
 			continue
 		case unread, l.Skip():
 		default:
@@ -67,6 +70,17 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	if complete && c.url != nil && l.certificate(ctx, c, connected) {
 		l.rehearse(ctx, c, connected, info)
 	}
+}
+
+// warnOfBlanks logs a warning if a secret begins or ends with white space. That is most often a mistake of copying. In keys of
+// several lines it means nothing.
+func (l *loader) warnOfBlanks(ctx context.Context, c *definition, name, value string) {
+	trimmed := strings.TrimSpace(value)
+	if l.options.Host.Logger == nil || len(trimmed) == len(value) || strings.Contains(trimmed, "\n") {
+		return
+	}
+	l.options.Host.Logger.LogAttrs(ctx, slog.LevelWarn, "a secret begins or ends with white space, which is used with it: store it without, unless it is a part of the secret",
+		slog.String("secret", name), slog.String("connector", c.gateway.Permalink))
 }
 
 // certificate reports a client certificate that cannot be used, and returns false then.

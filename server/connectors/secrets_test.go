@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -80,6 +81,37 @@ func TestReadSecrets(t *testing.T) {
 	}
 	if all := strings.Join(got, "\n"); strings.Contains(all, canary) {
 		t.Errorf("a problem shows a secret:\n%s", all)
+	}
+}
+
+// With ReadSecrets, the log has a warning for a secret that is probably a mistake: white space at its end, which a key of several
+// lines may have, and a key for HMAC that is shorter than RFC 7518 section 3.2 wants. It does not show the secret.
+func TestReadSecretsWarns(t *testing.T) {
+	const canary = "c4n4ry0x9"
+	const text = `connectors:
+  - name: Blank
+    url: https://one.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('blank') }}", in: header}}
+  - name: Lines
+    url: https://two.example
+    auth: {type: api_key, config: {key: X-Key, value: "{{ base64_encode(get_secret('lines')) }}", in: header}}
+  - name: Weak
+    url: https://three.example
+    auth: {type: jwt, config: {algorithm: HS256, private_key: "{{ get_secret('weak') }}", claims: {sub: a}}}
+`
+	var log testworld.Log
+	config := host.Config{Logger: log.Logger(), Secrets: host.MapSecrets{"blank": canary + " ", "lines": canary + "\n" + canary + "\n", "weak": canary}}
+	if _, problems := load(t, text, connectors.Options{Host: config, ReadSecrets: true}); problems != nil {
+		t.Fatal(problems)
+	}
+	logged := log.String()
+	for _, want := range []string{`"secret":"blank","connector":"blank"`, `"msg":"private_key: HS256 key is shorter than 32 bytes","connector":"weak"`} {
+		if strings.Count(logged, want) != 1 {
+			t.Errorf("the log does not have %q once:\n%s", want, logged)
+		}
+	}
+	if strings.Contains(logged, canary) || strings.Contains(logged, "lines") {
+		t.Errorf("the log is\n%s", logged)
 	}
 }
 

@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -51,6 +52,12 @@ func (c *Call) Flush() {
 		}
 	}
 	c.lines = nil
+}
+
+// FlushWarnings writes the warnings of the host to the log, and drops the lines of the plugin.
+func (c *Call) FlushWarnings() {
+	c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return !l.fromHost })
+	c.Flush()
 }
 
 // Printable returns a text from a guest in a form that is safe for logs and errors. The result is valid UTF-8 of
