@@ -284,6 +284,26 @@ func TestFilesThatAreNoLog(t *testing.T) {
 	}
 }
 
+// A connector with more secrets than fit into a line does not make one that nobody can read.
+func TestManySecrets(t *testing.T) {
+	w := newWorld(t)
+	var names []string
+	for i := range 1500 {
+		names = append(names, fmt.Sprintf("a-secret-with-a-name-that-is-not-short-at-all-but-may-well-be-so/%d", i))
+	}
+	for range 2 {
+		l := w.open("a.log")
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: audit.NewSubject("orders", "api_key", "built-in", "abc", names), Status: 200})
+		w.close(l)
+	}
+	if r, err := audit.Verify([]string{w.path("a.log")}, ""); err != nil || r.Broken != nil || r.Uses != 2 {
+		t.Errorf("%+v: %v", r, err)
+	}
+	if text := w.read("a.log"); !strings.Contains(text, `so/0","a-secret`) || !strings.Contains(text, `"more_secrets":1`) {
+		t.Errorf("the log has %d bytes: %.500s", len(text), text)
+	}
+}
+
 // None of the uses of many goroutines is lost when the log is closed, and all fit.
 func TestManyAtOnce(t *testing.T) {
 	w := newWorld(t)

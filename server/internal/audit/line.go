@@ -37,6 +37,10 @@ type Record struct {
 // A Subject is the members of a line that are the same for all uses of a connector. [NewSubject] makes one.
 type Subject struct{ text []byte }
 
+// maxNames is the length of the names of secrets after which a line has the number of further ones in their place, so that a line
+// is never longer than what is read of one.
+const maxNames = 16 << 10
+
 // NewSubject returns the subject of a connector. secrets has names only, and sha256 is the digest of the plugin.
 func NewSubject(connector, authType, plugin, sha256 string, secrets []string) *Subject {
 	text := appendMember(nil, "connector", connector)
@@ -44,13 +48,18 @@ func NewSubject(connector, authType, plugin, sha256 string, secrets []string) *S
 	text = appendMember(text, "plugin", plugin)
 	text = appendMember(text, "plugin_sha256", sha256)
 	text = append(text, `,"secrets":[`...)
+	most, left := len(text)+maxNames, 0
 	for i, name := range secrets {
+		if len(text)+len(name) > most {
+			left = len(secrets) - i
+			break
+		}
 		if i > 0 {
 			text = append(text, ',')
 		}
 		text = appendText(text, name)
 	}
-	return &Subject{append(text, ']')}
+	return &Subject{appendNumber(append(text, ']'), "more_secrets", left)}
 }
 
 // appendRecord appends the members of a record but the number and the hash of its line. Each begins with a comma.
