@@ -262,6 +262,10 @@ func TestAuditLogIsCompleteAtTheEnd(t *testing.T) {
 	}()
 	<-asked
 	<-left
+	w.eventually("the gateway knows that the caller has left", func() bool {
+		_, page := w.get(w.operators + "/metrics")
+		return strings.Contains(page, "caller-gone")
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- w.end() }()
 	close(answer)
