@@ -15,7 +15,7 @@ var screenshots = flag.String("screenshots", "", "write the pictures of docs/con
 
 // docs/console.md shows each page with a picture that this test makes.
 func TestScreenshots(t *testing.T) {
-	const width, height = 1000, 620
+	const width, height = 1280, 760
 	text, err := os.ReadFile("../../../docs/console.md")
 	if err != nil {
 		t.Fatal(err)
