@@ -119,6 +119,15 @@ func TestFormerNamesThatCannotBe_threats_183(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+	most := &guest{}
+	most.about.Fields = []abi.Field{{Name: "a", Kind: abi.KindString, Aliases: []string{"c", "d", "e", "f", "g", "h", "i", "j"}}}
+	h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{most.plugin()}})
+	if err != nil {
+		t.Fatalf("the most aliases: %v", err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 	g := &guest{about: abi.Description{Uses: []string{abi.GroupState}, State: []abi.State{{Name: "s", Seed: "old"}}}}
 	g.about.Fields = []abi.Field{{Name: "new", Aliases: []string{"old"}, Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkToken}}}
 	if _, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}); err == nil {
