@@ -39,6 +39,8 @@ type auditReport struct {
 	Hash string `json:"hash"`
 	// Ended reports whether the last line is one after which nothing was to come.
 	Ended bool `json:"ended"`
+	// Empty has the files without a line.
+	Empty []string `json:"empty"`
 	// Broken is nil if all lines fit.
 	Broken *brokenLine `json:"broken"`
 	// Found is nil unless --hash was given.
@@ -59,7 +61,8 @@ func (a *app) auditVerify() *cobra.Command {
 		Use:   "verify [--hash HASH] [--json] FILE...",
 		Short: "Verify that no line of an audit log was changed, taken out or put in",
 		Long: "Verifies the hashes of an audit log (gateway.audit), and says which line is the first that does not fit. Give all files of a log " +
-			"that was rotated, in any order; they may be compressed with gzip. It exits with 1 if a line does not fit.\n\n" +
+			"that was rotated, in any order; they may be compressed with gzip. It exits with 1 if a line does not fit, or if there is none. " +
+			"While no gateway runs, FILE.head has the hash of the last line, and is compared too.\n\n" +
 			"Who can write the file can also make all hashes anew, or cut off the end. The log of the gateway has the hash of the last line " +
 			"every ten minutes and at the end. With --hash and one of these from where the log was sent, it also exits with 1 if no line has " +
 			"that hash.",
@@ -97,8 +100,8 @@ func (a *app) auditVerify() *cobra.Command {
 
 func auditReportOf(r *auditlog.Report, wanted bool) *auditReport {
 	v := &auditReport{
-		OK: r.Broken == nil && (r.Found || !wanted), Lines: r.Lines, Uses: r.Uses, Torn: r.Torn, Lost: r.Lost, First: r.First, Last: r.HeadLine,
-		Hash: r.Head, Ended: r.Ended,
+		OK: r.Broken == nil && r.Lines > 0 && (r.Found || !wanted), Lines: r.Lines, Uses: r.Uses, Torn: r.Torn, Lost: r.Lost, First: r.First, Last: r.HeadLine,
+		Hash: r.Head, Ended: r.Ended, Empty: append([]string{}, r.Empty...),
 	}
 	if r.Lines > 0 {
 		v.From, v.To = r.From.Format(time.RFC3339), r.To.Format(time.RFC3339)
@@ -130,12 +133,18 @@ func (a *app) writeAuditReport(v *auditReport) error {
 		lines = append(lines, "not recorded, because the log could not be written: "+terminal.Count(int(v.Lost), "use"))
 	}
 	if v.Broken == nil && !v.Ended && v.Lines > 0 {
-		lines = append(lines, "the last line is no end: the process still runs or was killed, or lines after it were cut off")
+		lines = append(lines, "the last line is no end: the process still runs or was killed, another file has the lines after it, or they were cut off")
+	}
+	for _, name := range v.Empty {
+		lines = append(lines, host.Printable(name)+" is empty: a gateway writes the first line when it begins a file")
 	}
 	for _, line := range lines {
 		if err := writeLine(a.out, line); err != nil {
 			return err
 		}
+	}
+	if v.Broken == nil && v.Lines == 0 {
+		a.printErr("keywright: there is no line: no gateway has written these files, or somebody has emptied them")
 	}
 	if b := v.Broken; b != nil {
 		a.printErr("%s:%d: this line %s", host.Printable(b.File), b.Line, b.Why)

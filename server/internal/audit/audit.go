@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,17 +26,19 @@ type Config struct {
 	Lossy  bool
 	Logger *slog.Logger
 	Clock  func() time.Time
+	// Sync syncs a file to the disk. If it is nil, the method of the file does.
+	Sync func(*os.File) error
 }
 
 const (
 	// together is the time for which a line waits for others, so that they are written together.
 	together = 50 * time.Millisecond
-	// again is the time after which a failed write is tried again.
-	again = time.Second
 	// heads is the interval at which the head of the chain is logged if there are new lines.
 	heads = 10 * time.Minute
-	// synced is the interval at which written lines are synced to the disk.
+	// synced is the interval at which written lines are synced to the disk, and at which what has failed is tried again.
 	synced = time.Second
+	// patience is the time for which Close waits for a disk that hangs.
+	patience = 5 * time.Second
 	// maxPending is the maximum number of bytes of lines that wait to be written, apart from those of requests that had begun.
 	maxPending = 4 << 20
 )
@@ -48,6 +51,8 @@ type Log struct {
 	flush chan chan struct{}
 	stop  chan struct{}
 	done  chan struct{}
+	// closed is the result of Close. It is set before done is closed.
+	closed error
 	// lines counts the lines that were written, and all that were lost.
 	lines, lost atomic.Uint64
 
@@ -67,45 +72,58 @@ type Log struct {
 	logged uint64
 	// taken has records that are being written, and unwritten the bytes of their lines that the target has not taken yet.
 	taken, unwritten []byte
-	// unsynced reports whether lines were written that were not synced.
-	unsynced bool
 }
 
 // target takes the lines.
 type target interface {
 	io.Writer
-	// turn closes the file and opens the next one if the file was moved away. It calls end before it closes a file, and returns
-	// whether there is another file, which the next line must begin.
-	turn(end func()) (another bool, err error)
+	// begun is called once the first line of the process is written. It returns an error if the line is not on the disk.
+	begun() error
+	// turn closes the file and opens the next one if the file was moved away. It returns whether there is another file, which the
+	// next line must begin.
+	turn() (another bool, err error)
+	// sync syncs the lines to the disk. After an error, it writes them again first.
 	sync() error
 	// undo takes back what was written since the target was opened, and ends its use.
 	undo() error
-	// close ends the use of the target, and keeps the head for the next process.
+	// close syncs the lines, ends the use of the target, and keeps the head for the next process, unless it is nil.
 	close(head *link) error
 }
 
 // Open opens an audit log and writes its first line. It returns an error if another process writes to the file, if the file is not
 // an audit log, or if it cannot be written.
 func Open(c Config) (*Log, error) {
+	if c.Sync == nil {
+		c.Sync = (*os.File).Sync
+	}
 	l := &Log{
 		config: c, wake: make(chan struct{}, 1), flush: make(chan chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
 		target: stream{c.Writer},
 	}
 	torn := 0
 	if c.Path != "" {
-		f, err := openFile(c.Path)
+		f, err := openFile(c.Path, c.Sync)
 		if err != nil {
 			return nil, fmt.Errorf("the audit log %s %w", c.Path, err)
 		}
-		l.target, l.head, torn = f, f.last, f.torn
-	}
-	if torn > 0 {
-		l.unwritten = append(l.unwritten, '\n')
+		l.target, l.head, torn = f, f.end.last, f.end.torn
+		if f.end.feed {
+			l.unwritten = append(l.unwritten, '\n')
+		}
+		if f.cut {
+			c.Logger.Error("lines were cut off the audit log", slog.String("file", c.Path), slog.Uint64("last_line", l.head.n),
+				slog.String("then", "the chain goes on after them, so that keywright audit verify shows where they are missing"))
+		}
 	}
 	l.begin(torn)
-	if err := l.writeOut(); err != nil {
+	err := l.writeOut()
+	if err == nil {
+		err = l.target.begun()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the audit log cannot be written: %w", errors.Join(err, l.target.undo()))
 	}
+	l.lines.Store(1)
 	l.logHead("the audit log is open")
 	go l.run()
 	return l, nil
@@ -164,15 +182,33 @@ func (l *Log) Flush() {
 	}
 }
 
-// Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written.
+// Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written,
+// also if the disk hangs.
 func (l *Log) Close() error {
 	close(l.stop)
-	<-l.done
-	l.unwritten = l.head.appendLine(l.unwritten, appendBeginning(nil, l.config.Clock(), "end", l.config.Node))
-	err := l.writeOut()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-l.done:
+		return l.closed
+	case <-late.C:
+		return fmt.Errorf("the audit log is not complete: the disk has not taken its last lines within %v", patience)
+	}
+}
+
+// end writes what waits and the last line, and ends the use of the target.
+func (l *Log) end() error {
+	err := l.write()
+	if err == nil {
+		l.unwritten = l.head.appendLine(l.unwritten, appendBeginning(nil, l.config.Clock(), "end", l.config.Node))
+		err = l.writeOut()
+	}
 	l.logHead("the audit log is closed")
-	err = errors.Join(err, l.target.sync(), l.target.close(&l.head))
+	head := &l.head
 	if err != nil {
+		head = nil // it is that of a line that is not in the file
+	}
+	if err = errors.Join(err, l.target.close(head)); err != nil {
 		return fmt.Errorf("the audit log is not complete: %w", err)
 	}
 	return nil
@@ -191,47 +227,42 @@ func (l *Log) run() {
 			if after == nil {
 				after = time.After(together)
 			}
-			continue
 		case <-after:
 			after = nil
-			l.write()
+			_ = l.write() // noted, and tried again
 		case written := <-l.flush:
-			l.write()
+			_ = l.write()
 			close(written)
 		case <-sync.C:
-			l.syncLines()
+			// This also tries again after an error, and leaves a file that was moved away if no line comes.
+			if l.write() == nil {
+				l.note(l.target.sync())
+			}
 		case <-head.C:
 			if l.logged != l.head.n {
 				l.logHead("the head of the audit log")
 			}
 		case <-l.stop:
-			l.write()
+			l.closed = l.end()
 			return
 		}
-		if after == nil && l.Failure() != nil {
-			after = time.After(again)
-		}
 	}
 }
 
-// syncLines syncs what was written since the last call.
-func (l *Log) syncLines() {
-	if l.unsynced {
-		l.unsynced = false
-		if err := l.target.sync(); err != nil {
-			l.failed(err)
-		}
-	}
+// write writes the records that wait, and notes whether it can.
+func (l *Log) write() error {
+	err := l.writeRecords()
+	l.note(err)
+	return err
 }
 
-// write writes the records that wait.
-func (l *Log) write() {
-	if len(l.unwritten) > 0 && l.failed(l.writeOut()) {
-		return
+func (l *Log) writeRecords() error {
+	if err := l.writeOut(); err != nil {
+		return err
 	}
-	another, err := l.target.turn(l.end)
-	if l.failed(err) {
-		return
+	another, err := l.target.turn()
+	if err != nil {
+		return err
 	}
 	if another {
 		l.begin(0)
@@ -246,15 +277,13 @@ func (l *Log) write() {
 		l.unwritten = l.head.appendLine(l.unwritten, rest[:end])
 		rest = rest[end+1:]
 	}
-	if missing > 0 {
-		l.unwritten = l.head.appendLine(l.unwritten, appendNumber(appendBeginning(nil, l.config.Clock(), "lost", l.config.Node), "uses", missing))
-	}
-	if l.failed(l.writeOut()) {
-		return
-	}
 	if cap(l.taken) > maxPending/4 { // after a burst
 		l.taken = nil
 	}
+	if missing > 0 {
+		l.unwritten = l.head.appendLine(l.unwritten, appendNumber(appendBeginning(nil, l.config.Clock(), "lost", l.config.Node), "uses", missing))
+	}
+	return l.writeOut()
 }
 
 // begin adds the first line of a file or of a process. torn is the number of bytes of a line that was not written whole.
@@ -266,15 +295,6 @@ func (l *Log) begin(torn int) {
 	l.unwritten = l.head.appendLine(l.unwritten, appendNumber(members, "torn", torn))
 }
 
-// end ends a file that was moved away. The chain goes on in the next one, also if this one can no longer be written.
-func (l *Log) end() {
-	before := l.head
-	l.unwritten = l.head.appendLine(l.unwritten, appendBeginning(nil, l.config.Clock(), "end", l.config.Node))
-	if l.writeOut() != nil {
-		l.head, l.unwritten = before, l.unwritten[:0]
-	}
-}
-
 // writeOut writes the bytes of lines that the target has not taken. After an error, the rest stays, in order, so that no line has
 // a gap once the target takes it.
 func (l *Log) writeOut() error {
@@ -284,13 +304,12 @@ func (l *Log) writeOut() error {
 	n, err := l.target.Write(l.unwritten)
 	whole := l.unwritten[:max(0, min(n, len(l.unwritten)))]
 	l.lines.Add(uint64(bytes.Count(whole, []byte{'\n'})))
-	l.unsynced = l.unsynced || n > 0
 	l.unwritten = append(l.unwritten[:0], l.unwritten[len(whole):]...)
 	return err
 }
 
-// failed notes the result of a write, and reports whether it is an error.
-func (l *Log) failed(err error) bool {
+// note notes the result of a write or a sync.
+func (l *Log) note(err error) {
 	l.mu.Lock()
 	before := l.err
 	l.err = err
@@ -304,7 +323,6 @@ func (l *Log) failed(err error) bool {
 	case err == nil && before != nil:
 		l.config.Logger.Info("the audit log can be written again", slog.String("file", l.name()))
 	}
-	return err != nil
 }
 
 // logHead logs the number and the hash of the last line, so that a copy of the log elsewhere shows whether lines before it were
@@ -319,7 +337,8 @@ func (l *Log) name() string { return cmp.Or(l.config.Path, "stdout") }
 // stream is a target that is not a file.
 type stream struct{ io.Writer }
 
-func (stream) turn(func()) (bool, error) { return false, nil }
-func (stream) sync() error               { return nil }
-func (stream) undo() error               { return nil }
-func (stream) close(*link) error         { return nil }
+func (stream) begun() error        { return nil }
+func (stream) turn() (bool, error) { return false, nil }
+func (stream) sync() error         { return nil }
+func (stream) undo() error         { return nil }
+func (stream) close(*link) error   { return nil }

@@ -215,15 +215,15 @@ func TestRotation(t *testing.T) {
 	l = w.open("audit.log")
 	uses(l, "cid")
 	w.close(l)
-	w.check("9 3 0 true", "audit.log", "audit.log.1", "audit.log.2")
+	w.check("8 3 0 true", "audit.log", "audit.log.1", "audit.log.2")
 	w.check("6 2 0 true", "audit.log", "audit.log.1")
-	w.check("3 1 0 true: audit.log:1 is line 7 of the log, after line 3: lines are missing before it", "audit.log", "audit.log.2")
+	w.check("2 1 0 false: audit.log:1 is line 6 of the log, after line 2: lines are missing before it", "audit.log", "audit.log.2")
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = z.Write([]byte(w.read("audit.log.1")))
 	_ = z.Close()
 	w.write("audit.log.1.gz", zipped.String())
-	w.check("9 3 0 true", "audit.log", "audit.log.1.gz", "audit.log.2")
+	w.check("8 3 0 true", "audit.log", "audit.log.1.gz", "audit.log.2")
 	if err := os.Remove(w.path("audit.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestRotation(t *testing.T) {
 	}
 	l = w.open("audit.log") // nothing is left to continue
 	w.close(l)
-	w.check("3 1 0 true: audit.log:1 begins another log: the file before it is missing, or was removed before a process started", "audit.log.2", "audit.log")
+	w.check("2 1 0 false: audit.log:1 begins another log: the file before it is missing, or was removed before a process started", "audit.log.2", "audit.log")
 }
 
 // A file that was emptied, as logrotate's copytruncate does, goes on with the chain. The copy shows whether a line is missing.

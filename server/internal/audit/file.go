@@ -1,152 +1,140 @@
 package audit
 
 import (
-	"bytes"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
 	"github.com/gofrs/flock"
 )
 
-// file is a target that is a file. A lock file beside it keeps other processes away. While no process writes, another file beside it
+// file is a target that is a file. It is locked, so that no other process writes to it. While no process writes, another file beside it
 // has the head of the chain, so that the chain goes on if the file is moved away meanwhile.
 type file struct {
-	path string
-	lock *flock.Flock
+	path     string
+	syncFile func(*os.File) error
 	// open is nil after the file could not be opened.
 	open *os.File
+	// again is the same file, for writing lines anew at their place, or nil if the file can only be appended to.
+	again *os.File
+	lock  *flock.Flock
 	// size is the size of the file after the last write, in bytes, and found that before the first one.
 	size, found int64
-	// last is the last line before this process, and torn the number of bytes of a line after it that was not written whole.
-	last link
-	torn int
+	// unsynced has what was written since the last sync. doubtful reports whether a sync has failed since, so that nobody knows how
+	// much of it is on the disk.
+	unsynced []byte
+	doubtful bool
+	// end is how the file ended when it was opened.
+	end ending
+	// cut reports whether the head of the chain is after the last line of the file: lines were cut off.
+	cut bool
 }
 
-// openFile opens a file and its lock.
-func openFile(path string) (*file, error) {
-	f := &file{path: path, lock: flock.New(path+".lock", flock.SetPermissions(0o600))}
-	locked, err := f.lock.TryLock()
+// openFile opens a file, locks it, and finds the place in the chain.
+func openFile(path string, syncFile func(*os.File) error) (*file, error) {
+	f := &file{path: path, syncFile: syncFile}
+	if err := f.reopen(); err != nil {
+		return nil, err
+	}
+	f.found = f.size
+	if err := f.begin(); err != nil {
+		return nil, errors.Join(err, f.shut())
+	}
+	return f, nil
+}
+
+// begin finds the place in the chain: the end of the file, or the head beside it if that is further.
+func (f *file) begin() (err error) {
+	if f.end, err = endOf(f.open, f.size); err != nil {
+		return err
+	}
+	kept, err := readHead(f.path)
+	if err != nil {
+		return err
+	}
+	if last := &f.end.last; kept.n > last.n || kept.n == last.n && kept.hash != last.hash {
+		f.cut = f.size > 0
+		*last = kept
+	}
+	return nil
+}
+
+// reopen opens and locks the file at the path, and creates it if there is none.
+func (f *file) reopen() error {
+	if info, err := os.Lstat(f.path); err == nil && !info.Mode().IsRegular() {
+		return errNotRegular
+	}
+	opened, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot be opened: %w", err)
+	}
+	info, err := opened.Stat()
+	if err != nil {
+		return errors.Join(err, opened.Close())
+	}
+	lock, err := lockFile(f.path, info)
+	if err != nil {
+		return errors.Join(err, opened.Close())
+	}
+	f.open, f.lock, f.size, f.unsynced = opened, lock, info.Size(), f.unsynced[:0]
+	// A file that can only be appended to, as after chattr +a, cannot be opened so.
+	if again, err := os.OpenFile(f.path, os.O_WRONLY, 0); err == nil {
+		if other, err := again.Stat(); err == nil && os.SameFile(info, other) {
+			f.again = again
+		} else {
+			_ = again.Close()
+		}
+	}
+	return nil
+}
+
+var errNotRegular = errors.New("is no regular file: name the file itself if it is a symbolic link; with stdout: true, the lines go to stdout")
+
+// lockFile locks the file at a path, which must be the opened one, and no link to it.
+func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|os.O_APPEND))
+	locked, err := lock.TryLock()
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be locked: %w", err)
 	case !locked:
 		return nil, errors.New("belongs to another process: let each have a file of its own")
 	}
-	if err := f.begin(); err != nil {
-		return nil, errors.Join(err, f.close(nil))
+	there, err := os.Lstat(path)
+	own, ownErr := lock.Stat()
+	if err != nil || ownErr != nil || !os.SameFile(there, opened) || !os.SameFile(own, opened) {
+		return nil, errors.Join(errors.New("was moved while it was opened: try again"), err, ownErr, lock.Close())
 	}
-	return f, nil
+	return lock, nil
 }
 
-// begin opens the file and finds the place in the chain.
-func (f *file) begin() error {
-	if err := f.reopen(); err != nil {
-		return fmt.Errorf("cannot be opened: %w", err)
-	}
-	f.found = f.size
-	if info, err := f.open.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.New("is no regular file: with stdout: true, the lines go to stdout")
-	}
-	if err := f.tail(); err != nil {
-		return err
-	}
-	kept, err := os.ReadFile(f.headPath())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("has a head that cannot be read: %w", err)
-	}
-	if f.last.n == 0 {
-		if f.last, err = parseLink(kept); err != nil {
-			return fmt.Errorf("has a file %s that was changed: remove that, and the chain begins anew", f.headPath())
-		}
-	}
-	return os.Remove(f.headPath()) // after a crash, there must be no old head
-}
-
-// headPath returns the path of the file with the head of the chain.
-func (f *file) headPath() string { return f.path + ".head" }
-
-// maxTail is the maximum length of a line, in bytes.
-const maxTail = 64 << 10
-
-// tail reads the last line of the file, and the bytes after it.
-func (f *file) tail() error {
-	length := min(f.size, 2*maxTail)
-	text := make([]byte, length)
-	if _, err := f.open.ReadAt(text, f.size-length); err != nil && err != io.EOF {
-		return fmt.Errorf("cannot be read: %w", err)
-	}
-	whole := bytes.LastIndexByte(text, '\n') + 1
-	f.torn = len(text) - whole
-	if whole == 0 {
-		if length > maxTail {
-			return errNoLog
-		}
-		return nil
-	}
-	line := text[:whole-1]
-	line = line[bytes.LastIndexByte(line, '\n')+1:]
-	var err error
-	if f.last, err = parseLink(line); err != nil {
-		return errNoLog
-	}
-	return nil
-}
-
-var errNoLog = errors.New("does not end with a line of an audit log: move it away, or name another file")
-
-// parseLink returns the number and the hash of a line.
-func parseLink(line []byte) (l link, err error) {
-	var members struct {
-		N    uint64 `json:"n"`
-		Hash string `json:"hash"`
-	}
-	if err := json.Unmarshal(line, &members); err != nil {
-		return link{}, err
-	}
-	if n, err := hex.Decode(l.hash[:], []byte(members.Hash)[:min(len(members.Hash), 2*len(l.hash))]); err != nil || n != len(l.hash) || members.N == 0 {
-		return link{}, errors.New("it has no number and no hash")
-	}
-	l.n = members.N
-	return l, nil
-}
-
-// reopen opens the file at the path, and creates it if there is none.
-func (f *file) reopen() error {
-	opened, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := opened.Stat()
-	if err != nil {
-		return errors.Join(err, opened.Close())
-	}
-	f.open, f.size = opened, info.Size()
-	return nil
-}
-
-// Write implements [io.Writer].
+// Write implements [io.Writer]. It is not called after a failed sync until turn has synced what was written.
 func (f *file) Write(text []byte) (int, error) {
 	if f.open == nil {
 		return 0, fs.ErrClosed
 	}
+	if len(f.unsynced) >= maxPending {
+		if err := f.sync(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := f.open.Write(text)
 	f.size += int64(n)
+	f.unsynced = append(f.unsynced, text[:n]...)
 	return n, err
 }
 
-func (f *file) turn(end func()) (another bool, err error) {
+func (f *file) turn() (another bool, err error) {
 	if f.open == nil {
-		return true, f.reopen()
+		return f.next()
 	}
-	there, err := os.Stat(f.path)
+	if f.doubtful {
+		if err := f.sync(); err != nil {
+			return false, err
+		}
+	}
+	there, err := os.Lstat(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -156,33 +144,95 @@ func (f *file) turn(end func()) (another bool, err error) {
 		return false, ownErr
 	case err == nil && os.SameFile(there, own):
 		shrunk := own.Size() < f.size // somebody has emptied it
-		f.size = own.Size()
+		if f.size = own.Size(); shrunk {
+			f.unsynced = f.unsynced[:0]
+		}
 		return shrunk, nil
 	}
-	end()
-	_, _ = f.open.Sync(), f.open.Close()
-	f.open = nil
-	return true, f.reopen()
+	if err := f.sync(); err != nil {
+		return false, err
+	}
+	_ = f.shut() // all of it is on the disk
+	return f.next()
 }
 
+// next opens the file at the path, after the one before was moved away. Nothing of it may be from somebody else.
+func (f *file) next() (another bool, err error) {
+	if err := f.reopen(); err != nil {
+		return false, fmt.Errorf("the next file %w", err)
+	}
+	if f.size > 0 {
+		return false, errors.Join(errors.New("the next file is not empty: move it away"), f.shut())
+	}
+	return true, nil
+}
+
+// sync syncs what was written. The kernel reports a failed sync once, and takes what it could not write for written. Therefore all of
+// it is written again before the next sync.
 func (f *file) sync() error {
-	if f.open == nil {
+	if f.open == nil || len(f.unsynced) == 0 {
 		return nil
 	}
-	return f.open.Sync()
+	err := f.rewrite()
+	if err == nil {
+		err = f.syncFile(f.open)
+	}
+	if f.doubtful = err != nil; f.doubtful {
+		return fmt.Errorf("the last %d bytes may not be on the disk: %w", len(f.unsynced), err)
+	}
+	if f.unsynced = f.unsynced[:0]; cap(f.unsynced) > maxPending/4 { // after a burst
+		f.unsynced = nil
+	}
+	return nil
+}
+
+// rewrite writes what is doubtful again, at the same place.
+func (f *file) rewrite() error {
+	if !f.doubtful {
+		return nil
+	}
+	info, err := f.open.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < f.size {
+		return nil // somebody has emptied the file, and turn sees it
+	}
+	if f.again == nil {
+		return errors.New("a sync has failed, and the file cannot be written again, only appended to: restart the gateway")
+	}
+	_, err = f.again.WriteAt(f.unsynced, f.size-int64(len(f.unsynced)))
+	return err
+}
+
+func (f *file) begun() error {
+	if err := f.sync(); err != nil {
+		return err
+	}
+	return removeHead(f.path) // after a crash, there must be no old head
 }
 
 func (f *file) undo() error {
-	return errors.Join(f.open.Truncate(f.found), f.close(nil))
+	return errors.Join(f.open.Truncate(f.found), f.shut())
 }
 
-func (f *file) close(head *link) (err error) {
+func (f *file) close(head *link) error {
+	err := f.sync()
 	if head != nil {
-		text := fmt.Appendf(nil, "{\"n\":%d,\"hash\":%q}\n", head.n, head.text())
-		err = os.WriteFile(f.headPath(), text, 0o600)
+		err = errors.Join(err, writeHead(f.path, head, f.syncFile))
 	}
-	if f.open != nil {
-		err = errors.Join(err, f.open.Close())
+	return errors.Join(err, f.shut())
+}
+
+// shut closes the file and ends the lock.
+func (f *file) shut() (err error) {
+	if f.open == nil {
+		return nil
 	}
-	return errors.Join(err, f.lock.Unlock())
+	if f.again != nil {
+		err = f.again.Close()
+	}
+	err = errors.Join(err, f.open.Close(), f.lock.Close())
+	f.open, f.again, f.lock = nil, nil, nil
+	return err
 }
