@@ -56,6 +56,8 @@ type State struct {
 	// with it, and is not empty then.
 	Refused  time.Time
 	Problems []string
+	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
+	Unrecorded string
 	// Sessions finds the users of requests.
 	Sessions *identity.Identifier
 	// CertificateEnds is the end of the certificate that callers see, or zero for plain HTTP.

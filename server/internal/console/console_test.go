@@ -79,3 +79,13 @@ func TestTheFileOnDiskThatIsRefusedShowsOnEveryPage(t *testing.T) {
 		t.Errorf("the page is\n%s", body)
 	}
 }
+
+func TestAnAuditLogThatCannotBeWrittenShowsOnEveryPage(t *testing.T) {
+	w := newWorld(t, oneKey)
+	w.state.Unrecorded = "no space left on <device>"
+	for _, path := range []string{"/", "/configuration"} {
+		if body := w.get(path).body; !strings.Contains(body, "The audit log cannot be written.</strong> <code>no space left on &lt;device&gt;</code>") {
+			t.Errorf("the page %s is\n%s", path, body)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type layout struct {
 	// Refused is the first problem of the file on disk if it is not in use, with the number of further ones.
 	Refused string
 	More    int
+	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
+	Unrecorded string
 	// Main is the data of the page.
 	Main any
 }
@@ -36,7 +38,7 @@ type link struct {
 // layout returns what every page shows, with a view of a page.
 func (c *Console) layout(s *State, p *page, view any) *layout {
 	now := c.config.Clock()
-	l := &layout{Title: p.name, Version: c.config.Version, Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Main: view}
+	l := &layout{Title: p.name, Version: c.config.Version, Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Main: view}
 	for _, other := range pages {
 		if other.path != "" {
 			l.Navigation = append(l.Navigation, link{other.name, other.path, other.name == p.name})

@@ -158,6 +158,14 @@ func (a *auditor) writable() error {
 	return a.log.Err()
 }
 
+// failure returns the error of the last write or sync, also if credentials may be used meanwhile.
+func (a *auditor) failure() error {
+	if a == nil {
+		return nil
+	}
+	return a.log.Failure()
+}
+
 // close writes what was recorded. It is called once no credential is in use any more.
 func (a *auditor) close() error {
 	if a == nil {

@@ -167,7 +167,7 @@ func TestAuditLogThatCannotBeWritten(t *testing.T) {
 		lines       int
 	}{
 		"refuse":   {"", http.StatusServiceUnavailable, "urn:keywright:problem:not-recorded", "no space left", 1},
-		"continue": {", on_error: continue", http.StatusOK, "1 true", "", 2},
+		"continue": {", on_error: continue", http.StatusOK, "1 true", "ready\nthe audit log cannot be written: no space left\n", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			full := &fullDisk{failed: make(chan struct{}, 100)}
@@ -180,6 +180,9 @@ func TestAuditLogThatCannotBeWritten(t *testing.T) {
 			}
 			if _, body := w.get(w.operators + "/readyz"); !strings.Contains(body, c.ready) {
 				t.Errorf("/readyz says %s", body)
+			}
+			if _, page := w.get(w.operators + "/"); !strings.Contains(page, "The audit log cannot be written.</strong> <code>no space left</code>") {
+				t.Errorf("the console shows %s", page)
 			}
 			if _, metrics := w.get(w.operators + "/metrics"); !strings.Contains(metrics, "keywright_audit_writable 0") {
 				t.Error("the metrics do not say so")

@@ -220,12 +220,15 @@ func (d *daemon) ready() error {
 	return errors.Join(d.audit.writable(), d.current().sessions.Ready(context.Background()))
 }
 
-// notice returns a notice for /readyz if the file on disk is not in use, or the store of state fails. The gateway stays ready
-// then, with the previous configuration, and without the store.
+// notice returns a notice for /readyz if the file on disk is not in use, the audit log cannot be written, or the store of state fails.
+// The gateway stays ready then, with the previous configuration, without lines of the audit log if it may, and without the store.
 func (d *daemon) notice() string {
 	var lines []string
 	if since := d.since(); !since.IsZero() {
 		lines = append(lines, "the configuration on disk is not in use, but the one before it: it has been refused since "+since.UTC().Format(time.RFC3339)+", and the log says why")
+	}
+	if err := d.audit.failure(); err != nil {
+		lines = append(lines, "the audit log cannot be written: "+err.Error())
 	}
 	if notice := d.shared.notice(); notice != "" {
 		lines = append(lines, notice)

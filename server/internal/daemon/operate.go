@@ -24,6 +24,9 @@ func (d *daemon) shown() console.State {
 	state := console.State{
 		File: d.config.File, Set: d.set.Set, Used: d.used, Refused: d.refused, Problems: d.problems, Sessions: d.set.sessions,
 	}
+	if err := d.audit.failure(); err != nil {
+		state.Unrecorded = err.Error()
+	}
 	if d.certificate != nil {
 		state.CertificateEnds = d.certificate.NotAfter()
 	}
