@@ -46,7 +46,7 @@ const (
 // A Log is an audit log. It is safe for concurrent use.
 type Log struct {
 	config Config
-	// wake has an element if lines wait, flush has the channels of calls of Flush, and stop is closed by Close.
+	// wake has an element once a line waits, flush has the channels of calls of Flush, and stop is closed by Close.
 	wake  chan struct{}
 	flush chan chan struct{}
 	stop  chan struct{}
@@ -140,10 +140,13 @@ func (l *Log) Add(r *Record) {
 		l.lost.Add(1)
 		return
 	}
+	first := len(l.pending) == 0
 	l.pending = append(l.pending, text...)
-	select {
-	case l.wake <- struct{}{}:
-	default: // it will be written with others
+	if first { // the others are written with it
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -180,9 +180,10 @@ func (f *file) sync() error {
 	if f.doubtful = err != nil; f.doubtful {
 		return fmt.Errorf("the last %d bytes may not be on the disk: %w", len(f.unsynced), err)
 	}
-	if f.unsynced = f.unsynced[:0]; cap(f.unsynced) > maxPending/4 { // after a burst
+	if cap(f.unsynced) > maxPending/4 && len(f.unsynced) < maxPending/16 { // after a burst
 		f.unsynced = nil
 	}
+	f.unsynced = f.unsynced[:0]
 	return nil
 }
 

@@ -69,6 +69,25 @@ func TestSyncThatFails(t *testing.T) {
 	})
 }
 
+// What is added waits for 50 ms at most, whether others came before or not, so that a process that is killed loses no more.
+func TestLinesAreWrittenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.open("audit.log")
+		for i := range 10 {
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+			time.Sleep(50*time.Millisecond + 1)
+			synctest.Wait()
+			if n := strings.Count(w.read("audit.log"), "\n"); n != 1+2*(i+1) {
+				t.Errorf("after round %d, the log has %d lines", i, n)
+			}
+		}
+		w.close(l)
+	})
+}
+
 // Lines are synced every second, also while others come all the time.
 func TestSyncUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

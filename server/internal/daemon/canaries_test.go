@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,8 +43,8 @@ func answering(c *testworld.Canaries, answer testworld.Answer) http.HandlerFunc 
 	}
 }
 
-// threats.md 18: whatever becomes of a request, no credential is in the answer to the caller, in the log, in the metrics or in the
-// traces, for any auth type.
+// threats.md 18, 181: whatever becomes of a request, no credential is in the answer to the caller, in the log, in the metrics, in the
+// traces or in the audit log, for any auth type. Nor does the audit log have the query or more than the pattern of the path.
 func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	c := testworld.NewCanaries(t)
 	collected, collector := collect(t)
@@ -52,7 +54,8 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	t.Cleanup(refusing.Close)
 
 	var text strings.Builder
-	fmt.Fprintf(&text, "gateway: {traces: %q}\nconnectors:\n", collector.URL+"/v1/traces")
+	log := filepath.Join(t.TempDir(), "audit.log")
+	fmt.Fprintf(&text, "gateway: {traces: %q, audit: {file: %q}}\nconnectors:\n", collector.URL+"/v1/traces", log)
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(testworld.AuthTypes(issuing.URL))), func(name string) bool {
 		return name == "oauth_authorization_code" // which sends nothing before a user has given consent
 	})
@@ -63,7 +66,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&text, "  - {name: %s %d, url: API/%s, auth: %s}\n", name, i, authType, auth)
+			fmt.Fprintf(&text, "  - {name: %s %d, url: API/%s, paths: [/notes/*], query: [{name: q, value: '', overridable: true}], auth: %s}\n", name, i, authType, auth)
 		}
 	}
 	var answer atomic.Pointer[testworld.Answer]
@@ -77,6 +80,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "seed": c.Secret("the refresh token"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed")}
 	})
 	w.Canaries = c
+	var asked testworld.Canaries // of the callers, who may get them back
 	failed := map[string]int{}
 	for _, api := range []struct {
 		name   string
@@ -85,7 +89,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		answer.Store(&api.answer)
 		for i, authType := range types {
 			for _, endpoint := range []string{"issued", "refused"} {
-				status, body := w.get(fmt.Sprintf("%s/connectors/%s-%d", w.callers, endpoint, i))
+				status, body := w.get(fmt.Sprintf("%s/connectors/%s-%d/notes/%s?q=%s", w.callers, endpoint, i, asked.Word("a path"), asked.Word("a query")))
 				if status == http.StatusBadGateway {
 					failed[api.name+", "+endpoint]++
 				} else if api.name == "success" && (status != http.StatusOK || body != "well") {
@@ -104,6 +108,22 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		t.Error(err)
 	}
 	w.Out("the traces", string(collected.bytes))
+	uses := map[any]int{}
+	for _, line := range auditLines(t, log) {
+		uses[line["use"]]++
+		if line["use"] == "request" && line["pattern"] != "/notes/*" {
+			t.Errorf("the line is %v", line)
+		}
+	}
+	lines, err := os.ReadFile(log)
+	w.Out("the audit log", string(lines))
+	asked.Out("the audit log", string(lines))
+	for _, leak := range asked.Leaks() {
+		t.Error(leak)
+	}
+	if err != nil || uses["request"] != 3*2*len(types) || uses["token"] < 10 {
+		t.Errorf("the uses are %v, %v", uses, err)
+	}
 	if n := strings.Count(page, "keywright_request_seconds_count{"); n != 2*len(types) || len(collected.all) < 6*len(types) {
 		t.Errorf("there are metrics of %d connectors, and %d spans", n, len(collected.all))
 	}
