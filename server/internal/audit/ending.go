@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// An ending is how a file ends.
+// An ending describes the end of a file.
 type ending struct {
 	// last is the last whole line. It is the zero link if there is none.
 	last link

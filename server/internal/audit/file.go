@@ -25,7 +25,7 @@ type file struct {
 	// much of it is on the disk.
 	unsynced []byte
 	doubtful bool
-	// end is how the file ended when it was opened.
+	// end describes the end of the file when it was opened.
 	end ending
 	// cut reports whether the head of the chain is after the last line of the file: lines were cut off.
 	cut bool

@@ -39,7 +39,7 @@ func (d *losing) sync(file *os.File) error {
 	return errors.Join(errLost, err, lost.Close())
 }
 
-// threats.md 261: after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
+// threats.md 261, decisions.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
 // synced, however often something else succeeds meanwhile.
 func TestSyncThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestVerifyLargeLog(t *testing.T) {
 // A log may have more files than a process may have open.
 func TestVerifyManyFiles(t *testing.T) {
 	w := newWorld(t)
-	var before, names = syscall.Rlimit{}, []string{}
+	before, names := syscall.Rlimit{}, []string{}
 	l := w.open("audit.log")
 	for i := range 60 {
 		uses(l, "ann")

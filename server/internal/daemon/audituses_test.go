@@ -219,7 +219,7 @@ type tokenWorld struct {
 	*world
 	log   string
 	ahead atomic.Int64
-	// refuse is how many of the next requests the API refuses with 401.
+	// refuse is the number of requests that the API refuses next, with 401.
 	refuse atomic.Int64
 	// asked counts the token requests.
 	asked atomic.Int64
