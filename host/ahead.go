@@ -47,6 +47,11 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 // refresh replaces an entry, unless another node does so or has done so. It runs the plugin without a request, with the
 // secrets, the variables and the user of the request that began it: all that the entry may depend on.
 func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hostfn.Inputs, first bool) {
+	stats, out := Attempt{Ahead: true}, &outcome{}
+	ctx, end := c.startSpan(ctx, Span{Name: SpanRefresh})
+	if end != nil {
+		defer func() { end(c.endAttempt(stats, out.err)) }()
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
 	var shared hostfn.Shared
@@ -56,6 +61,7 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 			c.log.seldom(ctx, notAhead(err))
 		}
 		if right == nil {
+			out.err = err
 			return
 		}
 		defer right.End(ctx)
@@ -69,7 +75,7 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 	}
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	call.Lease, call.Shared, call.Old = local, shared, old
-	stats, out := Attempt{Ahead: true}, &outcome{err: c.fail(StagePlugin, errNotWell)}
+	out.err = c.fail(StagePlugin, errNotWell)
 	defer func() { local.End(out.err) }()
 	out = c.run(ctx, call, &stats)
 	if out.err != nil && first {

@@ -17,11 +17,15 @@ import (
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload, answer *hostfn.APIAnswer) *outcome {
 	stats := Attempt{}
+	ctx, end := c.startSpan(ctx, Span{Name: SpanAuthenticate, Second: body.again})
 	out := c.find(ctx, r, body, answer, &stats)
 	if out.err == nil {
 		if err := checkChange(r, h, out.mutation); err != nil {
 			out, stats.Failure = &outcome{err: c.fail(StageMutation, err), detached: out.detached}, FailureAnswer
 		}
+	}
+	if end != nil {
+		end(c.endAttempt(stats, out.err))
 	}
 	if !out.detached {
 		c.observe(ctx, &stats, out.err)
@@ -161,7 +165,11 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	case hit:
 		return nil, &entry
 	}
-	waited, err := lease.Wait(ctx)
+	within, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitRequest})
+	waited, err := lease.Wait(within)
+	if end != nil {
+		end(endWith(errors.Join(err, waited.Err)))
+	}
 	switch {
 	case err != nil:
 		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}, nil
@@ -239,13 +247,11 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	slots, others := c.places()
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return &outcome{err: c.fail(stage, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))}
+	free, err := c.place(ctx, stage)
+	if err != nil {
+		return &outcome{err: err}
 	}
+	defer free()
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	call.Lease, call.Shared, call.Trace = local, shared, traceFrom(ctx).recorder()
 	out := c.run(ctx, call, stats)
@@ -260,8 +266,14 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	s := c.host.cache.state
 	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
+	ctx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitNode})
+	var gone error
+	if end != nil {
+		defer func() { end(endWith(gone)) }()
+	}
 	gaveUp := func(err error) *outcome {
-		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))}
+		gone = c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))
+		return &outcome{err: gone}
 	}
 	refused, err := local.Dropped(ctx)
 	if err != nil {
@@ -283,15 +295,6 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 		return nil, &outcome{restart: &hostfn.Restart{Key: &key}, filled: &entry}
 	}
 	return exchange, nil
-}
-
-// places returns the places of the connector's detached calls, and what these wait for. A call may wait for the store of keys
-// whatever it waits for first.
-func (c *Connector) places() (slots chan struct{}, others string) {
-	if c.plan.AsksKeys {
-		return c.host.keySlots, "the store of keys"
-	}
-	return c.host.exchangeSlots, "token endpoints"
 }
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.

@@ -76,15 +76,16 @@ func (w *canaryWorld) step(guarded bool) error {
 	return err
 }
 
-// threats.md 15, 18: whatever becomes of a request, no credential is in the memory of the guest, in the log, in an error, in an
-// explanation, in a trace or in what Observe gets, for any auth type.
+// threats.md 15, 18, 230: whatever becomes of a request, no credential is in the memory of the guest, in the log, in an error, in an
+// explanation, in a trace, in a span or in what Observe gets, for any auth type.
 func TestNoCanaryComesOut(t *testing.T) {
 	configs := testworld.AuthTypes(tokenURL)
 	for _, plugin := range allBuiltIns(t) {
 		t.Run(plugin.Name, func(t *testing.T) {
 			var seen memories
 			store := &failingStore{}
-			world := newWorldIn(seen.observe(), t, withState(t, store), func(c *host.Config) { c.BuiltIns = []host.Plugin{plugin} })
+			made := &spans{}
+			world := newWorldIn(seen.observe(), t, withState(t, store), withTracer(made), func(c *host.Config) { c.BuiltIns = []host.Plugin{plugin} })
 			authType := world.host.Plugins()[0].Type
 			world.keys()
 			world.canary("s")
@@ -103,6 +104,10 @@ func TestNoCanaryComesOut(t *testing.T) {
 			w.run()
 			for _, attempt := range w.calls {
 				w.Out("what Observe gets", fmt.Sprintf("%+v", attempt))
+			}
+			w.Out("the spans", made.whole())
+			if n := len(made.all); n < 16 { // eight requests, each with an attempt
+				t.Errorf("there are %d spans", n)
 			}
 			for _, text := range store.held {
 				w.Out("the store of state", text)

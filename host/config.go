@@ -53,7 +53,7 @@ type Config struct {
 	// Base sends token requests, and the requests of a Transport whose base is nil. If it is nil, the host uses a
 	// transport that enforces Egress. Any other Base must check addresses itself. Base gets requests with their credentials: one that
 	// records requests, such as the transports of tracing libraries, records the API key of a query and the secret of a path, because
-	// these are part of the URL. Use Observe and [WithTrace] instead.
+	// these are part of the URL. Use Tracer, Observe and [WithTrace] instead.
 	Base http.RoundTripper
 	// Clock returns the time for templates, tokens and the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
@@ -73,6 +73,8 @@ type Config struct {
 	// another origin, is not an attempt. Observe is also called for each call that replaces a token ahead of its end, with
 	// the values of the context of the request that began it, and for each call of a plugin for a consent.
 	Observe func(context.Context, Attempt)
+	// If not nil, Tracer makes spans of requests, of their parts, and of what the host sends.
+	Tracer Tracer
 }
 
 // Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.

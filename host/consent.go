@@ -212,16 +212,20 @@ func (c *Connector) configDigest() []byte {
 // runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one. It calls Observe
 // with stats.
 func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn, stats *Attempt) (output []byte, call *hostfn.Call, err error) {
-	defer func() { c.observe(ctx, stats, err) }()
+	ctx, end := c.startSpan(ctx, Span{Name: SpanConsent, Export: export})
+	defer func() {
+		if end != nil {
+			end(c.endAttempt(*stats, err))
+		}
+		c.observe(ctx, stats, err)
+	}()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	slots, others := c.places()
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return nil, nil, c.fail(StageToken, hostfn.Passing(fmt.Errorf("too many other calls wait for %s", others)))
+	free, err := c.place(ctx, StageToken)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer free()
 	call = hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	if err := call.HoldTurn(turn); err != nil {
 		return nil, nil, c.fail(StageToken, err)

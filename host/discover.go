@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -118,6 +119,11 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 			return "", c.failure(failure)
 		}
 	}
+	span := Span{Name: SpanDiscover}
+	if issuer, err := url.Parse(key.Issuer); err == nil {
+		span.Scheme, span.Host = issuer.Scheme, issuer.Host
+	}
+	ctx, end := c.startSpan(ctx, span)
 	begun := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
 		Client: client, Mutual: in != nil && c.tls.certificate != nil, Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, AllowHTTP: c.dialer.egress.AllowHTTP,
@@ -138,13 +144,16 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		stats.Discoveries++
 	}
 	var failed *discovery.Error
-	switch {
-	case err == nil:
-		return endpoint, nil
-	case errors.As(err, &failed):
+	if errors.As(err, &failed) {
 		err = &DiscoveryError{Issuer: failed.Issuer, RetryAfter: failed.RetryAfter, text: failed.Error(), passing: failed.Passing, err: failed.Err}
 	}
-	return "", c.fail(StageToken, err)
+	if err != nil {
+		endpoint, err = "", c.fail(StageToken, err)
+	}
+	if end != nil {
+		end(endWith(err))
+	}
+	return endpoint, err
 }
 
 // start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.

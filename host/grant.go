@@ -140,9 +140,16 @@ func (c *Connector) beginTurn(ctx context.Context, seed []byte) (hostfn.Turn, er
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{connector: c, tenant: tenant, user: user}
+	within, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitTurn})
 	var err error
-	if t.Turn, err = c.host.config.State.node.Begin(ctx, key, seed); err != nil {
-		return nil, t.error(ctx, err, nil)
+	if t.Turn, err = c.host.config.State.node.Begin(within, key, seed); err != nil {
+		err = t.error(ctx, err, nil)
+	}
+	if end != nil {
+		end(endWith(err))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return t, nil
 }

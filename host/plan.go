@@ -44,6 +44,9 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		ExchangeTime:  c.exchangeTime(),
 		KeySecret:     h.cache.keySecret[:],
 	}
+	if h.config.Tracer != nil {
+		plan.Span = c.callSpan
+	}
 	if h.cache.state != nil {
 		plan.SharedRefusals = sharedRefusals{h.cache.state.node}
 	}

@@ -115,6 +115,21 @@ type authTransport struct {
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
 // was removed.
 func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, end := t.connector.startSpan(r.Context(), Span{Name: SpanRequest})
+	if end == nil {
+		return t.attempts(r)
+	}
+	response, err := t.attempts(r.WithContext(ctx))
+	e := endWith(err)
+	if err == nil {
+		response.Request, e.Status = r, response.StatusCode
+	}
+	end(e)
+	return response, err
+}
+
+// attempts authenticates a request and sends it, and does so once more if the API's answer is a reason.
+func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	body := &payload{}
 	defer body.release()
 	first, err := t.send(r, body, nil)
@@ -169,7 +184,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if t.guarded {
 		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
 	}
-	response, err := t.roundTrip(sent, authenticated)
+	response, err := t.roundTrip(sent, authenticated, before != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +200,16 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	return sent, nil
 }
 
-// roundTrip sends an authenticated request through the base, and records it in the trace of its context, if there is one.
-func (t *authTransport) roundTrip(sent *exchanged, authenticated *http.Request) (*http.Response, error) {
-	trace, began := traceFrom(authenticated.Context()), time.Time{}
+// roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
+// is one.
+func (t *authTransport) roundTrip(sent *exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
+	ctx, end := t.connector.startSpan(authenticated.Context(), Span{
+		Name: SpanSend, Second: second, Method: methodName(authenticated.Method), Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
+	})
+	if end != nil {
+		authenticated = authenticated.WithContext(ctx)
+	}
+	trace, began := traceFrom(ctx), time.Time{}
 	if trace != nil {
 		began = t.connector.host.config.Clock()
 	}
@@ -197,6 +219,9 @@ func (t *authTransport) roundTrip(sent *exchanged, authenticated *http.Request) 
 			err = egress.Failure(err)
 		}
 		response, err = nil, sent.guard.error(err, sent.out.call)
+	}
+	if end != nil {
+		end(answeredWith(response, err))
 	}
 	if trace != nil {
 		trace.answered(t.connector, response, t.connector.host.config.Clock().Sub(began), err)

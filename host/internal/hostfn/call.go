@@ -75,6 +75,8 @@ type Call struct {
 	asked string
 	// openedValues counts the sealed values that were opened for the mutation.
 	openedValues int
+	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.
+	urlReference, urlField string
 	// exchanges counts the token requests that were sent.
 	exchanges int
 	// endpoint is the origin of the last one.

@@ -135,8 +135,12 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	defer intended()
 	c.exchanges++
 	c.endpoint = outgoing.URL.Scheme + "://" + outgoing.URL.Host
+	outgoing, end := c.exchangeSpan(outgoing)
 	began := c.plan.Clock()
 	answer, err := c.send(client, outgoing)
+	if end != nil {
+		defer func() { end(SpanEnd{Status: answer.status, Refused: c.answer, Err: err}) }() // deferred, because the call may end here
+	}
 	took := c.plan.Clock().Sub(began)
 	c.exchangeTime += took
 	c.traced(&answer, took, err)
@@ -260,6 +264,7 @@ func (c *Call) target(w *wire) string {
 	if !slices.Contains(c.urls, w.url) {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
 	}
+	c.asksAt(w.url)
 	w.sink = c.exchangeSink(target)
 	if len(w.path) == 0 {
 		return target

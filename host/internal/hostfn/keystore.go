@@ -160,9 +160,13 @@ func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wante
 	var version int
 	var err error
 	wait := func() {
+		within, end := c.span(ctx, Span{Field: field})
 		began := c.plan.Clock()
-		version, err = f(ctx, wanted)
+		version, err = f(within, wanted)
 		c.keys.took += c.plan.Clock().Sub(began)
+		if end != nil {
+			end(SpanEnd{Err: err})
+		}
 	}
 	if c.keys.pause == nil {
 		wait()

@@ -134,6 +134,9 @@ type Plan struct {
 	// ExchangeTime bounds one token request, and one request to the store of keys.
 	ExchangeTime time.Duration
 
+	// If not nil, Span begins a span, and returns the context for what happens within it and the function that ends it, or nil.
+	Span func(context.Context, Span) (context.Context, func(SpanEnd))
+
 	// Explains is set if all calls record their steps, for tests of plugins.
 	Explains bool
 	// If not nil, Revealed is called with each text that a guest reveals.

@@ -1,0 +1,249 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Tracer makes spans of what a host does for a request, such as those of OpenTelemetry. Set it as [Config].Tracer. Nothing in a span is
+// a secret, a token, a path, a query, or a text of an API, a token endpoint, a plugin or a caller: a span has names of the configuration,
+// the method and the server of a request, numbers, and words of the host. So a Tracer can go where the logs do.
+//
+// These are the spans, each with those that it may have within it:
+//
+//   - [SpanRequest], a request of a [Connector.Transport]: [SpanAuthenticate] and [SpanSend], twice if the request is sent once more
+//   - [SpanAuthenticate], [SpanRefresh] and [SpanConsent], one for each [Attempt]: the others
+//   - [SpanDiscover], [SpanWait], [SpanExchange] and [SpanKey]: nothing of the host
+//
+// A Tracer is safe for concurrent use. It does not block. If it panics, the host logs that once, and goes on without the span.
+type Tracer interface {
+	// Start begins a span within that of the context, and returns the context for what happens in the span and the function that ends
+	// it. The context is derived from ctx; nil means ctx itself. The host calls end once, on any goroutine. If end is nil, there is no
+	// span: the host uses ctx, and what happens is within the span around it.
+	//
+	// The context of a SpanSend or a SpanExchange is that of the request to [Config].Base, or to the base of the transport. Such a base
+	// may read the span from it and send a traceparent. The host itself sends none.
+	//
+	// A span may end after those around it: a caller that goes away does not end the request to a token endpoint.
+	Start(ctx context.Context, s Span) (within context.Context, end func(SpanEnd))
+}
+
+// SpanName names the part of the host's work that a [Span] covers.
+type SpanName string
+
+// The names of spans.
+const (
+	// SpanRequest is a request of a [Connector.Transport] or a [Connector.GuardedTransport], until its answer begins. The API's refusal
+	// is no error of it.
+	SpanRequest SpanName = "request"
+	// SpanAuthenticate is an attempt to authenticate a request. It ends before the request is sent, or when the caller goes away.
+	SpanAuthenticate SpanName = "authenticate"
+	// SpanRefresh is the replacement of a token ahead of its end. No request waits for it.
+	SpanRefresh SpanName = "refresh"
+	// SpanConsent is a call of a plugin for a consent.
+	SpanConsent SpanName = "consent"
+	// SpanDiscover is a wait for the metadata of an issuer, which this call or another one reads.
+	SpanDiscover SpanName = "discover"
+	// SpanWait is a wait for something else. [Span].Awaits says for what.
+	SpanWait SpanName = "wait"
+	// SpanExchange is a request to a token endpoint, until its answer has been dealt with.
+	SpanExchange SpanName = "exchange"
+	// SpanKey is a use of the store of keys.
+	SpanKey SpanName = "key"
+	// SpanSend is the request to the API, until its answer begins.
+	SpanSend SpanName = "send"
+)
+
+// Awaited names the reason of a [SpanWait].
+type Awaited string
+
+// The reasons of waits.
+const (
+	// AwaitRequest means that another request of this host asks for the same token.
+	AwaitRequest Awaited = "request"
+	// AwaitNode means that the store of state decides which node asks for the token. Another one may be asking for it.
+	AwaitNode Awaited = "node"
+	// AwaitTurn means that one request at a time uses a grant.
+	AwaitTurn Awaited = "turn"
+	// AwaitPlace means that as many requests wait for token endpoints or the store of keys as [Limits].ConcurrentExchanges allows.
+	AwaitPlace Awaited = "place"
+)
+
+// Span describes what begins. Which fields are set depends on Name. [Span.Attributes] returns them under the names of OpenTelemetry.
+type Span struct {
+	Name SpanName
+	// By is the connector. Connector is its name, and Type is its auth type.
+	By              *Connector
+	Connector, Type string
+	// Second reports whether a SpanAuthenticate or a SpanSend belongs to the second attempt of a request, because of the API's answer
+	// to the first.
+	Second bool
+	// Method is the method of the HTTP request of a SpanSend or a SpanExchange, or "_OTHER" if it is not one of net/http.
+	Method string
+	// Scheme and Host are those of the URL of a SpanSend, a SpanExchange or the issuer of a SpanDiscover. Host may have a port. It is ""
+	// if a secret is a part of it.
+	Scheme, Host string
+	// Field is the field of the configuration with the URL of a SpanExchange, such as token_url, or with the key of a SpanKey.
+	Field string
+	// Awaits is the reason of a SpanWait.
+	Awaits Awaited
+	// Export is the function of the plugin that a SpanConsent calls: consent, connect or disconnect.
+	Export string
+}
+
+// Client reports whether the span is about a request to another server.
+func (s Span) Client() bool { return s.Name == SpanSend || s.Name == SpanExchange }
+
+// Attributes returns the fields that are set as attributes, whose values are of the kinds String, Int64 and Bool. Their names are those
+// of the semantic conventions of OpenTelemetry, where these have one, and begin with keywright. otherwise.
+func (s Span) Attributes() []slog.Attr {
+	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.Connector), slog.String("keywright.type", s.Type))
+	all = texts(all, "http.request.method", s.Method, "url.scheme", s.Scheme)
+	if s.Host != "" {
+		all = server(all, s.Scheme, s.Host)
+	}
+	if s.Second && s.Name == SpanSend {
+		all = append(all, slog.Int("http.request.resend_count", 1))
+	} else if s.Second {
+		all = append(all, slog.Bool("keywright.second", true))
+	}
+	return texts(all, "keywright.field", s.Field, "keywright.awaits", string(s.Awaits), "keywright.export", s.Export)
+}
+
+// texts appends the attributes whose values are not empty. named has names and values by turns.
+func texts(all []slog.Attr, named ...string) []slog.Attr {
+	for pair := range slices.Chunk(named, 2) {
+		if pair[1] != "" {
+			all = append(all, slog.String(pair[0], pair[1]))
+		}
+	}
+	return all
+}
+
+// server appends the address and the port of a server.
+func server(all []slog.Attr, scheme, hostPort string) []slog.Attr {
+	address, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		address, port = hostPort, map[string]string{"https": "443", "http": "80"}[scheme]
+	}
+	all = append(all, slog.String("server.address", address))
+	if n, err := strconv.Atoi(port); err == nil {
+		all = append(all, slog.Int("server.port", n))
+	}
+	return all
+}
+
+// SpanEnd describes how a span has ended. Which fields are set depends on the [SpanName].
+type SpanEnd struct {
+	// Error says what went wrong, in one word: the status of an HTTP request from 400 on, the registered error code of a token endpoint,
+	// or a word of the host, such as timeout or address_refused. "_OTHER" is anything else. It is "" if nothing did.
+	Error string
+	// Stage is the stage of an [Error], or "" if there is none.
+	Stage Stage
+	// Retryable reports whether there is an error, and the same may succeed later without a change.
+	Retryable bool
+	// Status is the HTTP status of the answer, or 0 if there is none.
+	Status int
+	// RetryAfter is the time in which the host does not ask the endpoint of a SpanExchange again.
+	RetryAfter time.Duration
+	// Attempt describes the attempt of a SpanAuthenticate, a SpanRefresh or a SpanConsent, as [Config].Observe gets it. If the caller has
+	// gone away, it has the figures of that time. It is nil for other spans. Its Err is no attribute: it is for logs.
+	Attempt *Attempt
+}
+
+// Attributes returns the fields that are set as attributes, like [Span.Attributes].
+func (e SpanEnd) Attributes() []slog.Attr {
+	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.Stage))
+	if e.Error != "" {
+		all = append(all, slog.Bool("keywright.retryable", e.Retryable))
+	}
+	if e.Status != 0 {
+		all = append(all, slog.Int("http.response.status_code", e.Status))
+	}
+	if e.RetryAfter > 0 {
+		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if a := e.Attempt; a != nil {
+		all = append(all, slog.Bool("keywright.reused", a.Reused), slog.Bool("keywright.cached", a.Cached), slog.Int("keywright.token_exchanges", a.Exchanges))
+		if a.Runs > 0 {
+			all = append(all, slog.Int("keywright.runs", a.Runs), slog.Int64("keywright.fuel", a.Fuel))
+		}
+		all = texts(all, "keywright.plugin_failure", string(a.Failure))
+	}
+	return all
+}
+
+// startSpan begins a span of the connector if the host has a Tracer. Otherwise it returns ctx and nil, and allocates nothing.
+func (c *Connector) startSpan(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+	if c.host == nil || c.host.config.Tracer == nil { // c.host is nil if Host.Connect has not made the connector
+		return ctx, nil
+	}
+	s.By, s.Connector, s.Type = c, c.config.Name, c.config.Auth.Type
+	return c.startWith(ctx, s)
+}
+
+// startWith begins a span.
+func (c *Connector) startWith(ctx context.Context, s Span) (context.Context, func(SpanEnd)) {
+	within, end := c.askTracer(ctx, s)
+	switch {
+	case end == nil:
+		return ctx, nil
+	case within == nil:
+		within = ctx
+	}
+	return within, func(e SpanEnd) {
+		defer c.untraced(ctx)
+		end(e)
+	}
+}
+
+// askTracer calls the Tracer. If that panics, askTracer returns nil.
+func (c *Connector) askTracer(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+	defer c.untraced(ctx)
+	return c.host.config.Tracer.Start(ctx, s)
+}
+
+// untraced recovers from a panic of the Tracer, which must not fail a request. In a run of a guest, it would be taken for the plugin's.
+func (c *Connector) untraced(ctx context.Context) {
+	if p := recover(); p != nil {
+		c.log.warn(ctx, fmt.Sprintf("the Tracer panicked with a %T, and its span is lost", p)) // the value may hold anything
+	}
+}
+
+// callSpan implements hostfn.Plan.Span.
+func (c *Connector) callSpan(ctx context.Context, s hostfn.Span) (context.Context, func(hostfn.SpanEnd)) {
+	span := Span{Name: SpanKey, Field: s.Field}
+	if r := s.Exchange; r != nil {
+		span = Span{Name: SpanExchange, Field: s.Field, Method: methodName(r.Method), Scheme: r.URL.Scheme, Host: s.Host}
+	}
+	within, end := c.startSpan(ctx, span)
+	if end == nil {
+		return within, nil
+	}
+	return within, func(e hostfn.SpanEnd) {
+		ended := endWith(e.Err)
+		if s.Exchange != nil {
+			ended = endExchange(e.Status, e.Refused, e.Err)
+		}
+		end(ended)
+	}
+}
+
+// methodName returns the method for [Span].Method. Callers of an embedder may choose methods.
+func methodName(method string) string {
+	switch method {
+	case "":
+		return http.MethodGet
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return method
+	}
+	return otherError
+}
