@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -74,6 +75,8 @@ var errorTypes = []struct {
 	{ErrCredentialInResponse, "credential_in_response"},
 	{state.ErrUnavailable, "state_unavailable"},
 	{ErrClosed, "closed"},
+	{io.EOF, "connection_closed"},
+	{io.ErrUnexpectedEOF, "connection_closed"},
 }
 
 // errorType returns the value of error.type for an error: a word of a list, so that no text of an error gets into a span.
@@ -102,6 +105,10 @@ func errorType(err error) string {
 	switch {
 	case errors.As(err, &network) && network.Timeout():
 		return "timeout"
+	case errors.As(err, new(*net.DNSError)):
+		return "name_not_found"
+	case errors.As(err, new(*net.OpError)):
+		return "connection_failed"
 	case errors.As(err, new(*DiscoveryError)):
 		return "metadata"
 	}

@@ -176,10 +176,18 @@ func (e *exchanges) spent() Spent {
 
 type exchangesKey struct{}
 
-// observe calls Config.Observe for a call that has ended.
+// observe ends the span of a call that has ended, and calls Config.Observe.
 func (c *call) observe() {
-	if observe := c.gateway.config.Observe; observe != nil {
-		observe(c.ended())
+	observe := c.gateway.config.Observe
+	if observe == nil && c.traced == nil {
+		return
+	}
+	event := c.ended()
+	if c.traced != nil {
+		c.traced(event)
+	}
+	if observe != nil {
+		observe(event)
 	}
 }
 

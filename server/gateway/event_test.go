@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -115,5 +116,40 @@ func TestUseThatCannotBeRecorded(t *testing.T) {
 	}
 	if n := w.received(); n != 0 {
 		t.Errorf("the API got %d requests", n)
+	}
+}
+
+// Trace has the span of a request: it begins when the request comes, its context is that of the request to the API, and it ends with the
+// event that Observe gets. Tests of operators have none.
+func TestTraceOfARequest(t *testing.T) {
+	type key struct{}
+	var begun, ended, observed []gateway.Event
+	sent := ""
+	w := newWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Observe = func(e gateway.Event) { observed = append(observed, e) }
+		o.Trace = func(ctx context.Context, e gateway.Event) (context.Context, func(gateway.Event)) {
+			begun = append(begun, e)
+			return context.WithValue(ctx, key{}, e.ID), func(e gateway.Event) { ended = append(ended, e) }
+		}
+		o.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent, _ = r.Context().Value(key{}).(string)
+			return http.DefaultTransport.RoundTrip(r)
+		})
+	})
+	r := w.request("GET", "/connectors/weather", "")
+	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	if len(begun) != 1 || len(ended) != 1 || len(observed) != 1 {
+		t.Fatalf("begun: %+v\nended: %+v\nobserved: %+v", begun, ended, observed)
+	}
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	if e := begun[0]; e.ID != id || e.Method != "GET" || e.Traceparent != r.Header.Get("Traceparent") || e.Began != observed[0].Began {
+		t.Errorf("it began with %+v", e)
+	}
+	if ended[0].ID != observed[0].ID || ended[0].Total != observed[0].Total || ended[0].Status != http.StatusOK || sent != id {
+		t.Errorf("the span ended with %+v, Observe got %+v, and the API's request had %q", ended[0], observed[0], sent)
+	}
+	if _, err := w.gateway.RunTest(t.Context(), "weather", gateway.Try{}); err != nil || len(begun) != 1 || len(observed) != 2 {
+		t.Errorf("a test: %v, %d spans, %d events", err, len(begun), len(observed))
 	}
 }

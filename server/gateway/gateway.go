@@ -36,6 +36,11 @@ type Config struct {
 	// If not nil, Observe is called once for each request to [Gateway.Handler] or [Gateway.Test], after its answer has been
 	// written. It is called concurrently.
 	Observe func(Event)
+	// If not nil, Trace is called for each request to [Gateway.Handler] when it has come, and not for tests of operators. The event has
+	// ID, Method, Traceparent and Began. The context that Trace returns is derived from ctx, and takes its place in the request; a
+	// [host.Tracer] finds it again in that of its spans. ended, if not nil, is called before Observe, with the same event. Trace is
+	// called concurrently.
+	Trace func(ctx context.Context, begun Event) (within context.Context, ended func(Event))
 	// If not nil, Recordable is called before a credential is used. It returns an error if the use could not be recorded now. Then
 	// the request is refused with the problem not-recorded. It is called concurrently.
 	Recordable func() error
@@ -152,6 +157,11 @@ func (g *Gateway) Handler() http.Handler {
 		c.setCommon(w.Header())
 		generation := g.enter()
 		defer generation.inFlight.Done()
+		if trace := g.config.Trace; trace != nil {
+			var ctx context.Context
+			ctx, c.traced = trace(r.Context(), Event{ID: c.id, Method: c.methodOf(r.Method), Traceparent: c.event.Traceparent, Began: c.began})
+			r = r.WithContext(ctx)
+		}
 		defer c.observe() // deferred, because an answer that breaks off ends in a panic
 		if err := g.serve(c, generation, w, r); err != nil {
 			c.fail(r.Context(), w, err)

@@ -47,6 +47,8 @@ type call struct {
 
 	event     Event
 	exchanges exchanges
+	// traced is the function that [Config].Trace has returned, or nil.
+	traced func(Event)
 
 	began time.Time
 	// sent is the time at which the request was first sent to the API. It is zero if it was not sent.

@@ -67,21 +67,17 @@ func (d *daemon) request(e gateway.Event) {
 	d.audit.request(&e)
 }
 
-// observe returns the function that is called for each request that has ended: request, and one for its trace if traces are on.
-func (d *daemon) observe(ctx context.Context, first *inUse) (observe func(gateway.Event), closeTraces func(), err error) {
+// trace returns the function that begins the span of each request, or nil if traces are off. From then on, hosts make spans, too.
+func (d *daemon) trace(ctx context.Context, first *inUse) (begin func(context.Context, gateway.Event) (context.Context, func(gateway.Event)), closeTraces func(), err error) {
 	if d.traces = first.Settings.Traces; d.traces == "" && !d.config.Traces {
-		return d.request, func() {}, nil
+		return nil, func() {}, nil
 	}
 	t, err := newTraces(ctx, d.traces, d.config.Logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(e gateway.Event) {
-		d.request(e)
-		if !e.Test {
-			t.request(e)
-		}
-	}, t.close, nil
+	d.tracer.traces.Store(t)
+	return t.begin, t.close, nil
 }
 
 // Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
@@ -102,7 +98,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	observe, closeTraces, err := d.observe(ctx, first)
+	begin, closeTraces, err := d.trace(ctx, first)
 	if err != nil {
 		first.close(nil)
 		return err
@@ -113,7 +109,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.audit.close()) }()
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: observe, Recordable: d.audit.writable})
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.writable})
 	var secure *tls.Config
 	if first.pair != nil {
 		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
@@ -160,6 +156,7 @@ type daemon struct {
 	certificate *httpserver.Certificate
 	// traces is the file's gateway.traces. It cannot change while the daemon runs.
 	traces string
+	tracer *hostTracer
 
 	mu  sync.Mutex
 	set *inUse
@@ -185,6 +182,8 @@ func newDaemon(c Config) (*daemon, error) {
 	if l := options.Host.Logger; l != nil {
 		options.Host.Logger = slog.New(gateway.LogHandler(l.Handler()))
 	}
+	d.tracer = &hostTracer{clock: d.clock}
+	options.Host.Tracer = d.tracer
 	options.OpenState, options.WithoutStore = d.open, false
 	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
 		d.metrics.attempted(attempt)

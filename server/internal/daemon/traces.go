@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -23,8 +22,8 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// traces sends a span for each request of a caller, with child spans for its parts. Spans are created at the end of the
-// request, only from its event, so they cannot contain a URL, a header or a body.
+// traces sends a span for each request of a caller, with those of the host within it. Its attributes are only from the event of the
+// request, so they cannot contain a URL, a header or a body.
 type traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -58,57 +57,30 @@ func (t *traces) close() {
 	_ = t.provider.Shutdown(ctx) // the exporter has logged the error
 }
 
-// request creates the spans of a request.
-func (t *traces) request(e gateway.Event) {
-	ctx := context.WithValue(context.Background(), requestIDKey{}, e.ID)
+// begin begins the span of a request that has come. It implements [gateway.Config].Trace.
+func (t *traces) begin(ctx context.Context, e gateway.Event) (context.Context, func(gateway.Event)) {
+	ctx = context.WithValue(ctx, requestIDKey{}, e.ID)
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": e.Traceparent})
-	name := "no connector"
-	var attributes []attribute.KeyValue
-	if e.Connector != "" {
-		name = "connector " + e.Connector
-		attributes = append(attributes, attribute.String("keywright.connector", e.Connector))
-	}
-	if e.Status != 0 {
-		attributes = append(attributes, attribute.Int("http.response.status_code", e.Status))
-	}
-	if e.Problem != "" {
-		attributes = append(attributes, attribute.String("error.type", e.Problem))
-	}
-	if e.Stage != "" {
-		attributes = append(attributes, attribute.String("keywright.stage", e.Stage))
-	}
-	end := e.Began.Add(e.Total)
-	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-	if e.Status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, e.Problem)
-	}
-	if !e.Ready.IsZero() {
-		until := end
-		if !e.Sent.IsZero() {
-			until = e.Sent
+	ctx, span := t.tracer.Start(ctx, "no connector", trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindServer))
+	return ctx, func(e gateway.Event) {
+		if e.Connector != "" {
+			span.SetName("connector " + e.Connector)
+			span.SetAttributes(attribute.String("keywright.connector", e.Connector))
 		}
-		t.part(ctx, "authenticate", e.Ready, until, e.Stage, trace.WithAttributes(attribute.Int("keywright.token_exchanges", e.Exchanges)))
-	}
-	if !e.Sent.IsZero() {
-		until, problem := end, ""
-		if e.Upstream > 0 {
-			until = e.Sent.Add(e.Upstream)
+		if e.Status != 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", e.Status))
 		}
-		if strings.HasPrefix(e.Problem, "upstream-") { // the other problems concern what the gateway made of the response
-			problem = e.Problem
+		if e.Problem != "" {
+			span.SetAttributes(attribute.String("error.type", e.Problem))
 		}
-		t.part(ctx, "upstream", e.Sent, until, problem, trace.WithSpanKind(trace.SpanKindClient))
+		if e.Stage != "" {
+			span.SetAttributes(attribute.String("keywright.stage", e.Stage))
+		}
+		if e.Status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, e.Problem)
+		}
+		span.End(trace.WithTimestamp(e.Began.Add(e.Total)))
 	}
-	span.End(trace.WithTimestamp(end))
-}
-
-// part creates the span of one part of a request.
-func (t *traces) part(ctx context.Context, name string, from, until time.Time, problem string, options ...trace.SpanStartOption) {
-	_, span := t.tracer.Start(ctx, name, append(options, trace.WithTimestamp(from))...)
-	if problem != "" {
-		span.SetStatus(codes.Error, problem)
-	}
-	span.End(trace.WithTimestamp(until))
 }
 
 type requestIDKey struct{}

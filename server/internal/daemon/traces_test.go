@@ -4,13 +4,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -58,31 +61,44 @@ func (c *collected) tree(traceID string) string {
 		ids[string(s.SpanId)] = true
 	}
 	var b strings.Builder
-	for _, root := range c.all {
-		if hex.EncodeToString(root.TraceId) != traceID || ids[string(root.ParentSpanId)] {
-			continue
-		}
-		fmt.Fprintf(&b, "%s\n", shown(root))
+	var within func(parent *span.Span, indent string)
+	within = func(parent *span.Span, indent string) {
+		fmt.Fprintf(&b, "%s%s\n", indent, shown(parent))
 		for _, part := range c.all {
-			if string(part.ParentSpanId) == string(root.SpanId) {
-				fmt.Fprintf(&b, "  %s\n", shown(part))
+			if string(part.ParentSpanId) != string(parent.SpanId) {
+				continue
 			}
-			if string(part.ParentSpanId) == string(root.SpanId) && (part.StartTimeUnixNano < root.StartTimeUnixNano || part.EndTimeUnixNano > root.EndTimeUnixNano) {
-				fmt.Fprintf(&b, "  which is not within its parent\n")
+			within(part, indent+"  ")
+			if part.StartTimeUnixNano < parent.StartTimeUnixNano || part.EndTimeUnixNano > parent.EndTimeUnixNano {
+				fmt.Fprintf(&b, "%s  which is not within its parent\n", indent)
 			}
+		}
+	}
+	for _, root := range c.all {
+		if hex.EncodeToString(root.TraceId) == traceID && !ids[string(root.ParentSpanId)] {
+			within(root, "")
 		}
 	}
 	return b.String()
 }
 
+// shown returns a span as text. Parts have no connector and no type in it, and neither the port nor the fuel, which differ.
 func shown(s *span.Span) string {
 	text := strings.ToLower(strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_")) + " " + s.Name
 	for _, a := range s.Attributes {
-		value := a.Value.GetStringValue()
-		if value == "" {
-			value = fmt.Sprint(a.Value.GetIntValue())
+		left := a.Key == "keywright.connector" && s.Kind != span.Span_SPAN_KIND_SERVER || a.Key == "keywright.type" || a.Key == "keywright.fuel" || a.Key == "server.port"
+		switch v := a.Value.Value.(type) {
+		case *common.AnyValue_StringValue:
+			if !left {
+				text += " " + a.Key + "=" + v.StringValue
+			}
+		case *common.AnyValue_IntValue:
+			if !left {
+				text += fmt.Sprintf(" %s=%d", a.Key, v.IntValue)
+			}
+		case *common.AnyValue_BoolValue:
+			text += fmt.Sprintf(" %s=%t", a.Key, v.BoolValue)
 		}
-		text += " " + a.Key + "=" + value
 	}
 	if s.Status.GetCode() == span.Status_STATUS_CODE_ERROR {
 		text += " error: " + s.Status.Message
@@ -158,27 +174,43 @@ func TestTraces(t *testing.T) {
 	ask("refused", "/connectors/refused", "")
 	ask("broken", "/connectors/broken", "")
 	ask("unknown", "/connectors/of-a-caller", "")
+	if response, err := http.Post(w.operators+"/connectors/token/test", "application/json", strings.NewReader(`{"trace": true}`)); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("the operator's test: %v, %v", response, err)
+	} else {
+		response.Body.Close()
+	}
 	if err := w.end(); err != nil { // sends the remaining spans
 		t.Fatal(err)
 	}
-	const echoed = `server connector echo keywright.connector=echo http.response.status_code=200
-  internal authenticate keywright.token_exchanges=0
-  client upstream
-`
+	known := slices.Collect(maps.Values(ids))
+	for _, s := range c.all {
+		if id := hex.EncodeToString(s.TraceId); !slices.Contains(known, id) {
+			t.Errorf("the span %s belongs to no request of a caller", s.Name)
+		}
+	}
+	const (
+		sent   = "  client send http.request.method=GET url.scheme=http server.address=127.0.0.1"
+		well   = sent + " http.response.status_code=200\n"
+		asked  = "    client exchange http.request.method=POST url.scheme=http server.address=127.0.0.1 keywright.field=token_url"
+		run    = "  internal authenticate keywright.reused=false keywright.cached=false keywright.token_exchanges=0 keywright.runs=1\n"
+		reused = "  internal authenticate keywright.reused=true keywright.cached=false keywright.token_exchanges=0\n"
+	)
+	root := func(name string) string {
+		return "server connector " + name + " keywright.connector=" + name + " http.response.status_code=200\n"
+	}
 	for name, want := range map[string]string{
-		"traced by the caller":     echoed,
+		"traced by the caller":     root("echo") + run + well,
 		"not traced by the caller": "",
-		"passing":                  strings.ReplaceAll(echoed, "echo", "passing"),
-		"half a traceparent":       echoed,
-		"first":                    strings.ReplaceAll(strings.ReplaceAll(echoed, "echo", "token"), "exchanges=0", "exchanges=1"),
-		"second":                   strings.ReplaceAll(echoed, "echo", "token"),
+		"passing":                  root("passing") + run + well,
+		"half a traceparent":       root("echo") + reused + well,
+		"first":                    root("token") + strings.ReplaceAll(strings.ReplaceAll(run, "runs=1", "runs=2"), "exchanges=0", "exchanges=1") + asked + " http.response.status_code=200\n" + well,
+		"second":                   root("token") + strings.Replace(run, "cached=false", "cached=true", 1) + well,
 		"refused": `server connector refused keywright.connector=refused http.response.status_code=502 error.type=authentication-failed keywright.stage=token error: authentication-failed
-  internal authenticate keywright.token_exchanges=1 error: token
+  internal authenticate error.type=invalid_client keywright.stage=token keywright.retryable=false keywright.reused=false keywright.cached=false keywright.token_exchanges=1 keywright.runs=2 error: invalid_client
+` + asked + ` error.type=invalid_client keywright.retryable=false http.response.status_code=401 keywright.retry_after_seconds=1 error: invalid_client
 `,
-		"broken": `server connector broken keywright.connector=broken http.response.status_code=502 error.type=upstream-failed error: upstream-failed
-  internal authenticate keywright.token_exchanges=0
-  client upstream error: upstream-failed
-`,
+		"broken": "server connector broken keywright.connector=broken http.response.status_code=502 error.type=upstream-failed error: upstream-failed\n" +
+			run + sent + " error.type=connection_closed keywright.retryable=false error: connection_closed\n",
 		"unknown": "server no connector http.response.status_code=404 error.type=unknown-connector\n",
 	} {
 		if got := c.tree(ids[name]); got != want {
@@ -188,7 +220,7 @@ func TestTraces(t *testing.T) {
 	if root := c.all[0]; hex.EncodeToString(root.TraceId) != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("the caller's trace is not the first, but %x", root.TraceId)
 	}
-	for _, word := range []string{secret, "t0ken", "of-a-caller", "127.0.0.1", "collector-key"} { // threats.md 18
+	for _, word := range []string{secret, "t0ken", "of-a-caller", "collector-key", "/echo"} { // threats.md 18, 230
 		if strings.Contains(string(c.bytes), word) {
 			t.Errorf("the collector got %q", word)
 		}
