@@ -26,5 +26,7 @@
 // five that a host has unless it is configured otherwise; see Config.Plugins and package
 // [github.com/keywright/keywright/plugins].
 //
+// Config.Observe and Config.Tracer are for metrics and spans of requests. [WithTrace] shows one request in full, masked.
+//
 // All methods are safe for concurrent use.
 package host

@@ -47,6 +47,7 @@ func answeredWith(response *http.Response, err error) SpanEnd {
 			e.Error = strconv.Itoa(e.Status)
 		}
 	}
+	e.Retryable = false
 	return e
 }
 

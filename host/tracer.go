@@ -24,6 +24,39 @@ import (
 //   - [SpanDiscover], [SpanWait], [SpanExchange] and [SpanKey]: nothing of the host
 //
 // A Tracer is safe for concurrent use. It does not block. If it panics, the host logs that once, and goes on without the span.
+//
+// This one makes spans of OpenTelemetry, if Config.Tracer is tracer{otel.Tracer("example.com/crm")}:
+//
+//	type tracer struct{ trace.Tracer }
+//
+//	func (t tracer) Start(ctx context.Context, s host.Span) (context.Context, func(host.SpanEnd)) {
+//		kind := trace.SpanKindInternal
+//		if s.Client() {
+//			kind = trace.SpanKindClient
+//		}
+//		ctx, span := t.Tracer.Start(ctx, string(s.Name), trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
+//		return ctx, func(e host.SpanEnd) {
+//			span.SetAttributes(keyValues(e.Attributes())...)
+//			if e.Error != "" {
+//				span.SetStatus(codes.Error, e.Error)
+//			}
+//			span.End()
+//		}
+//	}
+//
+//	func keyValues(all []slog.Attr) (list []attribute.KeyValue) {
+//		for _, a := range all {
+//			switch a.Value.Kind() {
+//			case slog.KindInt64:
+//				list = append(list, attribute.Int64(a.Key, a.Value.Int64()))
+//			case slog.KindBool:
+//				list = append(list, attribute.Bool(a.Key, a.Value.Bool()))
+//			default:
+//				list = append(list, attribute.String(a.Key, a.Value.String()))
+//			}
+//		}
+//		return list
+//	}
 type Tracer interface {
 	// Start begins a span within that of the context, and returns the context for what happens in the span and the function that ends
 	// it. The context is derived from ctx; nil means ctx itself. The host calls end once, on any goroutine. If end is nil, there is no
@@ -148,7 +181,8 @@ type SpanEnd struct {
 	Error string
 	// Stage is the stage of an [Error], or "" if there is none.
 	Stage Stage
-	// Retryable reports whether there is an error, and the same may succeed later without a change.
+	// Retryable reports whether there is an error, and the same may succeed later without a change. It is not set for a SpanSend: whether a
+	// request may be sent again depends on the API.
 	Retryable bool
 	// Status is the HTTP status of the answer, or 0 if there is none.
 	Status int
@@ -162,8 +196,8 @@ type SpanEnd struct {
 // Attributes returns the fields that are set as attributes, like [Span.Attributes].
 func (e SpanEnd) Attributes() []slog.Attr {
 	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.Stage))
-	if e.Error != "" {
-		all = append(all, slog.Bool("keywright.retryable", e.Retryable))
+	if e.Retryable {
+		all = append(all, slog.Bool("keywright.retryable", true))
 	}
 	if e.Status != 0 {
 		all = append(all, slog.Int("http.response.status_code", e.Status))

@@ -49,21 +49,21 @@ func TestSpansOfRequests(t *testing.T) {
 			})
 			w.Advance(time.Minute)
 			do()
-		}, well + reused + send + " | error.type=401 retryable=false http.response.status_code=401\n" +
+		}, well + reused + send + " | error.type=401 http.response.status_code=401\n" +
 			strings.Replace(asked, " |", " second=true |", 1) + send + " http.request.resend_count=1 | http.response.status_code=200\n"},
 		{"an API that cannot be reached", func() {
 			w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
 			do()
-		}, "request | error.type=_OTHER retryable=false\n  authenticate | reused=false cached=true token_exchanges=0 runs=1\n" + send + " | error.type=_OTHER retryable=false\n"},
+		}, "request | error.type=_OTHER\n  authenticate | reused=false cached=true token_exchanges=0 runs=1\n" + send + " | error.type=_OTHER\n"},
 		{"a token endpoint that refuses", func() {
 			w.login.Answer(respond(http.StatusUnauthorized, `{"error":"invalid_client"}`))
 			w.Advance(2 * time.Hour)
 			do()
-		}, "request | error.type=invalid_client stage=token retryable=false\n" +
-			"  authenticate | error.type=invalid_client stage=token retryable=false reused=false cached=false token_exchanges=1 runs=2\n" +
-			exchange + "error.type=invalid_client retryable=false http.response.status_code=401 retry_after_seconds=1\n"},
-		{"a refusal that is known", do, "request | error.type=invalid_client stage=token retryable=false\n" +
-			"  authenticate | error.type=invalid_client stage=token retryable=false reused=false cached=false token_exchanges=0 runs=2\n"},
+		}, "request | error.type=invalid_client stage=token\n" +
+			"  authenticate | error.type=invalid_client stage=token reused=false cached=false token_exchanges=1 runs=2\n" +
+			exchange + "error.type=invalid_client http.response.status_code=401 retry_after_seconds=1\n"},
+		{"a refusal that is known", do, "request | error.type=invalid_client stage=token\n" +
+			"  authenticate | error.type=invalid_client stage=token reused=false cached=false token_exchanges=0 runs=2\n"},
 		{"a token endpoint that is down", func() {
 			w.login.Answer(status(http.StatusServiceUnavailable))
 			w.Advance(time.Minute)
@@ -75,14 +75,14 @@ func TestSpansOfRequests(t *testing.T) {
 			"a secret that is missing", func() {
 				_, _ = w.try(w.connect("api_key", config{"key": "X-Key", "value": "{{ get_secret('none') }}", "in": "header"}), get(t.Context()))
 			},
-			"request | error.type=secret_not_found stage=template retryable=false\n" +
-				"  authenticate | error.type=secret_not_found stage=template retryable=false reused=false cached=false token_exchanges=0\n",
+			"request | error.type=secret_not_found stage=template\n" +
+				"  authenticate | error.type=secret_not_found stage=template reused=false cached=false token_exchanges=0\n",
 		},
 		{"another origin", func() {
 			r := get(t.Context())
 			r.URL.Host = "elsewhere.test"
 			_, _ = w.try(c, r)
-		}, "request | error.type=_OTHER stage=origin retryable=false\n"},
+		}, "request | error.type=_OTHER stage=origin\n"},
 	} {
 		step.do()
 		if diff := cmp.Diff(step.want, made.tree()); diff != "" {
@@ -114,8 +114,8 @@ func TestSpansOfWaiting(t *testing.T) {
 		close(issue)
 		all.Wait()
 		synctest.Wait()
-		want := `request | error.type=canceled stage=token retryable=false
-  authenticate | error.type=canceled stage=token retryable=false reused=false cached=false token_exchanges=0 runs=1
+		want := `request | error.type=canceled stage=token
+  authenticate | error.type=canceled stage=token reused=false cached=false token_exchanges=0 runs=1
     exchange http.request.method=POST url.scheme=https server.address=login.test server.port=443 field=token_url | http.response.status_code=200
 request | http.response.status_code=200
   authenticate | reused=false cached=true token_exchanges=0 runs=2

@@ -206,11 +206,11 @@ func TestTraces(t *testing.T) {
 		"first":                    root("token") + strings.ReplaceAll(strings.ReplaceAll(run, "runs=1", "runs=2"), "exchanges=0", "exchanges=1") + asked + " http.response.status_code=200\n" + well,
 		"second":                   root("token") + strings.Replace(run, "cached=false", "cached=true", 1) + well,
 		"refused": `server connector refused keywright.connector=refused http.response.status_code=502 error.type=authentication-failed keywright.stage=token error: authentication-failed
-  internal authenticate error.type=invalid_client keywright.stage=token keywright.retryable=false keywright.reused=false keywright.cached=false keywright.token_exchanges=1 keywright.runs=2 error: invalid_client
-` + asked + ` error.type=invalid_client keywright.retryable=false http.response.status_code=401 keywright.retry_after_seconds=1 error: invalid_client
+  internal authenticate error.type=invalid_client keywright.stage=token keywright.reused=false keywright.cached=false keywright.token_exchanges=1 keywright.runs=2 error: invalid_client
+` + asked + ` error.type=invalid_client http.response.status_code=401 keywright.retry_after_seconds=1 error: invalid_client
 `,
 		"broken": "server connector broken keywright.connector=broken http.response.status_code=502 error.type=upstream-failed error: upstream-failed\n" +
-			run + sent + " error.type=connection_closed keywright.retryable=false error: connection_closed\n",
+			run + sent + " error.type=connection_closed error: connection_closed\n",
 		"unknown": "server no connector http.response.status_code=404 error.type=unknown-connector\n",
 	} {
 		if got := c.tree(ids[name]); got != want {
