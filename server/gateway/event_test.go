@@ -143,7 +143,7 @@ func TestTraceOfARequest(t *testing.T) {
 		t.Fatalf("begun: %+v\nended: %+v\nobserved: %+v", begun, ended, observed)
 	}
 	const id = "0af7651916cd43dd8448eb211c80319c"
-	if e := begun[0]; e.ID != id || e.Method != "GET" || e.Traceparent != r.Header.Get("Traceparent") || e.Began != observed[0].Began {
+	if e := begun[0]; e.ID != id || e.Method != http.MethodGet || e.Traceparent != r.Header.Get("Traceparent") || e.Began != observed[0].Began {
 		t.Errorf("it began with %+v", e)
 	}
 	if ended[0].ID != observed[0].ID || ended[0].Total != observed[0].Total || ended[0].Status != http.StatusOK || sent != id {
