@@ -119,8 +119,8 @@ func TestUseThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// Trace has the span of a request: it begins when the request comes, its context is that of the request to the API, and it ends with the
-// event that Observe gets. Tests of operators have none.
+// The span of a request begins when the request comes, its context goes to the API's transport, and it ends with the event that Observe
+// gets. The test of an operator makes no span.
 func TestTraceOfARequest(t *testing.T) {
 	type key struct{}
 	var begun, ended, observed []gateway.Event
