@@ -90,9 +90,8 @@ func (l Limits) check() error {
 
 // parseLimit parses a number in a tag of Limits. It returns a time in nanoseconds.
 func parseLimit(text string) int64 {
-	var each, least int
-	if n, _ := fmt.Sscanf(text, "%d for each processor, at least %d", &each, &least); n == 2 {
-		return int64(max(least, each*runtime.GOMAXPROCS(0)))
+	if each, least, ok := strings.Cut(text, " for each processor, at least "); ok {
+		return max(parseLimit(least), parseLimit(each)*int64(runtime.GOMAXPROCS(0)))
 	}
 	number, unit, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(strings.ReplaceAll(number, ",", ""), 10, 64)

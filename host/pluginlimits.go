@@ -52,6 +52,9 @@ func (p *plugin) limitError(field string, err error) error {
 // limit.
 func (p *plugin) setLimits(own PluginLimits, host Limits) error {
 	p.info.Limits, p.limits = own, host
+	if own == (PluginLimits{}) {
+		return nil
+	}
 	owns, all := reflect.ValueOf(own), reflect.ValueOf(&p.limits).Elem()
 	for i := range owns.NumField() {
 		name, value := owns.Type().Field(i).Name, owns.Field(i)

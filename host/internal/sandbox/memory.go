@@ -35,6 +35,9 @@ func (m *memory) Reallocate(size uint64) []byte {
 	}
 	if have := uint64(cap(m.bytes)); size > have {
 		grown := make([]byte, size, max(size, min(2*have, m.max)))
+		if size <= maxIdle { // its instance may be reused, and is read as a whole before it is written: each page would fault twice
+			clear(grown)
+		}
 		copy(grown, m.bytes)
 		m.bytes = grown
 	}
