@@ -18,7 +18,7 @@ type exchanged struct {
 
 // repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.
 type repeated struct {
-	first  *exchanged
+	first  exchanged
 	answer *hostfn.APIAnswer
 }
 
@@ -39,7 +39,7 @@ func (b *repeated) credentials() []string {
 // another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
 // also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
 // there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
-func (c *Connector) another(sent *exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
+func (c *Connector) another(sent exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
 	response := sent.response
 	if challenge := c.plugin.info.Challenge; challenge != nil {
 		c.plan.Offset.Learn(response, c.host.config.Clock())

@@ -80,10 +80,11 @@ func (p *payload) attach(r *http.Request) (err error) {
 	default:
 		return nil
 	}
-	size := p.kept.size
-	r.GetBody = p.kept.open
+	kept := p.kept
+	size := kept.size
+	r.GetBody = kept.open
 	if p.form != "" {
-		if err := p.kept.repeats(p.form); err != nil {
+		if err := kept.repeats(p.form); err != nil {
 			return err
 		}
 		text := p.form
@@ -91,7 +92,7 @@ func (p *payload) attach(r *http.Request) (err error) {
 			text = "&" + text
 		}
 		size += int64(len(text))
-		r.GetBody = func() (io.ReadCloser, error) { return p.kept.openWith(text) }
+		r.GetBody = func() (io.ReadCloser, error) { return kept.openWith(text) } // it does not hold p, so that p stays on the stack
 	}
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err

@@ -338,10 +338,10 @@ func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 // inputs returns the inputs of a call: the values that the connector's templates name, and the request. values are those of read,
 // or of secrets for a call that needs no endpoint.
 func (c *Connector) inputs(values []string, subject subject, r *http.Request) *hostfn.Inputs {
-	values = slices.Clone(values)
+	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
 	secrets := len(c.plan.Names.Secrets)
 	return &hostfn.Inputs{
-		Secrets: values[:secrets:secrets], Discovered: values[secrets:], Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
+		Secrets: all[:secrets:secrets], Discovered: all[secrets:], Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
 		TokenExpires: subject.tokenExpires, Grant: subject.grant, Request: r,
 	}
 }

@@ -153,7 +153,7 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 
 // send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
 // the first answer, or returns the first attempt if the plugin passes that answer on.
-func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (*exchanged, error) {
+func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (exchanged, error) {
 	var answer *hostfn.APIAnswer
 	if before != nil {
 		answer = before.answer
@@ -172,21 +172,21 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 		if !body.again && !body.taken { // otherwise it is closed already
 			closeBody(r)
 		}
-		return nil, out.err
+		return exchanged{}, out.err
 	}
 	if err := body.attach(authenticated); err != nil {
-		return nil, t.connector.fail(StageBody, err)
+		return exchanged{}, t.connector.fail(StageBody, err)
 	}
 	if _, set := authenticated.Header["User-Agent"]; !set {
 		authenticated.Header["User-Agent"] = nil // keeps net/http from adding its own
 	}
-	sent := &exchanged{out: out}
+	sent := exchanged{out: out}
 	if t.guarded {
 		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
 	}
 	response, err := t.roundTrip(sent, authenticated, before != nil)
 	if err != nil {
-		return nil, err
+		return exchanged{}, err
 	}
 	response.Request = r
 	if response.Body == nil { // not every base follows the rule that there is one
@@ -194,7 +194,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	}
 	if err := dropCredential(response, out.mutation); err != nil {
 		_ = response.Body.Close()
-		return nil, t.connector.fail(StageResponse, err)
+		return exchanged{}, t.connector.fail(StageResponse, err)
 	}
 	sent.response = response
 	return sent, nil
@@ -202,7 +202,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 
 // roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
 // is one.
-func (t *authTransport) roundTrip(sent *exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
+func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
 	ctx, end := t.connector.startSpan(authenticated.Context(), Span{
 		Name: SpanSend, Second: second, Method: methodName(authenticated.Method), Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
 	})
