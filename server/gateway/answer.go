@@ -46,12 +46,13 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 	return readFirst(response, buf)
 }
 
-// Values of headers, shared by all answers.
+// Values of headers, shared by all requests and answers.
 var (
 	noSniff     = []string{"nosniff"}
 	noPage      = []string{"default-src 'none'; sandbox"} // so that HTML of an API is no page of the gateway's origin
 	octetStream = []string{"application/octet-stream"}    // so that net/http does not guess a type
 	private     = []string{"private"}
+	unencoded   = []string{"identity"} // of requests to APIs
 )
 
 // setCommon sets the headers that all answers have, problems too.

@@ -18,9 +18,10 @@ const exposeHeaders = "Access-Control-Expose-Headers"
 func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.Header()
 	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for the Vary of an answer
-	origin := r.Header.Get("Origin")
-	switch site := r.Header.Get("Sec-Fetch-Site"); {
-	case len(r.Header.Values("Origin")) > 1 || len(r.Header.Values("Sec-Fetch-Site")) > 1:
+	origins, sites := r.Header["Origin"], r.Header["Sec-Fetch-Site"]
+	origin, site := strings.Join(origins, ""), strings.Join(sites, "")
+	switch {
+	case len(origins) > 1 || len(sites) > 1:
 		return false, &httpProblem{status: http.StatusBadRequest, kind: "cross-origin", detail: "there is more than one Origin"}
 	case site == "same-origin" || site == "none": // unlike the gateway, the browser knows the scheme for certain
 		return false, nil

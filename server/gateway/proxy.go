@@ -79,7 +79,7 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 		r.Header.Del("Range") // part of an answer can be neither filtered nor shaped
 	}
 	if len(r.Header["Accept-Encoding"]) == 0 {
-		r.Header["Accept-Encoding"] = []string{"identity"} // without the header, the API may choose any encoding
+		r.Header["Accept-Encoding"] = unencoded // without the header, the API may choose any encoding
 	}
 	if r.ContentLength == 0 {
 		r.Body = nil // so that the host can send the request again after a 401

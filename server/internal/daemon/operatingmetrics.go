@@ -28,6 +28,9 @@ func newBackoffs(clock func() time.Time) *backoffs {
 
 // attempted notes the outcome of an attempt.
 func (b *backoffs) attempted(attempt host.Attempt) {
+	if attempt.Err == nil && (attempt.Exchanges == 0 || attempt.Reused) {
+		return // as most attempts: nothing was asked
+	}
 	var token *host.TokenError
 	var discovery *host.DiscoveryError
 	var wait time.Duration
@@ -36,8 +39,8 @@ func (b *backoffs) attempted(attempt host.Attempt) {
 		wait = token.RetryAfter
 	case errors.As(attempt.Err, &discovery):
 		wait = discovery.RetryAfter
-	case attempt.Err != nil || attempt.Exchanges == 0 || attempt.Reused:
-		return // nothing was asked, or it is not known what it said
+	case attempt.Err != nil:
+		return // it is not known what was said
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
