@@ -204,9 +204,10 @@ func (c *Connector) configDigest() []byte {
 	if err != nil {
 		return nil // Connect has encoded it before
 	}
-	d := partitionHash{sha256.New()}
+	var d partitionHash
 	d.text(c.config.Name, c.config.Auth.Type, string(config))
-	return d.Sum(nil)
+	sum := d.sum()
+	return sum[:]
 }
 
 // runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one. It calls Observe

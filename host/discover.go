@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -94,7 +93,7 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 // trust returns a digest of what the connector trusts and presents when it reads metadata. in is nil unless the connector has TLS
 // for its exchanges.
 func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte, failure *hostfn.Failure) {
-	d := partitionHash{sha256.New()}
+	var d partitionHash
 	if in != nil {
 		texts, failure := c.tls.render(ctx, c, in)
 		if failure != nil {
@@ -105,8 +104,7 @@ func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte,
 	if own := c.config.Egress; own != nil {
 		d.text(c.config.Name, keyOfEgress(*own).String())
 	}
-	d.Sum(sum[:0])
-	return sum, nil
+	return d.sum(), nil
 }
 
 // findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the

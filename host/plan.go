@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"time"
@@ -67,7 +66,7 @@ func (c *Connector) seed() error {
 	if err != nil {
 		return err
 	}
-	d := partitionHash{sha256.New()}
+	var d partitionHash
 	d.text(string(c.host.cache.salt[:]), c.config.Name, c.plugin.info.Type, string(c.plugin.digest[:]), string(config))
 	d.text(slices.Sorted(maps.Keys(c.plugin.grants))...)
 	if t := c.config.TLS; t != nil { // a token may be bound to the certificate
@@ -77,15 +76,15 @@ func (c *Connector) seed() error {
 	if c.plan.Names.UserToken() { // a host that is no longer listed may have issued what is in the cache
 		d.text(slices.Sorted(maps.Keys(c.host.userTokenHosts))...)
 	}
-	d.Sum(c.partitionSeed[:0])
+	c.partitionSeed = d.sum()
 	return nil
 }
 
 // partition returns the cache partition of a call. Calls share a partition if they have the same connector,
 // configuration, and values of the secrets, endpoints, variables and user fields that the templates name.
 func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
-	d := partitionHash{sha256.New()}
-	d.Write(c.partitionSeed[:])
+	var buffer [1 << 10]byte
+	d := partitionHash{append(buffer[:0], c.partitionSeed[:]...)}
 	names := &c.plan.Names
 	for i, name := range names.Secrets {
 		d.text(name, in.Secrets[i])
@@ -106,19 +105,17 @@ func (c *Connector) partition(in *hostfn.Inputs) [32]byte {
 	if c.plugin.info.Consent { // what was got with an earlier grant is not used with the next one
 		d.text(in.Grant)
 	}
-	var sum [32]byte
-	d.Sum(sum[:0])
-	return sum
+	return d.sum()
 }
 
 // partitionHash hashes texts together with their lengths, so that different lists of texts have different hashes.
-type partitionHash struct{ hash.Hash }
+type partitionHash struct{ input []byte }
 
-func (d partitionHash) text(texts ...string) {
+func (d *partitionHash) text(texts ...string) {
 	for _, text := range texts {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(text)))
-		d.Write(length[:])
-		d.Write([]byte(text))
+		d.input = binary.BigEndian.AppendUint64(d.input, uint64(len(text)))
+		d.input = append(d.input, text...)
 	}
 }
+
+func (d *partitionHash) sum() [32]byte { return sha256.Sum256(d.input) }

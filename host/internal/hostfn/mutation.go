@@ -164,8 +164,8 @@ func (c *Call) mutation(output []byte) *Mutation {
 		m.SealedName = shown.sealed
 		c.recordOpened(m, pair, name, value)
 	}
-	m.Query = c.parameters(m, "query", document.Query, seal.Query, percentEncode)
-	m.Form = c.parameters(m, "form", document.Form, seal.Body, url.QueryEscape)
+	m.Query = c.parameters(m, "the mutation's query", document.Query, seal.Query, percentEncode)
+	m.Form = c.parameters(m, "the mutation's form", document.Form, seal.Body, url.QueryEscape)
 	c.cookies(m, document.Cookies)
 	c.path(m, document.Path)
 	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
@@ -175,9 +175,9 @@ func (c *Call) mutation(output []byte) *Mutation {
 }
 
 // parameters puts the sealed values into parameters of the query or of a form, checks them, and returns them encoded.
-func (c *Call) parameters(m *Mutation, what string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
+// Errors say where they are.
+func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
 	var text strings.Builder
-	where := "the mutation's " + what
 	for i, pair := range pairs {
 		name, opened := c.open(where, pair.Name, sink)
 		value, n := c.open(where, pair.Value, sink)

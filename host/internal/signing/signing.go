@@ -128,18 +128,16 @@ func JWT(algorithm string, header, claims map[string]any, sign func(input string
 	if jws.Method(algorithm) == nil {
 		return "", ErrAlgorithm
 	}
-	head, err := appendHeader(make([]byte, 0, 128), algorithm, header)
+	document, err := appendHeader(make([]byte, 0, 512), algorithm, header)
 	if err != nil {
 		return "", fmt.Errorf("JWT header: %w", err)
 	}
-	payload, err := strictjson.AppendValue(make([]byte, 0, 512), claims)
-	if err != nil {
+	compact := base64.RawURLEncoding.AppendEncode(make([]byte, 0, 1024), document)
+	compact = append(compact, '.')
+	if document, err = strictjson.AppendValue(document[:0], claims); err != nil {
 		return "", fmt.Errorf("JWT claims: %w", err)
 	}
-	compact := make([]byte, 0, 1024)
-	compact = base64.RawURLEncoding.AppendEncode(compact, head)
-	compact = append(compact, '.')
-	compact = base64.RawURLEncoding.AppendEncode(compact, payload)
+	compact = base64.RawURLEncoding.AppendEncode(compact, document)
 	signature, err := sign(string(compact))
 	if err != nil {
 		return "", err

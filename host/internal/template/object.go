@@ -209,9 +209,11 @@ func appendRendered(dst []byte, value any, r *rendering, text func([]Part) (stri
 
 func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (string, error) {
 	parts, err := l.template.render(&r.Run, r.first[:0], nil)
-	if e := (*Error)(nil); errors.As(err, &e) {
-		e.Path = l.path.String()
-		return "", e
+	if err != nil {
+		if e := (*Error)(nil); errors.As(err, &e) {
+			e.Path = l.path.String()
+			return "", e
+		}
 	}
 	rendered, err := text(parts)
 	if err != nil {
