@@ -11,7 +11,7 @@ GUESTS   := server/bench/guest server/bench/peer
 # The two modules of Keywright.
 MAIN    := . server
 # The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.
-MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # The Debian packages that server/bench compares Keywright with, or measures it on.
