@@ -138,7 +138,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
-		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache,
+		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache, Code: testhook.Code(ctx),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)

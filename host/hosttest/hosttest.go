@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
@@ -214,6 +215,9 @@ func (h *Harness) Warnings() []string {
 	return texts
 }
 
+// code has what the hosts of all tests have compiled. Without it, compiling takes most of a test's time.
+var code = sandbox.NewCode()
+
 // live returns the host, and makes it on the first call.
 func (h *Harness) live() *host.Host {
 	h.tb.Helper()
@@ -226,6 +230,7 @@ func (h *Harness) live() *host.Host {
 		return made
 	}
 	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
+	ctx = testhook.WithCode(ctx, code)
 	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
 	ctx = testhook.WithExplanations(ctx, h.explain)
 	ctx = testhook.WithRandom(ctx, func(bytes int64) string {

@@ -10,6 +10,12 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
+// Code is compiled code in memory that runtimes share. It stays there until the process ends.
+type Code struct{ cache wazero.CompilationCache }
+
+// NewCode returns a Code that is empty.
+func NewCode() *Code { return &Code{cache: wazero.NewCompilationCache()} }
+
 // openCodeCache returns the cache of compiled code in dir. It creates the directory if it does not exist. The files
 // there are machine code, which runs outside of any sandbox. So openCodeCache returns an error if another user could
 // write them, or could replace the directory or one above it.

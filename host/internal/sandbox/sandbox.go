@@ -79,6 +79,8 @@ type Config struct {
 
 	// CodeCache is a directory that keeps compiled code for the next Runtime. If empty, compiled code is not kept.
 	CodeCache string
+	// Code, if not nil, has the code that this Runtime compiles, and what others with the same Code have compiled.
+	Code *Code
 
 	// If not nil, Observe is called after every run with the guest's memory and its blocks, before both are zeroed. It
 	// must not keep them, and is called from many goroutines. Tests use it to search for secrets in guests.
@@ -122,6 +124,9 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 		WithCoreFeatures(features).
 		WithMemoryLimitPages(maxPages). // each memory has a limit of its own, which its allocator enforces
 		WithDebugInfoEnabled(false)     // nobody sees the stack traces
+	if c.Code != nil {
+		config = config.WithCompilationCache(c.Code.cache)
+	}
 	if c.CodeCache != "" {
 		var err error
 		if r.code, err = openCodeCache(c.CodeCache); err != nil {

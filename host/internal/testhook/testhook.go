@@ -65,3 +65,16 @@ func Explanations(ctx context.Context) func(text string) {
 	observe, _ := ctx.Value(explainKey{}).(func(text string))
 	return observe
 }
+
+type codeKey struct{}
+
+// WithCode returns a context for host.New. Hosts made with it share the code that they compile.
+func WithCode(ctx context.Context, code *sandbox.Code) context.Context {
+	return context.WithValue(ctx, codeKey{}, code)
+}
+
+// Code returns the code of WithCode, or nil.
+func Code(ctx context.Context) *sandbox.Code {
+	code, _ := ctx.Value(codeKey{}).(*sandbox.Code)
+	return code
+}
