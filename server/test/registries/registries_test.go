@@ -101,7 +101,7 @@ var keywright = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// cosign returns the path of cosign in go's build cache. It takes minutes to compile, and is not linked anew each time.
+// cosign returns the path of cosign in the build cache of go, so that it is not linked anew each time.
 var cosign = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "tool", "-n", "cosign").Output()
 	if err != nil {

@@ -1,0 +1,3 @@
+module cuelang.org/go
+
+go 1.26.0

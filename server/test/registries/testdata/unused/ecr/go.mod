@@ -1,0 +1,3 @@
+module github.com/awslabs/amazon-ecr-credential-helper/ecr-login
+
+go 1.26.0

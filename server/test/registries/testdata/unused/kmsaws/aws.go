@@ -1,0 +1,2 @@
+// Package aws has no key.
+package aws

@@ -1,0 +1,2 @@
+// Package azure has no key.
+package azure

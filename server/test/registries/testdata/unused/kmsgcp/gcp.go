@@ -1,0 +1,2 @@
+// Package gcp has no key.
+package gcp

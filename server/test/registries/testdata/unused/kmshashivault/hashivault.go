@@ -1,0 +1,2 @@
+// Package hashivault has no key.
+package hashivault

@@ -1,0 +1,2 @@
+// Package auth has no plugin.
+package auth

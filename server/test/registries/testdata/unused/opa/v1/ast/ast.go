@@ -1,0 +1,4 @@
+// Package ast has no syntax.
+package ast
+
+const RegoV0 = 0
