@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants vet race modules rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -22,8 +22,10 @@ GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/muta
 # The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
 MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing hostfn sandbox) internal/admission internal/expr \
 	$(addprefix server/,gateway/internal/transform internal/places identity content/internal/sqlstore) $(PLUGINS) server/gateway host
-# The packages of a module with tests that the race detector leaves out, because it would take minutes for them.
-WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' . | xargs -n1 dirname | sort -u
+# The files of a module with tests that the race detector leaves out, because it would take minutes for them.
+WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
+# Tests are not vetted before they run: lint does that, for all modules.
+TEST := go test -vet=off -timeout $(HANGS)
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -43,7 +45,9 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
 	cd examples/acme_hmac_as && npm run build
 
-test: deps vet race modules check ## install what the tests need, and run all tests and checks
+test: deps ## install what the tests need, and run all tests and checks
+	@# Side by side: one package after the other leaves processors idle.
+	@$(MAKE) race & race=$$!; others=0; $(MAKE) check modules || others=$$?; wait $$race && exit $$others
 
 test-busy: ## make test beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -63,19 +67,17 @@ screenshots: deps ## make the pictures of docs/console.md again
 mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
 
-check: vet lint rebuild ## go vet, linters, and that the compiled plugins match their sources
-
-vet:
-	@for module in $(MAIN); do (cd $$module && go vet ./...); done
+check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources
 
 race: deps
-	go test -race -timeout $(HANGS) ./...
-	cd server && go test -race -timeout $(HANGS) $$(go list ./... | grep -v /internal/docs)
-	cd server && go test -count=1 -timeout $(HANGS) ./internal/docs # not cached: it reads files of both modules, and go test tracks one
-	@for module in $(MAIN); do (cd $$module && go test -timeout $(HANGS) $$($(WITHOUT_RACE))); done
+	$(TEST) -race ./...
+	cd server && $(TEST) -race $$(go list ./... | grep -v /internal/docs)
+	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
+	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
+		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
 
 modules: deps
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && go vet ./... && go test -timeout $(HANGS) ./...); done
+	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(TEST) ./...); done
 
 rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
