@@ -10,25 +10,13 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// codeCache is the code cache of all worlds: under the race detector, compiling takes most of a test's time.
+// codeCache is the code cache of all worlds.
 var codeCache string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "keywright")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	codeCache = dir
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
 
 // cachedIn returns the time of the last change of each file in a code cache, by path.
 func cachedIn(t *testing.T, dir string) map[string]string {

@@ -11,8 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
+
+// codeCache is the code cache of what load loads.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
 
 const weather = `connectors:
   - name: Weather API
@@ -25,6 +31,7 @@ const weather = `connectors:
 // load reads a text as connectors.yaml, and returns the lines of the error.
 func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []string) {
 	t.Helper()
+	o.Host.CodeCache = codeCache
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), o)
 	if err == nil {
 		t.Cleanup(func() {

@@ -27,7 +27,7 @@ type still struct {
 	api []chan string // receive the bodies of the answers, one channel for each request at the API
 }
 
-func newStill(t *testing.T, codeCache string, observe func(gateway.Event)) *still {
+func newStill(t *testing.T, observe func(gateway.Event)) *still {
 	t.Helper()
 	h, err := host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, CodeCache: codeCache})
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *still) refused(permalink, user string) int {
 func TestUseWaitsForRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, observed, early := atomic.Bool{}, atomic.Int32{}, atomic.Bool{}
-		s := newStill(t, "", func(e gateway.Event) {
+		s := newStill(t, func(e gateway.Event) {
 			if e.Connector == "weather" {
 				<-time.After(time.Second) // in the bubble's time, so that a wait that is too short ends
 				early.Store(early.Load() || over.Load())
@@ -143,7 +143,6 @@ func TestUseWaitsForRequestsInFlight(t *testing.T) {
 
 // threats.md 66: a reload does not reset the counts of limits.
 func TestUseKeepsWhatLimitsHaveCounted(t *testing.T) {
-	codeCache := t.TempDir()
 	for name, c := range map[string]struct {
 		limits, next gateway.Limits
 		between      []string // the connectors of a setup in between; nil means there is none
@@ -160,7 +159,7 @@ func TestUseKeepsWhatLimitsHaveCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStill(t, codeCache, nil)
+				s := newStill(t, nil)
 				s.use(c.limits, "weather")
 				held := s.ask("weather", "ann")
 				if got := s.refused("weather", "ann"); got == 0 {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,11 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
+
+// codeCache is the code cache of all worlds.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
 
 const secret = "s3cr3t-of-the-api-0123456789"
 
@@ -74,7 +80,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 		c(o, &d)
 	}
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock,
+		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock, CodeCache: codeCache,
 		Logger: slog.New(gateway.LogHandler(slog.NewJSONHandler(&w.hostLog, nil))),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/client"
 	"github.com/keywright/keywright/server/internal/postgrestest"
@@ -380,10 +381,15 @@ func torn(page []content.Article) string {
 	return ""
 }
 
+// scratch is a directory that all tests share, with the binary and with the code of plugins that commands have compiled.
+var scratch string
+
 // TestMain keeps commands of tests out of the cache of who runs them.
 func TestMain(m *testing.M) {
-	if err := os.Setenv(codeCacheVariable, "off"); err != nil {
-		panic(err)
-	}
-	os.Exit(postgrestest.Main(m))
+	os.Exit(testworld.InSharedDir(&scratch, func() int {
+		if err := os.Setenv(codeCacheVariable, filepath.Join(scratch, "code")); err != nil {
+			panic(err)
+		}
+		return postgrestest.Main(m)
+	}))
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv(codeCacheVariable, os.Getenv(codeCacheVariable))
 			if err := startRegistry(env); err != nil {
 				return err
 			}
@@ -55,12 +57,21 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// build builds the binary, and returns its path.
+// built builds the binary in a directory of all tests. Linking it takes seconds.
+var built = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(scratch, "bin", "keywright")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+})
+
+// build returns the path of the binary.
 func build(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "keywright")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return program
 }

@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +17,11 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/console"
 )
+
+// codeCache is the code cache of all worlds.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
 
 // now is the time at which a world begins.
 var now = time.Date(2026, 5, 4, 10, 20, 30, 0, time.UTC)
@@ -43,7 +49,7 @@ func newWorld(t *testing.T, file string) *world {
 	w.recorder = console.NewRecorder(w.clock.Now)
 	w.gateway = gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.clock.Now, Base: w.servers, Observe: func(e gateway.Event) { w.recorder.Request(&e) }})
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{WithoutStore: true, Host: host.Config{
-		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers,
+		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers, CodeCache: codeCache,
 		Observe: func(ctx context.Context, attempt host.Attempt) {
 			w.recorder.Attempted(&attempt)
 			gateway.Observe(ctx, attempt)

@@ -24,6 +24,11 @@ import (
 	"github.com/keywright/keywright/server/internal/daemon"
 )
 
+// codeCache is the code cache of all worlds.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
+
 const secret = "s3cr3t-of-the-api-0123456789"
 
 // world runs a gateway from a file, in front of an API that responds with parts of its requests.
@@ -94,7 +99,9 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 	started, ended := make(chan struct{}), make(chan error, 1)
 	config := daemon.Config{
 		File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
-		Options: connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+		Options: connectors.Options{Host: host.Config{
+			Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, CodeCache: codeCache,
+		}},
 		Started: func(callers, operators string) {
 			w.callers, w.operators = callers, operators
 			close(started)
