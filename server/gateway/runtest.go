@@ -66,6 +66,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.Answers = append(result.Answers, testAnswerOf(answer))
 	}
 	result.Event = c.ended()
+	result.Remedy = result.Event.Remedy()
 	if observe := g.config.Observe; observe != nil {
 		observe(result.Event)
 	}

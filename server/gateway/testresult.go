@@ -29,6 +29,8 @@ type TestResult struct {
 	Problem string `json:"problem,omitempty"`
 	Stage   string `json:"stage,omitempty"`
 	Cause   string `json:"cause,omitempty"`
+	// Remedy says what to do if the request failed ([Event.Remedy]), or is "".
+	Remedy string `json:"remedy,omitempty"`
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *TestRequest `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.

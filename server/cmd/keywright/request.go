@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/remedy"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -69,7 +70,7 @@ func (a *app) request() *cobra.Command {
 				}
 				response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
 				if err != nil {
-					return err
+					return withRemedy(err)
 				}
 				defer response.Body.Close()
 				if verbose || !include && terminal.Columns(a.err) > 0 {
@@ -86,6 +87,19 @@ func (a *app) request() *cobra.Command {
 	c.Flags().BoolVar(&t.descriptions, "error-description", false, "with --trace, "+descriptionUsage)
 	c.Flags().StringVar(&t.file, "record", "", "write the request and the answers, masked, into a new `FILE` of cases")
 	return c
+}
+
+// withRemedy adds to the error of a request a line that says what to do, if that is known.
+func withRemedy(err error) error {
+	fault := remedy.Fault{Err: err}
+	var failed *host.Error
+	if errors.As(err, &failed) {
+		fault.Stage = failed.Stage
+	}
+	if text := remedy.Of(fault); text != "" && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	return err
 }
 
 // requestError adds the connector and the origin of the request to an error, unless it is one of the host, which has them.

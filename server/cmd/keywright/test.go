@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +30,7 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 // testFlags holds the flags of keywright test.
 type testFlags struct {
 	requestFlags
-	admin, tokenFile string
+	admin, tokenFile, caFile string
 	include, asJSON  bool
 	description      bool
 }
@@ -36,12 +38,13 @@ type testFlags struct {
 func (a *app) test() *cobra.Command {
 	var flags testFlags
 	c := &cobra.Command{
-		Use:   "test [--admin URL] [--token-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
+		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
 		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
 			"stderr has the stages that the request reached, with their times, the request to the API, the requests to token endpoints and the answers, " +
-			"masked, and the cause of a problem. The exit code is 0 when the API's answer came, of whatever status, and 1 for a problem.\n\n" +
-			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ".",
+			"masked, the cause of a problem, and what to do about it. The exit code is 0 when the API's answer came, of whatever status, and 1 for a problem.\n\n" +
+			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ". If the " +
+			"gateway's certificate is of an authority of your own, --ca-file has the authority's.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return nil
@@ -52,6 +55,7 @@ func (a *app) test() *cobra.Command {
 	c.RunE = a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runTest(c, &flags, args) })
 	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
 	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
+	c.Flags().StringVar(&flags.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
 	flags.addRequest(c)
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
@@ -138,14 +142,13 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client, err := clientOf(f.caFile)
+	if err != nil {
+		return nil, err
+	}
 	response, err := client.Do(request)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) && !errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
-		}
-		return nil, err
+		return nil, unreached(base, err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxTestResult))
@@ -160,6 +163,41 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried
 		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", base.Redacted())
 	}
 	return result, nil
+}
+
+// clientOf returns a client that follows no redirect, and that trusts the authorities of the system and those in a file, unless its name is "".
+func clientOf(caFile string) (*http.Client, error) {
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if caFile == "" {
+		return client, nil
+	}
+	text, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file: %w", err)
+	}
+	authorities, err := x509.SystemCertPool()
+	if err != nil { // a machine without authorities
+		authorities = x509.NewCertPool()
+	}
+	if !authorities.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--ca-file: %s has no certificate in PEM", caFile)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+	client.Transport = transport
+	return client, nil
+}
+
+// unreached returns the error for a gateway that cannot be reached.
+func unreached(base *url.URL, err error) error {
+	var u *url.Error
+	switch {
+	case !errors.As(err, &u), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return fmt.Errorf("the certificate of %s is refused: %w; if its authority is your own, name its certificate with --ca-file", base.Redacted(), u.Err)
+	}
+	return fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
 }
 
 // maxTestResult is the maximum size of a result: a MiB of a body as base64, and exchanges.
@@ -212,6 +250,9 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 	}
 	if r.Problem != "" {
 		fmt.Fprintf(&b, "%s %s\n", s.Red(host.Printable(r.Problem)+":"), host.Printable(r.Cause))
+	}
+	if r.Remedy != "" {
+		fmt.Fprintf(&b, "%s\n", s.Bold(host.Printable(r.Remedy)))
 	}
 	if r.Cut != "" {
 		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 )
@@ -194,6 +199,45 @@ func TestTestsThatDoNotRun(t *testing.T) {
 		code, _, errs := keywright(t.Context(), append([]string{"test"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.want) || strings.Contains(errs, token) {
 			t.Errorf("%s: %s", name, fmt.Sprint(code, " ", errs))
+		}
+	}
+}
+
+// keywright test reaches a gateway whose certificate is of an authority that the system does not know, if a file has it.
+func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
+	_, plain := testedGateway(t, "")
+	target, err := url.Parse(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := testworld.NewAuthority(t)
+	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Server()}, MinVersion: tls.VersionTLS12}
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"with the authority": {[]string{"--ca-file", write("ca.pem", authority.PEM())}, exitOK, "a caller gets 200 OK"},
+		"without":            {nil, exitFailure, "if its authority is your own, name its certificate with --ca-file"},
+		"another authority":  {[]string{"--ca-file", write("other.pem", testworld.NewAuthority(t).PEM())}, exitFailure, "is refused"},
+		"no certificate":     {[]string{"--ca-file", write("none.pem", "hello")}, exitFailure, "none.pem has no certificate in PEM"},
+		"no such file":       {[]string{"--ca-file", filepath.Join(dir, "x")}, exitFailure, "--ca-file: "},
+	} {
+		code, _, errs := keywright(t.Context(), append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: %d %s", name, code, errs)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type connectorsView struct {
 // connectorRow is a connector in the list.
 type connectorRow struct {
 	Permalink, Name, Type string
-	// Mark is the condition in a word: working, some fail, failing, secret missing, idle. Class is its colour, and Sign its sign.
+	// Mark is the condition in a word: working, working again, some fail, failing, secret missing, idle. Class is its colour, and Sign its sign.
 	Mark, Class, Sign string
 	summary
 	Bars []bar
@@ -30,8 +30,8 @@ type connectorRow struct {
 	Secrets           []secretState
 	// Missing is the number of secrets that cannot be read.
 	Missing int
-	// Age is the time since the last failure.
-	Age time.Duration
+	// Age is the time since the last failure, and Better the time since a request succeeded after it.
+	Age, Better time.Duration
 }
 
 // bar is a minute in the picture of the last minutes.
@@ -67,21 +67,26 @@ func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connecto
 			row.Missing++
 		}
 	}
-	row.Mark, row.Class, row.Sign = row.condition()
 	row.Token, row.TokenClass = row.token(now)
 	row.Rate = rate(row.Lately)
 	row.Bars = bars(&row.summary)
 	if row.Last != nil {
-		row.Age = now.Sub(row.Last.Time)
+		row.Age, row.Better = now.Sub(row.Last.Time), now.Sub(row.Again)
 	}
+	row.Mark, row.Class, row.Sign = row.condition()
 	return row
 }
+
+// calm is the time after the last failure from which on a connector whose requests succeed counts as working again.
+const calm = time.Minute
 
 // condition returns the condition of a connector in words, with its colour and its sign.
 func (r *connectorRow) condition() (mark, class, sign string) {
 	switch {
 	case r.Missing > 0:
 		return "secret missing", "bad", "▲"
+	case r.Failed > 0 && r.Since > 0 && r.Age >= calm:
+		return "working again", "good", "●"
 	case r.Failed > 0 && r.Failed*2 >= r.Lately:
 		return "failing", "bad", "▲"
 	case r.Failed > 0:

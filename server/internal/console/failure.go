@@ -43,31 +43,11 @@ type Step struct {
 // maxCause is the maximum number of bytes of an error that is kept.
 const maxCause = 1000
 
-// stageAPI is the stage of a request that the API refused.
-const stageAPI = "API"
-
-// stageOf returns the stage at which a request failed, or "" if it did not fail. What is wrong with the request of a caller is no
-// failure of the connector.
-func stageOf(e *gateway.Event) string {
-	switch {
-	case e.Stage != "":
-		return e.Stage
-	case e.Problem != "" && e.Status >= http.StatusInternalServerError:
-		return e.Problem
-	case e.Problem != "":
-		return ""
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
-		e.Refusal != gateway.Refused{}:
-		return stageAPI
-	}
-	return ""
-}
-
 // failureOf returns the failure of a request.
 func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 	f := Failure{
 		Time: ended, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
-		Remedy: remedy(e.Err, e.Failure, e.Refusal, e.Status, stage), Way: wayOf(e, stage),
+		Remedy: e.Remedy(), Way: wayOf(e, stage),
 	}
 	if e.Err != nil {
 		f.Cause = host.Printable(withoutUser(e.Err))
@@ -169,7 +149,7 @@ func stepOf(stage string, e *gateway.Event) string {
 	case host.StageResponse:
 		return stepAnswer
 	}
-	if stage == stageAPI || e.UpstreamStatus == 0 {
+	if stage == gateway.FailedAtAPI || e.UpstreamStatus == 0 {
 		return stepAPI
 	}
 	return stepAnswer

@@ -49,6 +49,10 @@ type record struct {
 	// failures has the last failures. Once it is full, next is the place of the oldest one.
 	failures []Failure
 	next     int
+	// since counts the requests that succeeded after the last failure, and again is the end of the first of them. Both are zero if there
+	// are none, or no failure.
+	since uint64
+	again time.Time
 }
 
 // minute counts the requests of a minute.
@@ -56,6 +60,8 @@ type minute struct {
 	// number is the minute in Unix time.
 	number           int64
 	requests, failed uint32
+	// unconnected counts those of users who have not connected.
+	unconnected uint32
 	// stages counts failures by stage. It is nil if there are none.
 	stages map[string]uint32
 }
@@ -116,7 +122,7 @@ func (r *Recorder) Request(e *gateway.Event) {
 		return
 	}
 	ended := e.Began.Add(e.Total)
-	stage := stageOf(e)
+	stage := e.FailedAt()
 	number := ended.Unix() / 60
 	of := r.of(e.Connector)
 	of.mu.Lock()
@@ -132,15 +138,33 @@ func (r *Recorder) Request(e *gateway.Event) {
 		*s = span{number: number / spanMinutes}
 	}
 	s.buckets[bucket(e.Total)]++
-	if stage == "" {
+	switch {
+	case e.NotConnected():
+		m.unconnected++
+		return
+	case stage == "" && e.Problem == "":
+		of.succeeded(ended)
+		return
+	case stage == "":
 		return
 	}
+	of.since, of.again = 0, time.Time{}
 	m.failed++
 	if m.stages == nil {
 		m.stages = map[string]uint32{}
 	}
 	m.stages[stage]++
 	of.keep(failureOf(e, stage, ended))
+}
+
+// succeeded counts a request that succeeded, if one has failed before.
+func (r *record) succeeded(at time.Time) {
+	if len(r.failures) == 0 {
+		return
+	}
+	if r.since++; r.since == 1 {
+		r.again = at
+	}
 }
 
 // keep adds a failure.
@@ -178,13 +202,17 @@ func (r *Recorder) Attempted(attempt *host.Attempt) {
 type summary struct {
 	// Requests is the number since the start. Lately and Failed are those of the last minutes, and Stages the failures of these by stage,
 	// the most first.
-	Requests        uint64
-	Lately, Failed  uint64
+	Requests       uint64
+	Lately, Failed uint64
+	// Unconnected counts the requests of Lately whose users have not connected. They are none of Failed.
+	Unconnected     uint64
 	Stages          []stageCount
 	Half, Most      time.Duration
 	Expires, Closed time.Time
-	// Last is the last failure, or nil.
-	Last *Failure
+	// Last is the last failure, or nil. Since counts the requests that succeeded after it, and Again is the time of the first of them.
+	Last  *Failure
+	Since uint64
+	Again time.Time
 	// Minutes has the requests and failures of each of the last minutes, the oldest first.
 	Minutes [window]struct{ Requests, Failed uint32 }
 }
@@ -221,6 +249,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 		}
 		s.Lately += uint64(m.requests)
 		s.Failed += uint64(m.failed)
+		s.Unconnected += uint64(m.unconnected)
 		s.Minutes[window-1-age].Requests, s.Minutes[window-1-age].Failed = m.requests, m.failed
 		for stage, n := range m.stages {
 			i := slices.IndexFunc(s.Stages, func(c stageCount) bool { return c.Stage == stage })
@@ -234,7 +263,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	s.Half, s.Most = of.quantiles(current / spanMinutes)
 	if n := len(of.failures); n > 0 {
 		last := of.failures[(of.next+n-1)%n]
-		s.Last = &last
+		s.Last, s.Since, s.Again = &last, of.since, of.again
 	}
 	return s
 }

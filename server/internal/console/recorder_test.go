@@ -84,6 +84,47 @@ func TestTimesAreThoseOfTheLastMinutes(t *testing.T) {
 	w.shows("/", "○ idle orders api_key 0 0/s 0 – –")
 }
 
+// After a repair the page says that the last failure is over, since when, and by how many requests.
+func TestAFailureIsOverOnceRequestsSucceed(t *testing.T) {
+	w := newWorld(t, oneKey)
+	record := func(n int, e gateway.Event) {
+		e.Connector, e.Began = "orders", w.clock.Now()
+		for range n {
+			w.recorder.Request(&e)
+		}
+	}
+	record(3, gateway.Event{Status: 502, Problem: "upstream-failed", Err: errors.New("it broke off")})
+	w.clock.Advance(30 * time.Second)
+	record(1, gateway.Event{Status: 404, Problem: "unknown-path"}) // a mistake of a caller, which says nothing of the repair
+	w.shows("/connectors/orders", "▲ failing", "Last failure, 30 s ago, at upstream-failed it broke off")
+	record(1, gateway.Event{Status: 200})
+	w.shows("/", "▲ failing orders", "✓ 1 succeeded since")
+	w.clock.Advance(2 * time.Minute)
+	record(1, gateway.Event{Status: 200})
+	w.shows("/", "● working again orders", "3 upstream-failed", "✓ 2 succeeded since")
+	w.shows("/connectors/orders", "● working again", "✓ 2 requests have succeeded since, the first 2 min ago.")
+	record(1, gateway.Event{Status: 502, Problem: "upstream-failed"})
+	if page := plain(w.get("/connectors/orders").body); strings.Contains(page, "succeeded since") || !strings.Contains(page, "▲ failing") {
+		t.Errorf("after the next failure the page is %s", page)
+	}
+}
+
+// A user who has not connected is no failure of the connector.
+func TestUsersWhoHaveNotConnectedAreNoFailures(t *testing.T) {
+	w := newWorld(t, several)
+	w.secrets["client"] = w.Secret("client")
+	grant := func(c host.Condition) error {
+		return &host.Error{Stage: host.StageToken, Err: &host.GrantError{User: "ann", Condition: c}}
+	}
+	for range 3 { // the gateway keeps the ID of such a user out of the event
+		w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: errors.New("the user has to connect"), Began: now})
+	}
+	w.shows("/", "● working calendar oauth_authorization_code 3 < 0.1/s 0 3 not connected")
+	w.shows("/connectors/calendar", "Failed 0 Users to connect 3 not connected : their grants", "None since this process started.")
+	w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: grant(host.Refused), Began: now})
+	w.shows("/connectors/calendar", "Failed 1: 1 token", "The grant was revoked or has ended: the user has to connect again.")
+}
+
 // The last 50 failures are kept, and no more, however many there are.
 func TestTheLastFailuresAreKept(t *testing.T) {
 	w := newWorld(t, oneKey)

@@ -24,9 +24,7 @@ type testResult struct {
 	Text     bool
 	Shown    string
 	Download template.URL
-	// Remedy says what to do about a failure, or is "".
-	Remedy string
-	Way    []Step
+	Way      []Step
 	// Exchanged and Answered have the exchanges and the API's answers for people.
 	Exchanged, Answered []string
 }
@@ -71,14 +69,14 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
 	}
 	e := &result.Event
-	stage := stageOf(e)
+	at := e.FailedAt()
+	if e.NotConnected() {
+		at = e.Stage
+	}
 	shown := &testResult{
-		TestResult: result, Phrase: http.StatusText(result.Status), Took: took(e.Total), Way: wayOf(e, stage),
+		TestResult: result, Phrase: http.StatusText(result.Status), Took: took(e.Total), Way: wayOf(e, at),
 		Text: utf8.Valid(result.Body), Shown: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
-	}
-	if stage != "" {
-		shown.Remedy = remedy(e.Err, e.Failure, e.Refusal, e.Status, stage)
 	}
 	for _, exchange := range result.Exchanges {
 		shown.Exchanged = append(shown.Exchanged, exchange.String())

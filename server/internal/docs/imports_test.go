@@ -58,7 +58,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "server/internal/places", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "server/internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
@@ -97,6 +97,7 @@ var rules = []rule{
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/explained", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal"}},
 	{packages: "server/internal/console", ours: []string{"server/internal/explained", "host", "abi", "server/connectors", "server/gateway", "server/identity", "server/internal/lock", "server/internal/reach"}},
+	{packages: "server/internal/remedy", ours: []string{"host", "host/state"}},
 	{packages: "server/internal/reach", ours: []string{"host", "server/connectors", "server/internal/lock"}},
 	{packages: "server/internal/catalogue", ours: []string{"internal/problem"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/registry", ours: []string{"host", "server/internal/artifact", "server/internal/signature"}, others: []string{

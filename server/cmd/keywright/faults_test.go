@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/daemon"
+)
+
+// faulty has a connector for each fault. It may reach 127.0.0.1, and no other private address.
+const faulty = `
+egress: {allow: [127.0.0.1]}
+state: {type: sqlite, path: state.db, keys: ["{{ get_secret('state-key') }}"]}
+connectors:
+  - {name: wrong-secret, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token/wrong-secret}}}
+  - {name: wrong-audience, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token/wrong-audience}}}
+  - {name: expired-certificate, url: "https://127.0.0.1:1", auth: {type: none}, tls: {certificate: "{{ get_secret('certificate') }}", key: "{{ get_secret('certificate-key') }}"}}
+  - {name: clock-off, url: $API, auth: {type: oauth_jwt_bearer, config: {client_id: me, subject: me, audience: '$API', algorithm: ES256, private_key: "{{ get_secret('signing-key') }}", token_url: $API/token/clock-off}}}
+  - {name: key-of-the-wrong-type, url: $API, auth: {type: oauth_jwt_bearer, config: {client_id: me, subject: me, audience: '$API', algorithm: RS256, private_key: "{{ get_secret('signing-key') }}", token_url: $API/token}}}
+  - {name: scope-missing, url: $API/scope-missing, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token}}}
+  - {name: token-endpoint-down, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $DOWN/token}}}
+  - {name: address-refused, url: "http://10.1.2.3", auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('client') }}", in: header}}}
+  - {name: plugin-out-of-fuel, url: $API, query: [$QUERY], auth: {type: oauth1, config: {consumer_key: me, consumer_secret: "{{ get_secret('client') }}"}}}
+  - {name: grant-revoked, url: $API, auth: {type: oauth_refresh_token, config: {client_id: me, client_secret: "{{ get_secret('client') }}", refresh_token: "{{ get_secret('refresh') }}", token_url: $API/token/grant-revoked}}}
+  - {name: reason-of-its-own, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token/reason-of-its-own}}}
+`
+
+// faultyAnswer answers as an API and a token endpoint that are asked wrongly.
+func faultyAnswer(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int, code string) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"error": %q}`, code)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/token":
+		_, _ = io.WriteString(w, `{"access_token": "a-token-of-the-endpoint", "token_type": "Bearer", "expires_in": 3600}`)
+	case "/token/wrong-secret":
+		refuse(http.StatusUnauthorized, "invalid_client")
+	case "/token/wrong-audience":
+		refuse(http.StatusBadRequest, "invalid_target")
+	case "/token/clock-off":
+		w.Header().Set("Date", time.Now().Add(-2*time.Hour).UTC().Format(http.TimeFormat))
+		refuse(http.StatusBadRequest, "invalid_grant")
+	case "/token/grant-revoked":
+		refuse(http.StatusBadRequest, "invalid_grant")
+	case "/token/reason-of-its-own":
+		refuse(http.StatusBadRequest, "tenant_is_asleep")
+	case "/scope-missing":
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+		w.WriteHeader(http.StatusForbidden)
+	}
+}
+
+// faultyGateway runs a gateway with the connectors of faulty, and returns its URLs.
+func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operators string) {
+	t.Helper()
+	api, down := httptest.NewServer(http.HandlerFunc(faultyAnswer)), httptest.NewServer(nil)
+	t.Cleanup(api.Close)
+	down.Close()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := host.MapSecrets{
+		"client": canaries.Word("the client secret"), "refresh": canaries.Word("the refresh token"), "state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
+		"signing-key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	}
+	secrets["certificate"], secrets["certificate-key"] = testworld.NewAuthority(t).Client("gateway", time.Now().Add(-time.Hour))
+	var query []string
+	for i := range 90 {
+		query = append(query, fmt.Sprintf("{name: a%d, value: %s}", i, strings.Repeat("x", 100)))
+	}
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	text := strings.NewReplacer("$API", api.URL, "$DOWN", down.URL, "$QUERY", strings.Join(query, ", ")).Replace(faulty)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, started := make(chan error, 1), make(chan struct{})
+	config := daemon.Config{
+		File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true}, Limits: host.Limits{Fuel: 500_000}}},
+		Started: func(c, o string) {
+			callers, operators = c, o
+			close(started)
+		},
+	}
+	go func() { ended <- daemon.Run(ctx, config) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return callers, operators
+}
+
+// getPage returns the text of a page, without tags and with single blanks.
+func getPage(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url) //nolint:gosec,noctx // of this test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(body), " "))), " ")
+}
+
+// For each of ten planted faults, and for an answer of no standard, keywright test and the console name the cause and the remedy in words.
+func TestFaultsAreNamedWithTheirRemedy(t *testing.T) {
+	canaries := testworld.NewCanaries(t)
+	callers, operators := faultyGateway(t, canaries)
+	for connector, want := range map[string]struct{ cause, remedy string }{
+		"wrong-secret":          {"invalid_client", "The client id or its secret is wrong: compare both with those at the product, and look for blanks."},
+		"wrong-audience":        {"invalid_target", "The audience or resource is wrong: compare it with the one that the product names for the API."},
+		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key."},
+		"clock-off":             {"invalid_grant", "The clocks differ: that of the token endpoint is 2 h behind this machine's. Set the clock, with NTP."},
+		"key-of-the-wrong-type": {"private_key", "The key does not fit: compare its type with the algorithm of the connector."},
+		"scope-missing":         {"403 Forbidden", "The token lacks a scope: add the one that this request needs to the connector's scope."},
+		"token-endpoint-down":   {"connection refused", "The token endpoint cannot be reached: is its URL right, and is it up?"},
+		"address-refused":       {"10.1.2.3", "The address is not allowed: if it is the right one, add its range to egress.allow."},
+		"plugin-out-of-fuel":    {"units of fuel", "The plugin ran out of fuel: raise limits.fuel of the plugin"},
+		"grant-revoked":         {"the grant", "The grant was revoked or has ended: run keywright connect, or configure a new refresh token"},
+		"reason-of-its-own":     {"400", "The token endpoint refuses the request, for a reason of its own: keywright test --error-description shows what it says."},
+	} {
+		t.Run(connector, func(t *testing.T) {
+			response, err := http.Get(callers + "/connectors/" + connector) //nolint:gosec,noctx // of this test
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			_, _, errs := keywright(t.Context(), "test", "--admin", operators, connector)
+			canaries.Out("keywright test", errs)
+			page := getPage(t, operators+"/connectors/"+connector)
+			canaries.Out("the console", page)
+			why, _, _ := strings.Cut(page, "The request, secrets masked")
+			for where, text := range map[string]string{"keywright test": errs, "the console": why} {
+				if !strings.Contains(text, want.cause) || !strings.Contains(text, want.remedy) {
+					t.Errorf("%s says\n%s", where, text)
+				}
+			}
+		})
+	}
+}
+
+// keywright request names the remedy below its error.
+func TestARequestThatFailsHasARemedy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte("connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := keywright(t.Context(), "request", "-c", file, "inside", "")
+	if !strings.Contains(errs, "keywright: The address is not allowed: if it is the right one, add its range to egress.allow.\n") || code != exitFailure {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

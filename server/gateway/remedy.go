@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/remedy"
+)
+
+// FailedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.
+const FailedAtAPI = "API"
+
+// FailedAt returns where a request failed: the [host.Stage] of authentication, [FailedAtAPI], or the problem, such as upstream-failed. It
+// returns "" if the request did not fail, if the mistake is the caller's, or if the user has not connected.
+func (e *Event) FailedAt() string {
+	switch {
+	case e.NotConnected():
+		return ""
+	case e.Stage != "":
+		return e.Stage
+	case e.Problem != "" && e.Status >= http.StatusInternalServerError:
+		return e.Problem
+	case e.Problem != "":
+		return ""
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
+		e.Refusal != Refused{}:
+		return FailedAtAPI
+	}
+	return ""
+}
+
+// NotConnected reports whether the request was refused because its user has not connected an account. A grant that was revoked or lost
+// is another matter.
+func (e *Event) NotConnected() bool {
+	return e.Problem == "not-connected" && !errors.As(e.Err, new(*host.GrantError))
+}
+
+// Remedy says in a sentence or two what the likely reason of a failure is, and what to do about it. It returns "" if it knows none, or if
+// FailedAt does. It is for operators, and has nothing of the user.
+func (e *Event) Remedy() string {
+	if e.NotConnected() {
+		return remedy.Of(remedy.Fault{Err: &host.GrantError{User: e.User, Condition: host.NotConnected}})
+	}
+	at := e.FailedAt()
+	if at == "" {
+		return ""
+	}
+	fault := remedy.Fault{
+		Err: e.Err, Plugin: e.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
+	}
+	return remedy.Of(fault)
+}

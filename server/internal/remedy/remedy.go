@@ -1,0 +1,142 @@
+// Package remedy says in words what to do about a request that failed.
+package remedy
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+)
+
+// Fault describes a request that failed.
+type Fault struct {
+	// Err is the error. It is nil if the API refused the request.
+	Err error
+	// Plugin is the way in which the plugin failed, or "".
+	Plugin host.PluginFailure
+	// Stage is the stage at which authentication failed. It is "" if the request was sent, or was to be sent.
+	Stage host.Stage
+	// Late reports whether the API did not answer in time.
+	Late bool
+	// Status, Code and Offset describe the answer of an API that refused the request: the status, the registered error code of its
+	// challenge, and the time that its clock is ahead of this machine's.
+	Status int
+	Code   string
+	Offset time.Duration
+}
+
+// Of says in a sentence or two what the likely reason of a failure is, and what to do about it. It returns "" if it knows none. It looks
+// at the types of errors, and at codes that are registered. Its text holds nothing that a server has sent but dates.
+func Of(f Fault) string {
+	var certificate *host.CertificateError
+	var grant *host.GrantError
+	var answer *host.TokenError
+	switch err := f.Err; {
+	case err == nil:
+		return refusal(f)
+	case errors.Is(err, host.ErrSecretNotFound):
+		return "A secret is missing: store it under the name in the cause."
+	case errors.As(err, &certificate):
+		return "The client certificate expired on " + certificate.NotAfter.UTC().Format(time.DateOnly) + ": store a renewed one, with its key."
+	case errors.Is(err, host.ErrServerCertificate):
+		return "The server's certificate is refused: if it has expired, its operator has to renew it; if its authority is your own, name it in egress.ca_file or tls.ca."
+	case errors.Is(err, host.ErrAddressRefused):
+		return "The address is not allowed: if it is the right one, add its range to egress.allow."
+	case errors.As(err, &grant):
+		return ofGrant(grant)
+	case errors.As(err, &answer):
+		return ofToken(answer)
+	case errors.Is(err, host.ErrKeyNotFound), errors.Is(err, host.ErrKeyRefused):
+		return "The store of keys has no such key, or refuses it: compare its name, type and policy with the connector's auth."
+	case errors.Is(err, host.ErrCredentialInResponse):
+		return "The API sends the credential back in its answer, and so the answer is not passed on: use another path of the API, or ask its operator."
+	case errors.As(err, new(*host.DiscoveryError)):
+		return "The metadata of the issuer says no endpoint that can be used: is issuer right, and is it up?"
+	case errors.Is(err, state.ErrUnavailable):
+		return "The store of state does not answer: look at its database; keywright state status says more."
+	case f.Late:
+		return "The API did not answer in time: see whether it is slow, and raise the connector's timeout if it always is."
+	case f.Plugin != "":
+		return ofPlugin[f.Plugin]
+	}
+	return ofStage(f)
+}
+
+// ofStage says what to do about an error of no type of its own.
+func ofStage(f Fault) string {
+	down := errors.As(f.Err, new(net.Error))
+	switch {
+	case f.Stage == host.StageTemplate:
+		return "A template lacks a value: does the request have a user with this field, and can the store of secrets be read?"
+	case f.Stage == host.StageSign:
+		return "The key does not fit: compare its type with the algorithm of the connector. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
+	case f.Stage == host.StageToken && down:
+		return "The token endpoint cannot be reached: is its URL right, and is it up?"
+	case f.Stage == host.StageConfig:
+		return "A value of auth is not valid once its secrets are in it: look at the field that the cause names, and for blanks and line breaks in its secret."
+	case down:
+		return "The API cannot be reached: is its URL right, and is it up?"
+	}
+	return ""
+}
+
+// ofPlugin has what to do about a plugin that failed.
+var ofPlugin = map[host.PluginFailure]string{
+	host.FailureFuel:   "The plugin ran out of fuel: raise limits.fuel of the plugin if it has one, or tell its author: it loops, or its input is too large.",
+	host.FailureTime:   "The plugin ran out of time: look at limits.call_time of the plugin, or tell its author.",
+	host.FailureMemory: "The plugin ran out of memory: raise limits.memory_bytes of the plugin if it has one, or tell its author.",
+	host.FailureTrap:   "The plugin crashed: tell its author, with a record of keywright request --record.",
+	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break? If not, tell the plugin's author, with a record of keywright request --record.",
+}
+
+// ofGrant says what to do about a grant.
+func ofGrant(g *host.GrantError) string {
+	first, again := "the operator has to run keywright connect.", "run keywright connect, or configure a new refresh token, whichever the auth type has."
+	if g.User != "" {
+		first, again = "the user has to connect.", "the user has to connect again."
+	}
+	switch g.Condition {
+	case host.NotConnected:
+		return "Nobody has given consent yet: " + first
+	case host.Refused:
+		return "The grant was revoked or has ended: " + again
+	case host.Lost:
+		return "The grant may be lost: " + again
+	}
+	return ""
+}
+
+// refusal says what to do about an API that refuses a request.
+func refusal(f Fault) string {
+	return withClock("API", f.Offset, ofAPI(f.Code, f.Status))
+}
+
+// ofAPI says what to do about the code and the status of an API's answer.
+func ofAPI(code string, status int) string {
+	switch code {
+	case "insufficient_scope":
+		return "The token lacks a scope: add the one that this request needs to the connector's scope."
+	case "invalid_token":
+		return "The API does not take the token: is it for this API? Compare audience and scope, and the environment (test or live)."
+	case "invalid_dpop_proof", "use_dpop_nonce":
+		return "The API does not take the proof of the key: does its token belong to another key, and does its endpoint sign with the same algorithms?"
+	case "insufficient_user_authentication":
+		return "The API wants a user who has logged in again, or more strongly: the user connects again."
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		return "The API does not take the credential: is the secret right, and is it for this API and environment?"
+	case status == http.StatusForbidden:
+		return "The API knows the credential, and it may not do this: look at its scopes, and at the rights of its user."
+	case status == http.StatusTooManyRequests:
+		return "The API wants fewer requests: limit the connector with limits.total."
+	case status >= http.StatusInternalServerError:
+		return "The API fails by itself: look at its status page."
+	case status >= http.StatusBadRequest:
+		return "The API refuses the request itself: compare method, path, headers and body with what the product documents."
+	}
+	return ""
+}

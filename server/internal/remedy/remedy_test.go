@@ -1,0 +1,64 @@
+package remedy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/internal/remedy"
+)
+
+// Whatever a token endpoint or an API answers, there is advice by its code, or by its status alone.
+func TestEveryAnswerHasARemedy(t *testing.T) {
+	for status := 200; status < 600; status++ {
+		token := remedy.Fault{Stage: host.StageToken, Err: &host.Error{Stage: host.StageToken, Err: &host.TokenError{Status: status, Code: "other"}}}
+		if remedy.Of(token) == "" {
+			t.Errorf("there is no remedy for a token endpoint that answers %d with a code of its own", status)
+		}
+		if status >= 400 && remedy.Of(remedy.Fault{Status: status}) == "" {
+			t.Errorf("there is no remedy for an API that answers %d", status)
+		}
+	}
+}
+
+func TestRemedies(t *testing.T) {
+	token := func(status int, code, problem string, offset time.Duration) remedy.Fault {
+		return remedy.Fault{Stage: host.StageToken, Err: &host.TokenError{Status: status, Code: code, Problem: problem, Offset: offset}}
+	}
+	down := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for want, fault := range map[string]remedy.Fault{
+		"for a reason of its own: keywright test --error-description": token(400, "other", "", 0),
+		"this machine's address on its list":                          token(403, "", "", 0),
+		"There is no token endpoint at this URL":                      token(405, "", "", 0),
+		"does the auth type fit the product":                          token(415, "", "", 0),
+		"is token_url the right one":                                  token(200, "", "without an access_token", 0),
+		"several processes share one client":                          token(429, "other", "", 0),
+		"The token endpoint is down":                                  token(503, "other", "", time.Hour),
+		"is 59 min ahead of this machine's":                           token(400, "invalid_grant", "", 59*time.Minute),
+		"is 3 h behind this machine's":                                token(400, "invalid_grant", "", -3*time.Hour-time.Minute),
+		"is 40 days ahead of this machine's":                          token(400, "other", "", 40*24*time.Hour),
+		"compare method, path, headers and body":                      {Status: 400},
+		"The API did not answer in time":                              {Err: context.DeadlineExceeded, Late: true},
+		"The API cannot be reached":                                   {Err: down},
+		"The token endpoint cannot be reached":                        {Err: down, Stage: host.StageToken},
+		"is issuer right":                                             {Err: &host.DiscoveryError{}, Stage: host.StageToken},
+		"keywright state status":                                      {Err: fmt.Errorf("x: %w", state.ErrUnavailable), Stage: host.StageToken},
+		"use another path of the API":                                 {Err: host.ErrCredentialInResponse},
+		"look at the field that the cause names":                      {Err: errors.New("blank"), Stage: host.StageConfig},
+		"the user has to connect.":                                    {Err: &host.GrantError{User: "ann", Condition: host.NotConnected}},
+		"compare its name, type and policy":                           {Err: host.ErrKeyRefused, Stage: host.StageSign},
+	} {
+		if got := remedy.Of(fault); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := remedy.Of(remedy.Fault{Err: errors.New("of nobody knows what")}); got != "" {
+		t.Errorf("an error that nobody knows has the remedy %q", got)
+	}
+}

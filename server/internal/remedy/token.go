@@ -1,0 +1,98 @@
+package remedy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// ofToken says what to do about an answer of a token endpoint.
+func ofToken(e *host.TokenError) string {
+	other := ofCode(e.Code)
+	if other == "" {
+		other = ofStatus(e)
+	}
+	if e.Status >= http.StatusInternalServerError {
+		return other
+	}
+	return withClock("token endpoint", e.Offset, other)
+}
+
+// ofCode says what to do about a registered error code of a token endpoint, or returns "".
+func ofCode(code string) string {
+	switch code {
+	case "invalid_client":
+		return "The client id or its secret is wrong: compare both with those at the product, and look for blanks."
+	case "invalid_grant":
+		return "The grant or assertion is refused: compare issuer, subject, audience and key with those that the product expects; a user may have to approve the client there first."
+	case "invalid_scope":
+		return "A scope is unknown or not allowed for this client: compare scope with those that the product grants."
+	case "invalid_target":
+		return "The audience or resource is wrong: compare it with the one that the product names for the API."
+	case "unauthorized_client":
+		return "The client may not use this grant type: allow it for the client at the product."
+	case "unsupported_grant_type":
+		return "The token endpoint does not know the grant type: is token_url the right one?"
+	case "invalid_request":
+		return "The token endpoint misses or refuses a parameter: compare audience, scope and parameters with those that the product documents."
+	case "access_denied":
+		return "The product denies access: is the client approved there?"
+	}
+	return ""
+}
+
+// ofStatus says what to do about an answer of a token endpoint without a registered error code.
+func ofStatus(e *host.TokenError) string {
+	switch {
+	case e.Problem != "":
+		return "The token endpoint's answer is not that of one: is token_url the right one?"
+	case e.Status == http.StatusTooManyRequests:
+		return "The token endpoint wants fewer requests: wait, and see whether several processes share one client."
+	case e.Status >= http.StatusInternalServerError:
+		return "The token endpoint is down: look at the product's status page."
+	case e.Status == http.StatusUnauthorized:
+		return "The client id or its secret is wrong: compare both with those at the product, and look for blanks."
+	case e.Status == http.StatusForbidden:
+		return "The token endpoint knows the client or its address, and does not let it in: is the client approved at the product, and is this machine's address on its list?"
+	case e.Status == http.StatusNotFound, e.Status == http.StatusMethodNotAllowed:
+		return "There is no token endpoint at this URL: compare token_url with the one that the product documents."
+	case e.Status == http.StatusUnsupportedMediaType:
+		return "The token endpoint wants another kind of request: does the auth type fit the product?"
+	}
+	return "The token endpoint refuses the request, for a reason of its own: keywright test --error-description shows what it says. " +
+		"Compare client id, secret, scope and audience with those that the product documents."
+}
+
+// leastOffset is the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less.
+const leastOffset = time.Minute
+
+// withClock says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
+func withClock(whose string, offset time.Duration, other string) string {
+	if offset.Abs() < leastOffset {
+		return other
+	}
+	word := "ahead of"
+	if offset < 0 {
+		word = "behind"
+	}
+	clock := fmt.Sprintf("The clocks differ: that of the %s is %s %s this machine's. Set the clock, with NTP.", whose, about(offset.Abs()), word)
+	if other == "" {
+		return clock
+	}
+	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(other[:1]) + other[1:]
+}
+
+// about returns a duration of at least a minute for people, in whole days, hours or minutes.
+func about(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d min", d/time.Minute)
+}
