@@ -19,7 +19,9 @@ package connectors
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +87,10 @@ type Set struct {
 	State *State
 	// StateSecrets holds the names of the secrets in State, sorted.
 	StateSecrets []string
+	// SHA256 is the digest of the file, in hex, or if it has a directory of connectors, that of the file and the files in there.
+	SHA256 string
+	// Egress is the member egress of the file, with that of the options.
+	Egress host.Egress
 	// Files holds the paths of the files that the file names and that were read with it, absolute or relative to the working
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
@@ -328,6 +334,8 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	definitions, files := d.document(root)
 	l.options.Host.Egress, l.set.Files, l.parts = d.egress, d.files, d.parts
+	digest := sha256.Sum256([]byte(l.source.text))
+	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
 	l.set.Settings = d.settings(root)
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)

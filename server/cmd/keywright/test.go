@@ -31,8 +31,8 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 type testFlags struct {
 	requestFlags
 	admin, tokenFile, caFile string
-	include, asJSON  bool
-	description      bool
+	include, asJSON          bool
+	description              bool
 }
 
 func (a *app) test() *cobra.Command {

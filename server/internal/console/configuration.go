@@ -13,7 +13,11 @@ type configurationView struct {
 	For  time.Duration
 	// Refused is the time at which the file on disk was first refused, or zero.
 	Refused  time.Time
-	Problems []string
+	Problems []Problem
+	// Waiting says what the file on disk would change, and Changed what the one in use has changed. Both may be nil.
+	Waiting, Changed *Difference
+	// SHA256 is the digest of the file in use.
+	SHA256 string
 	// Files are the files that the file names.
 	Files      []string
 	Connectors int
@@ -37,7 +41,8 @@ func (c *Console) configuration(s *State, _ *http.Request) (any, error) {
 		}
 	}
 	return &configurationView{
-		File: s.File, Used: s.Used, For: c.config.Clock().Sub(s.Used), Refused: s.Refused, Problems: s.Problems, Files: s.Set.Files,
+		File: s.File, Used: s.Used, For: c.config.Clock().Sub(s.Used), Refused: s.Refused, Problems: s.Problems, Waiting: s.Waiting, Changed: s.Changed,
+		SHA256: s.Set.SHA256, Files: s.Set.Files,
 		Connectors: len(s.Set.Connectors), Plugins: len(s.Set.Host.Plugins()), Secrets: len(named), Store: s.Set.State != nil,
 		TLS: !s.CertificateEnds.IsZero(), AccessLog: settings.AccessLog, Traces: settings.Traces, Hosts: settings.Hosts, Origins: settings.Origins,
 	}, nil

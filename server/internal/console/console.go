@@ -20,8 +20,8 @@ import (
 
 // Config configures [New].
 type Config struct {
-	// Version is the version of the program, for people.
-	Version string
+	// Version is the version of the program, for people, and Node is the name of this machine, or "".
+	Version, Node string
 	// Started is the time at which the program started.
 	Started time.Time
 	// Clock returns the time.
@@ -52,10 +52,13 @@ type State struct {
 	Set *connectors.Set
 	// Used is the time at which Set was put in use.
 	Used time.Time
+	// Changed says what is different from the configuration before, or is nil if there was none.
+	Changed *Difference
 	// Refused is the time at which the file on disk was first refused, or zero if the file is in use. Problems has what is wrong
-	// with it, and is not empty then.
+	// with it, and is not empty then. Waiting says what would be different with it, or is nil if that is not known.
 	Refused  time.Time
-	Problems []string
+	Problems []Problem
+	Waiting  *Difference
 	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
 	Unrecorded string
 	// Sessions finds the users of requests.

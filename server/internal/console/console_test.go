@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/server/internal/console"
 )
 
 // oneKey is a file with a connector that sends a key.
@@ -74,7 +76,7 @@ func TestPathsWithoutAPageAreNotFound(t *testing.T) {
 
 func TestTheFileOnDiskThatIsRefusedShowsOnEveryPage(t *testing.T) {
 	w := newWorld(t, oneKey)
-	w.state.Refused, w.state.Problems = now, []string{"28:9: client_secrt is not known here", "30:1: another"}
+	w.state.Refused, w.state.Problems = now, []console.Problem{{Text: "28:9: client_secrt is not known here"}, {Text: "30:1: another"}}
 	if body := w.get("/").body; !strings.Contains(body, "28:9: client_secrt is not known here</code> and 1 more") {
 		t.Errorf("the page is\n%s", body)
 	}

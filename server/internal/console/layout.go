@@ -14,7 +14,10 @@ type layout struct {
 	Title string
 	// Navigation has the links to all pages.
 	Navigation []link
-	Version    string
+	// Version and Node are those of Config.
+	Version, Node string
+	// SHA256 is the beginning of the digest of the configuration in use.
+	SHA256 string
 	// Up is the time since the program started.
 	Up time.Duration
 	// Used is the time since the configuration was put in use.
@@ -38,14 +41,17 @@ type link struct {
 // layout returns what every page shows, with a view of a page.
 func (c *Console) layout(s *State, p *page, view any) *layout {
 	now := c.config.Clock()
-	l := &layout{Title: p.name, Version: c.config.Version, Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Main: view}
+	l := &layout{
+		Title: p.name, Version: c.config.Version, Node: c.config.Node, SHA256: s.Set.SHA256[:min(len(s.Set.SHA256), 8)],
+		Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Main: view,
+	}
 	for _, other := range pages {
 		if other.path != "" {
 			l.Navigation = append(l.Navigation, link{other.name, other.path, other.name == p.name})
 		}
 	}
 	if len(s.Problems) > 0 {
-		l.Refused, l.More = s.Problems[0], len(s.Problems)-1
+		l.Refused, l.More = s.Problems[0].Text, len(s.Problems)-1
 	}
 	return l
 }
@@ -58,7 +64,11 @@ var functions = template.FuncMap{
 	"count":   count,
 	"count64": func(n int64) string { return count(uint64(max(0, n))) },
 	"took":    took,
+	"first":   first[string], "firstChanged": first[ChangedConnector],
 }
+
+// first returns at most 100 of a list.
+func first[T any](all []T) []T { return all[:min(len(all), 100)] }
 
 // lasts returns a duration for people, in its two largest units, such as 3 h 20 min.
 func lasts(d time.Duration) string {

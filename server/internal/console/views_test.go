@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/console"
 )
 
 // several is a file with connectors whose secrets go to different places.
@@ -105,8 +106,8 @@ func TestGrantsShowTheConditionOfOneUser(t *testing.T) {
 func TestConfigurationShowsWhatIsWrongWithTheFile(t *testing.T) {
 	w := newWorld(t, several)
 	w.contains(w.get("/configuration"), "The file on disk is in use.", "2026-05-04T10:20:30Z", "plain HTTP")
-	w.state.Refused, w.state.Problems = now.Add(time.Minute), []string{"28:9: client_secrt is not known here", "30:1: <b>another</b>"}
-	w.contains(w.get("/configuration"), "not in use, since 2026-05-04T10:21:30Z", "<li>28:9: client_secrt is not known here</li>", "&lt;b&gt;another")
+	w.state.Refused, w.state.Problems = now.Add(time.Minute), []console.Problem{{Text: "28:9: client_secrt is not known here", Line: "        client_secrt: …", Indent: "        "}, {Text: "30:1: <b>another</b>"}}
+	w.contains(w.get("/configuration"), "not in use, since 2026-05-04T10:21:30Z", "<li>28:9: client_secrt is not known here<pre", "        client_secrt: …\n        <span class=\"bad\">^</span></pre>", "&lt;b&gt;another")
 }
 
 func TestSessionsShowTheKeysAndTheirAge(t *testing.T) {

@@ -164,8 +164,11 @@ type daemon struct {
 	used time.Time
 	// refused is the time at which the file on disk was first refused. It is zero if the file is in use.
 	refused time.Time
-	// problems has what is wrong with the refused file.
-	problems []string
+	// changed says what the set in use has changed, or is nil.
+	changed *console.Difference
+	// problems has what is wrong with the refused file, and waiting says what it would change, or is nil.
+	problems []console.Problem
+	waiting  *console.Difference
 	// tried holds the plugins of a refused file. When one of them changes, the file may be valid.
 	tried []string
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"maps"
 	"net/http"
+	"os"
 
 	"github.com/keywright/keywright/server/internal/console"
 )
@@ -10,8 +11,9 @@ import (
 // operate returns the handlers for operators, by their patterns.
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
+	node, _ := os.Hostname() // the page does without
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.shown,
+		Version: d.config.Version, Node: node, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.shown,
 		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
@@ -22,7 +24,7 @@ func (d *daemon) shown() console.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	state := console.State{
-		File: d.config.File, Set: d.set.Set, Used: d.used, Refused: d.refused, Problems: d.problems, Sessions: d.set.sessions,
+		File: d.config.File, Set: d.set.Set, Used: d.used, Changed: d.changed, Refused: d.refused, Problems: d.problems, Waiting: d.waiting, Sessions: d.set.sessions,
 	}
 	if err := d.audit.failure(); err != nil {
 		state.Unrecorded = err.Error()

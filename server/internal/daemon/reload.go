@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/console"
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
@@ -112,10 +113,22 @@ func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	}
 	next := &inUse{Set: set}
 	if err := d.complete(ctx, next); err != nil {
+		if before := d.current(); before != nil {
+			err = &unusable{err, console.Compare(before.Set, set)}
+		}
 		return nil, errors.Join(err, set.Close(context.WithoutCancel(ctx)))
 	}
 	return next, nil
 }
+
+// unusable is the error for a file that is right in itself, and cannot replace the one in use.
+type unusable struct {
+	error
+	difference *console.Difference
+}
+
+// Unwrap returns the reason.
+func (u *unusable) Unwrap() error { return u.error }
 
 // complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
@@ -184,6 +197,10 @@ func (d *daemon) use(next *inUse) {
 		d.certificate.Use(next.pair)
 	}
 	d.audit.add(next.Set)
+	var changed *console.Difference
+	if before := d.current(); before != nil {
+		changed = console.Compare(before.Set, next.Set)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait := d.gateway.Use(gateway.Setup{
@@ -191,7 +208,7 @@ func (d *daemon) use(next *inUse) {
 	})
 	before := d.set
 	next.inherit(before)
-	d.set, d.used, d.refused, d.problems, d.tried = next, d.clock(), time.Time{}, nil, nil
+	d.set, d.used, d.refused, d.problems, d.tried, d.waiting, d.changed = next, d.clock(), time.Time{}, nil, nil, nil, changed
 	if before != nil {
 		d.retired.Go(func() {
 			wait()
@@ -254,25 +271,14 @@ func (d *daemon) report(err error) {
 		return
 	}
 	const message = "the configuration is not used, and the one before goes on"
-	if !errors.As(err, new(*connectors.Error)) {
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
 		log.Error(message, slog.Any("error", err))
 		return
 	}
-	for _, problem := range problemsOf(err) {
-		log.Error(message, slog.String("problem", problem))
+	for _, problem := range wrong.Problems {
+		log.Error(message, slog.String("problem", strings.TrimSpace(problem.String())))
 	}
-}
-
-// problemsOf returns the problems of a file that is refused with err: at least one.
-func problemsOf(err error) (all []string) {
-	var wrong *connectors.Error
-	if !errors.As(err, &wrong) {
-		return []string{err.Error()}
-	}
-	for _, p := range wrong.Problems {
-		all = append(all, strings.TrimSpace(p.String()))
-	}
-	return all
 }
 
 // refuse records that the file is refused, and the plugins that it names.
@@ -283,9 +289,15 @@ func (d *daemon) refuse(err error) {
 	if d.tried = nil; d.refused.IsZero() {
 		d.refused = d.clock()
 	}
-	d.problems = problemsOf(err)
+	d.problems, d.waiting = nil, nil
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
-		d.tried = wrong.Files
+		d.problems, d.tried = console.ProblemsOf(d.config.File, wrong.Problems), wrong.Files
+		return
+	}
+	d.problems = []console.Problem{{Text: err.Error()}}
+	var unusable *unusable
+	if errors.As(err, &unusable) {
+		d.waiting = unusable.difference
 	}
 }

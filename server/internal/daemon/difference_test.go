@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/internal/console"
+)
+
+// The console knows what the last change altered, and what a file alters that waits for a restart. Of a bad file it has the problems.
+func TestWhatAFileChanges(t *testing.T) {
+	r := newReader(t, file)
+	first := r.shown()
+	if first.Changed != nil || first.Waiting != nil || len(first.Set.SHA256) != 64 {
+		t.Errorf("at first there is %+v", first)
+	}
+	path := []console.ChangedConnector{{Permalink: "echo", Members: []console.ChangedMember{{Path: "method", Before: "GET", After: "POST"}}}}
+	has := func(what string, d *console.Difference) {
+		t.Helper()
+		if d == nil || !slices.EqualFunc(d.Changed, path, func(a, b console.ChangedConnector) bool {
+			return a.Permalink == b.Permalink && slices.Equal(a.Members, b.Members)
+		}) {
+			t.Errorf("%s changes %+v", what, d)
+		}
+	}
+	changed := strings.Replace(file, "    auth:", "    method: POST\n    auth:", 1)
+	r.write("gateway: {traces: 'https://collector.example.com/v1/traces'}\n" + changed)
+	if err := r.reload(t.Context()); err == nil {
+		t.Fatal("the traces have changed")
+	}
+	waiting := r.shown()
+	has("the file that waits", waiting.Waiting)
+	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || !slices.Equal(waiting.Waiting.Others, []string{"gateway.traces"}) {
+		t.Errorf("a file that waits is shown as %+v", waiting)
+	}
+	r.write(strings.Replace(changed, "method", "metod", 1))
+	if err := r.reload(t.Context()); err == nil {
+		t.Fatal("a bad file is in use")
+	}
+	bad := r.shown()
+	if bad.Waiting != nil || len(bad.Problems) != 1 || bad.Problems[0].Line != "    metod: …" || bad.Problems[0].Indent != "    " || bad.Set.SHA256 != first.Set.SHA256 {
+		t.Errorf("a bad file is shown as %+v", bad)
+	}
+	r.write(changed)
+	if err := r.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	used := r.shown()
+	has("the file in use", used.Changed)
+	if used.Waiting != nil || len(used.Problems) > 0 || used.Set.SHA256 == first.Set.SHA256 {
+		t.Errorf("the file in use is shown as %+v", used)
+	}
+}
