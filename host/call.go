@@ -254,6 +254,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	defer free()
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
 	call.Lease, call.Shared, call.Trace = local, shared, traceFrom(ctx).recorder()
+	call.AskAnew = traceFrom(ctx).asksAnew()
 	out := c.run(ctx, call, stats)
 	out.err = c.overTime(out.err)
 	return out

@@ -98,6 +98,10 @@ type TokenError struct {
 	// Offset is the time that the endpoint's clock is ahead of the host's, in whole seconds, by its header Date. It is 0 if that
 	// is less than ten seconds, or not known.
 	Offset time.Duration
+	// Remembered reports whether the endpoint was not asked, because it has refused the same request before: Age ago,
+	// or longer ago if another node has asked it.
+	Remembered bool
+	Age        time.Duration
 }
 
 func (e *TokenError) Error() string {

@@ -216,6 +216,41 @@ func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
 	}
 }
 
+// A request whose trace asks anew does not wait, and its token ends the wait of the others. threats.md 241
+func TestATraceAsksAnew_threats_241(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.login.Answer(wrongSecret)
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	for range 9 {
+		w.refusedFor(t.Context(), c)
+		w.Advance(5 * time.Minute)
+	}
+	w.refusedFor(t.Context(), c)
+	w.Advance(2 * time.Second)
+	before := w.login.Count()
+	var answer *host.TokenError
+	if err := w.refuse(c, get(t.Context()), host.StageToken); !errors.As(err, &answer) || !answer.Remembered || answer.Age < 2*time.Second || w.login.Count() != before {
+		t.Fatalf("the error is %#v", answer)
+	}
+	anew := &host.Trace{AskAnew: true}
+	if err := w.refuse(c, get(host.WithTrace(t.Context(), anew)), host.StageToken); !errors.As(err, &answer) || answer.Remembered || answer.RetryAfter <= 0 || len(anew.Exchanges()) != 1 {
+		t.Fatalf("asked anew, the error is %#v, with %d exchanges", answer, len(anew.Exchanges()))
+	}
+	w.Advance(time.Second)
+	w.login.Answer(token("t1", 3600))
+	request := get(host.WithTrace(t.Context(), &host.Trace{AskAnew: true}))
+	response, err := c.Transport(nil).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	w.get(c)
+	if n := w.login.Count(); n != before+2 {
+		t.Errorf("the endpoint was asked %d times", n-before)
+	}
+}
+
 // bare is a guest that requests a token in each call and does not cache it.
 func bare(env abi.Env) (string, error) {
 	var reply abi.TokenReply

@@ -22,6 +22,9 @@ type Trace struct {
 	// Descriptions asks for the error_description of each refusal of a token endpoint. The endpoint wrote that text: show it to the
 	// operator who asked, and keep it out of logs and answers to callers.
 	Descriptions bool
+	// AskAnew asks token endpoints although the host remembers that they have refused the same request ([TokenError].RetryAfter), unless
+	// that is less than a second ago. It is for an operator who has repaired something: each request may count as a failed login there.
+	AskAnew bool
 
 	mu     sync.Mutex
 	masker hostfn.Masker
@@ -114,6 +117,9 @@ func (t *Trace) all() []tracedStep {
 	defer t.mu.Unlock()
 	return slices.Clone(t.steps)
 }
+
+// asksAnew reports whether t is not nil and has AskAnew.
+func (t *Trace) asksAnew() bool { return t != nil && t.AskAnew }
 
 // recorder returns the function that records the exchanges of a call, or nil.
 func (t *Trace) recorder() func(*hostfn.Traced, func(*hostfn.Masker)) {

@@ -39,7 +39,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	if generation.users != nil || t.User != (TriedUser{}) { // without users, the context of a caller has no user
 		ctx = host.WithUser(ctx, t.User.user())
 	}
-	trace := &host.Trace{Descriptions: t.ErrorDescription}
+	trace := &host.Trace{Descriptions: t.ErrorDescription, AskAnew: t.AskAnew}
 	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}
 	c.event.Method, c.event.Tenant, c.event.User = r.Method, t.User.TenantID, t.User.ID
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
@@ -66,7 +66,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.Answers = append(result.Answers, testAnswerOf(answer))
 	}
 	result.Event = c.ended()
-	result.Remedy = result.Event.Remedy()
+	result.Remedy, result.Refused = result.Event.Remedy(), refusalOf(result.Event.Err)
 	if observe := g.config.Observe; observe != nil {
 		observe(result.Event)
 	}

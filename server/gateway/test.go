@@ -77,6 +77,8 @@ type Try struct {
 	Trace bool `json:"trace"`
 	// ErrorDescription asks for what token endpoints say about a refusal ([TestAnswer].Description). It needs Trace.
 	ErrorDescription bool `json:"error_description"`
+	// AskAnew asks token endpoints although the gateway remembers that they have refused the same request ([host.Trace].AskAnew).
+	AskAnew bool `json:"ask_anew"`
 }
 
 // TriedUser is a [host.User] whose JSON members have the names of its fields in templates.

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,6 +33,8 @@ type TestResult struct {
 	Cause   string `json:"cause,omitempty"`
 	// Remedy says what to do if the request failed ([Event.Remedy]), or is "".
 	Remedy string `json:"remedy,omitempty"`
+	// Refused describes the refusal that the gateway remembers, if it has therefore not asked the token endpoint. Otherwise it is nil.
+	Refused *TestRefusal `json:"refused,omitempty"`
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *TestRequest `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
@@ -43,6 +47,34 @@ type TestResult struct {
 	Milliseconds float64 `json:"milliseconds"`
 	// Event describes the request as that of a caller. Observe of the gateway's [Config] has had it.
 	Event Event `json:"-"`
+}
+
+// TestRefusal is a refusal of a token endpoint that the gateway remembers.
+type TestRefusal struct {
+	// Status and Code are those of the endpoint's answer, as in [host.TokenError].
+	Status int    `json:"status"`
+	Code   string `json:"code,omitempty"`
+	// AgeSeconds is the time since the answer, and RetrySeconds the time until requests of callers make the gateway ask again.
+	AgeSeconds   float64 `json:"age_seconds"`
+	RetrySeconds float64 `json:"retry_after_seconds"`
+}
+
+// refusalOf returns the remembered refusal that is the reason of an error, or nil.
+func refusalOf(err error) *TestRefusal {
+	var refused *host.TokenError
+	if !errors.As(err, &refused) || !refused.Remembered {
+		return nil
+	}
+	return &TestRefusal{refused.Status, refused.Code, refused.Age.Seconds(), refused.RetryAfter.Seconds()}
+}
+
+// String returns what a person needs to know, in a line.
+func (r *TestRefusal) String() string {
+	code := ""
+	if r.Code != "" && r.Code != "other" {
+		code = " (" + r.Code + ")"
+	}
+	return fmt.Sprintf("the token endpoint was not asked: it answered %d%s %.0f s ago, and requests of callers ask it again in %.0f s", r.Status, code, r.AgeSeconds, math.Ceil(r.RetrySeconds))
 }
 
 // TestRequest is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.

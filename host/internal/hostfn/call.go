@@ -47,6 +47,8 @@ type Call struct {
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
 	// If not nil, Trace is called with each exchange. It must call mask, which sets the answer, with the Masker of the trace.
 	Trace func(t *Traced, mask func(*Masker))
+	// AskAnew asks token endpoints although refusals of them are remembered.
+	AskAnew bool
 
 	ctx    context.Context
 	plan   *Plan

@@ -121,7 +121,7 @@ func (c *Call) beginExchange(function string) {
 func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) (refused *TokenError) {
 	question, before, may := c.mayAsk(outgoing.URL.String())
 	if !may {
-		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset}
+		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
 		if before.Problem != "" {
 			c.end(StageToken, c.answer)
 		}

@@ -41,7 +41,11 @@ type question struct {
 // mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
 // earlier refusal.
 func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, may bool) {
-	local, before, may := c.plan.Cache.Refusals.Ask(c.question(target, func(h *tokencache.Handle) uint64 { return h.Generation }))
+	ask := c.plan.Cache.Refusals.Ask
+	if c.AskAnew {
+		ask = c.plan.Cache.Refusals.AskAnew
+	}
+	local, before, may := ask(c.question(target, func(h *tokencache.Handle) uint64 { return h.Generation }))
 	q = &question{Question: local}
 	if !may || c.plan.SharedRefusals == nil ||
 		slices.ContainsFunc(c.used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
@@ -49,7 +53,7 @@ func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, ma
 	}
 	q.shared, q.key = c.plan.SharedRefusals, c.question(target, func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
 	before, count := q.shared.Refusal(c.ctx, q.key)
-	if q.refusedBefore = count > 0; before.Wait <= 0 {
+	if q.refusedBefore = count > 0; before.Wait <= 0 || c.AskAnew {
 		return q, tokencache.Refusal{}, true
 	}
 	local.RefusedElsewhere(before)

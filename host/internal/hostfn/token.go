@@ -30,6 +30,10 @@ type TokenError struct {
 	// Offset is the time that the endpoint's clock is ahead of the host's, by its header Date. It is 0 if that is missing, or if
 	// the clocks are less than leastOffset apart.
 	Offset time.Duration
+	// Remembered reports whether the endpoint was not asked, because it has refused the same request before: Age ago,
+	// or longer ago if another node has asked it.
+	Remembered bool
+	Age        time.Duration
 }
 
 func (e *TokenError) Error() string {

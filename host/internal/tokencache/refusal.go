@@ -28,8 +28,10 @@ type Refusal struct {
 	Problem string
 	// Offset is the time that the endpoint's clock was ahead of this one, or 0.
 	Offset time.Duration
-	// Wait is the time until the endpoint may be asked again.
+	// Wait is the time until the endpoint may be asked again, and Age the time since it answered, or since
+	// another node said so.
 	Wait time.Duration
+	Age  time.Duration `json:"-"`
 }
 
 // Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. It is
@@ -68,6 +70,16 @@ type Question struct {
 // question may not be asked, before is the earlier refusal. When the wait is over, one caller may ask; for the others
 // Ask returns false until that caller has an answer.
 func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
+	return r.ask(key, longestWait)
+}
+
+// AskAnew is like Ask for an operator, who need not wait for longer than firstWait. The wait after a further refusal is that of Ask.
+func (r *Refusals) AskAnew(key [32]byte) (q *Question, before Refusal, may bool) {
+	return r.ask(key, firstWait)
+}
+
+// ask is Ask with a maximum of the wait.
+func (r *Refusals) ask(key [32]byte, most time.Duration) (q *Question, before Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(key)
@@ -75,13 +87,13 @@ func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
 		return &Question{refusals: r, key: key}, Refusal{}, true
 	}
 	now := r.now()
-	switch waits := within(it.at, now, it.Wait); {
+	before = it.Refusal
+	before.Age += now.Sub(it.at)
+	switch waits := within(it.at, now, min(it.Wait, most)); {
 	case waits:
-		before = it.Refusal
 		before.Wait -= now.Sub(it.at)
 		return nil, before, false
 	case it.asking:
-		before = it.Refusal
 		before.Wait = firstWait
 		return nil, before, false
 	}

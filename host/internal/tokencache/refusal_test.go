@@ -125,3 +125,41 @@ func TestHowLongARefusalWaits(t *testing.T) {
 		now = now.Add(time.Nanosecond)
 	}
 }
+
+// An operator asks again without a wait of more than a second, and a refusal of that counts as any other. threats.md 241
+func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
+	key := [32]byte{1}
+	q, _, _ := r.Ask(key)
+	q.Refused(tokencache.Refusal{Status: 401, Code: "invalid_client"}, time.Minute, 0)
+	q.End()
+	now = now.Add(time.Second - 1)
+	if _, before, may := r.AskAnew(key); may || before.Age != time.Second-1 {
+		t.Errorf("within a second, the operator may ask: %t, after %v", may, before.Age)
+	}
+	now = now.Add(1)
+	if _, before, may := r.Ask(key); may || before.Wait != 59*time.Second || before.Age != time.Second || before.Code != "invalid_client" {
+		t.Errorf("a caller may ask: %t, with %+v", may, before)
+	}
+	q, _, may := r.AskAnew(key)
+	if !may {
+		t.Fatal("the operator may not ask")
+	}
+	if _, _, others := r.AskAnew(key); others {
+		t.Error("two operators ask at the same time")
+	}
+	if refusal, first := q.Refused(tokencache.Refusal{Status: 401}, 0, 0); !first || refusal.Wait != 2*time.Second {
+		t.Errorf("the next refusal waits for %v", refusal.Wait)
+	}
+	q.End()
+	now = now.Add(time.Second)
+	q, _, may = r.AskAnew(key)
+	if !may {
+		t.Fatal("the operator may not ask again")
+	}
+	q.Accepted()
+	if _, _, may := r.Ask(key); !may {
+		t.Error("after the repair, callers have to wait")
+	}
+}

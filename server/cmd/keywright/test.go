@@ -32,13 +32,13 @@ type testFlags struct {
 	requestFlags
 	admin, tokenFile, caFile string
 	include, asJSON          bool
-	description              bool
+	description, askAnew     bool
 }
 
 func (a *app) test() *cobra.Command {
 	var flags testFlags
 	c := &cobra.Command{
-		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
+		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--ask-anew] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
 		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
 			"stderr has the stages that the request reached, with their times, the request to the API, the requests to token endpoints and the answers, " +
@@ -59,6 +59,7 @@ func (a *app) test() *cobra.Command {
 	flags.addRequest(c)
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
+	c.Flags().BoolVar(&flags.askAnew, "ask-anew", false, "ask the token endpoint although it has refused the same request before: it may count a failed login")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "write JSON, for machines")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -95,7 +96,7 @@ func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try,
 		return gateway.Try{}, err
 	}
 	t := gateway.Try{
-		Method: f.method, Headers: map[string]string{}, Trace: true, ErrorDescription: f.description,
+		Method: f.method, Headers: map[string]string{}, Trace: true, ErrorDescription: f.description, AskAnew: f.askAnew,
 		User: gateway.TriedUser{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {
@@ -250,6 +251,9 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 	}
 	if r.Problem != "" {
 		fmt.Fprintf(&b, "%s %s\n", s.Red(host.Printable(r.Problem)+":"), host.Printable(r.Cause))
+	}
+	if r.Refused != nil {
+		fmt.Fprintf(&b, "%s; --ask-anew asks it now\n", r.Refused)
 	}
 	if r.Remedy != "" {
 		fmt.Fprintf(&b, "%s\n", s.Bold(host.Printable(r.Remedy)))

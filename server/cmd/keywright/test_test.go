@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -29,6 +30,9 @@ connectors:
     method: [GET, POST]
     paths: ["/*"]
     auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+  - name: wrong
+    url: $API
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $API/wrong}}
   - name: signed
     url: $API
     auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $API/token}}
@@ -39,6 +43,8 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case "/wrong":
+			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
 		case "/token":
 			http.Error(w, `{"error":"server_error"}`, http.StatusServiceUnavailable)
 		case "/refused":
@@ -58,14 +64,15 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 		}
 	}))
 	t.Cleanup(api.Close)
+	clock := testworld.NewClock(time.Now())
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
-		Host: host.Config{Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
+		Host: host.Config{Clock: clock.Now, Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeSet(t.Context(), set) })
-	g := gateway.New(gateway.Config{})
+	g := gateway.New(gateway.Config{Clock: clock.Now})
 	g.Use(gateway.Setup{Connectors: set.Connectors})
 	atCallers := httptest.NewServer(g.Handler())
 	t.Cleanup(atCallers.Close)
@@ -238,6 +245,24 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 		code, _, errs := keywright(t.Context(), append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: %d %s", name, code, errs)
+		}
+	}
+}
+
+// keywright test says that a refusal is remembered, and how to ask anew. threats.md 241: within a second of the answer, that does not ask.
+func TestTestOfARememberedRefusal(t *testing.T) {
+	_, operators := testedGateway(t, "")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "the answer 401 Unauthorized"},
+		{nil, "the token endpoint was not asked: it answered 401 (invalid_client) 0 s ago, and requests of callers ask it again in 1 s; --ask-anew asks it now"},
+		{[]string{"--ask-anew"}, "the token endpoint was not asked"},
+	} {
+		_, _, errs := keywright(t.Context(), append([]string{"test", "--admin", operators, "wrong"}, c.args...)...)
+		if !strings.Contains(errs, c.want) || !strings.Contains(errs, "The client id or its secret is wrong") {
+			t.Errorf("%q says\n%s", c.args, errs)
 		}
 	}
 }

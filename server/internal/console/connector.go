@@ -33,9 +33,16 @@ type connectorView struct {
 	Result *testResult
 }
 
+// AskAnew reports whether a test may have to ask a token endpoint anew to find out more.
+func (v *connectorView) AskAnew() bool {
+	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refused != nil
+}
+
 // testForm has the values of the form with which an operator tests a connector.
 type testForm struct {
 	Method, Path, Body, Email, ID, Tenant string
+	// Anew asks token endpoints although refusals of them are remembered.
+	Anew bool
 }
 
 // user returns the user of the form.

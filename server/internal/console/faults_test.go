@@ -104,6 +104,49 @@ func TestATestSaysWhyItFails(t *testing.T) {
 	}
 }
 
+// A remembered refusal hides no answer: the page says what was refused when, and the operator may ask anew. threats.md 241
+func TestARememberedRefusal(t *testing.T) {
+	w := newWorld(t, withToken)
+	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, `{"error":"invalid_client"}`))
+	if page := plain(w.get("/connectors/crm").body); strings.Contains(page, "ask anew") {
+		t.Errorf("nothing was refused, and the page says %s", page)
+	}
+	form := url.Values{"path": {"/orders"}}
+	for range 9 { // until the wait is long
+		w.call("crm/orders")
+		w.clock.Advance(5 * time.Minute)
+	}
+	w.call("crm/orders")
+	asked := w.servers.Count()
+	w.clock.Advance(20 * time.Second)
+	page := plain(w.try("crm", form).body)
+	if !strings.Contains(page, "The token endpoint was not asked: it answered 401 invalid_client 20 s ago, and requests of callers ask it again in") ||
+		!strings.Contains(page, "Send, and ask anew") || !strings.Contains(page, "The client id or its secret is wrong") || w.servers.Count() != asked {
+		t.Errorf("after %d requests to the endpoint, the page says %s", w.servers.Count(), page)
+	}
+	form.Set("anew", "1")
+	if page = plain(w.try("crm", form).body); !strings.Contains(page, "Request to the token endpoint") || strings.Contains(page, "was not asked") || w.servers.Count() != asked+1 {
+		t.Errorf("asked anew, the endpoint got %d requests, and the page says %s", w.servers.Count()-asked, page)
+	}
+	if page = plain(w.try("crm", form).body); !strings.Contains(page, "was not asked: it answered 401 invalid_client 0 s ago") || w.servers.Count() != asked+1 {
+		t.Errorf("asked twice in a second, the endpoint got %d requests, and the page says %s", w.servers.Count()-asked, page)
+	}
+	token := testworld.Token(w.Word("a token"), 3600)
+	w.servers.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Host == "login.example.com" {
+			return token(r)
+		}
+		return testworld.Response(http.StatusOK, "fine"), nil
+	})
+	w.clock.Advance(time.Second)
+	if page = plain(w.try("crm", form).body); !strings.Contains(page, "✓ token") {
+		t.Errorf("after the repair the page says %s", page)
+	}
+	if status := w.call("crm/orders"); status != http.StatusOK {
+		t.Errorf("after a test that got a token, a caller gets %d", status)
+	}
+}
+
 // try sends the form of a test.
 func (w *world) try(permalink string, form url.Values, header ...string) answer {
 	w.t.Helper()

@@ -3,8 +3,10 @@ package console
 import (
 	"encoding/base64"
 	"html/template"
+	"math"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
@@ -25,6 +27,8 @@ type testResult struct {
 	Shown    string
 	Download template.URL
 	Way      []Step
+	// Ago and Until are the times of a remembered refusal, for people.
+	Ago, Until string
 	// Exchanged and Answered have the exchanges and the API's answers for people.
 	Exchanged, Answered []string
 }
@@ -57,13 +61,14 @@ func readForm(r *http.Request) (f testForm, err error) {
 	value := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
 	return testForm{
 		Method: value("method"), Path: value("path"), Body: r.PostForm.Get("body"), Email: value("email"), ID: value("id"), Tenant: value("tenant"),
+		Anew: value("anew") != "",
 	}, nil
 }
 
 // run runs a test.
 func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm) (*testResult, error) {
 	result, err := c.config.Gateway.RunTest(r.Context(), connector.Definition().Permalink, gateway.Try{
-		Method: f.Method, Path: f.Path, Body: f.Body, User: gateway.TriedUser{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
+		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, User: gateway.TriedUser{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
 	})
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
@@ -78,6 +83,9 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 		Text: utf8.Valid(result.Body), Shown: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
 	}
+	if refused := result.Refused; refused != nil {
+		shown.Ago, shown.Until = lasts(seconds(refused.AgeSeconds)), lasts(seconds(math.Ceil(refused.RetrySeconds)))
+	}
 	for _, exchange := range result.Exchanges {
 		shown.Exchanged = append(shown.Exchanged, exchange.String())
 	}
@@ -86,3 +94,6 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 	}
 	return shown, nil
 }
+
+// seconds returns a number of seconds as a duration.
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
