@@ -112,5 +112,6 @@ func (w *usedWriter) Write(p []byte) (int, error) {
 
 func (a *app) listening(callers, operators string) {
 	_ = writeLine(a.out, "callers: "+callers+"/connectors/")
+	_ = writeLine(a.out, "console: "+reachable(operators)+"/")
 	_ = writeLine(a.out, "operators: "+operators+"/readyz")
 }

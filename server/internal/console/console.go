@@ -126,7 +126,7 @@ func (c *Console) handler(p *page) http.Handler {
 			}
 			status, shown, view = failed.status, &failedPage, failed.text
 		}
-		c.write(w, status, shown, c.layout(&state, shown, view))
+		c.write(w, status, shown, c.layout(&state, r, shown, view))
 	})
 }
 

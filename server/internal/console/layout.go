@@ -3,9 +3,12 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keywright/keywright/server/internal/login"
 )
 
 // layout is the data of every page.
@@ -22,6 +25,8 @@ type layout struct {
 	Up time.Duration
 	// Used is the time since the configuration was put in use.
 	Used time.Duration
+	// Login reports whether the operator has logged in, and can log out.
+	Login bool
 	// Refused is the first problem of the file on disk if it is not in use, with the number of further ones.
 	Refused string
 	More    int
@@ -39,11 +44,11 @@ type link struct {
 }
 
 // layout returns what every page shows, with a view of a page.
-func (c *Console) layout(s *State, p *page, view any) *layout {
+func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
 	now := c.config.Clock()
 	l := &layout{
 		Title: p.name, Version: c.config.Version, Node: c.config.Node, SHA256: s.Set.SHA256[:min(len(s.Set.SHA256), 8)],
-		Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Main: view,
+		Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Login: login.HasSession(r), Main: view,
 	}
 	for _, other := range pages {
 		if other.path != "" {

@@ -3,6 +3,7 @@
 package login
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -84,26 +85,35 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", l.ask)
 	mux.HandleFunc("POST /login", l.enter)
-	mux.HandleFunc("POST /logout", l.leave)
+	mux.Handle("POST /logout", http.NewCrossOriginProtection().Handler(http.HandlerFunc(l.leave)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if refused := l.admit(r); refused != nil {
+		session, refused := l.admit(r)
+		switch {
+		case refused != nil:
 			l.refuse(w, r, refused)
 			return
+		case session:
+			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, true))
 		}
 		h.ServeHTTP(w, r)
 	})
 	return mux
 }
 
-// admit returns nil if a request is of an operator. A token that is not the one of operators may still be a session token, so
+type sessionKey struct{}
+
+// HasSession reports whether a request that has passed a Guard has a session of a login, which POST /logout ends.
+func HasSession(r *http.Request) bool { return r.Context().Value(sessionKey{}) != nil }
+
+// admit returns a nil refusal if a request is of an operator, and reports whether it has a session of a login. A token that is not the one of operators may still be a session token, so
 // it counts as wrong unless the request has an operator's session. Whether it is a session token of somebody else does not matter:
 // the session may come from a cookie (threats.md 156).
-func (l *Login) admit(r *http.Request) *refusal {
+func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
 	var wanted digest
 	var unread error
 	if l.token != nil {
 		if wanted, unread = l.token.wanted(r.Context()); unread == nil && l.sessions.has(r, wanted) {
-			return nil
+			return true, nil
 		}
 	}
 	given, there := bearer(r.Header)
@@ -113,7 +123,7 @@ func (l *Login) admit(r *http.Request) *refusal {
 	}
 	if right != nil && (l.token != nil && unread == nil && given.equals(wanted) || l.forMetrics(r, given)) {
 		right()
-		return nil
+		return false, nil
 	}
 	refused := l.byClaim(r)
 	switch {
@@ -121,16 +131,16 @@ func (l *Login) admit(r *http.Request) *refusal {
 		if right != nil {
 			right()
 		}
-		return nil
+		return false, nil
 	case there && right == nil:
-		return errTooMany
+		return false, errTooMany
 	case there:
 		l.wrong(r)
 	}
 	if unread != nil && refused.status == http.StatusUnauthorized {
-		return &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
+		return false, &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
 	}
-	return refused
+	return false, refused
 }
 
 // forMetrics reports whether a request is one for the metrics, with the token for these.

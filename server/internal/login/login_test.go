@@ -162,6 +162,12 @@ func TestSession(t *testing.T) {
 		t.Errorf("the logout sets %v", gone)
 	}
 	w.gets("the session after the logout", 401, cookie(session))
+	session = w.logIn()
+	answer = w.do(http.MethodPost, "/logout", "", cookie(session), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
+	if answer.StatusCode != http.StatusForbidden || len(answer.Cookies()) > 0 {
+		t.Errorf("a page of another site logs an operator out: %d", answer.StatusCode)
+	}
+	w.gets("the session after the logout of another site", 200, cookie(session))
 
 	session = w.logIn()
 	before := w.token

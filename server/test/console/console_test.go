@@ -68,6 +68,11 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%s asks for a login again", path)
 		}
 	}
+	b.scripts(false)
+	b.do("logging out", chromedp.Focus(chromedp.CSS("form[action='/logout'] button")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#token")))
+	if html := b.visit("/secrets"); !strings.Contains(html, `<label for="token">`) {
+		t.Errorf("after the logout there is the page %s", html)
+	}
 }
 
 // reached is a script that returns what has the focus, and whether that shows.
