@@ -23,6 +23,8 @@ type grantRow struct {
 	Consents bool
 	// Seeds are the secrets with which its grant begins.
 	Seeds []string
+	// Users counts the users whose requests this process has seen.
+	Users userCounts
 	// Condition is that of the user who was asked for, or empty.
 	Condition host.Condition
 	// Age is the time since the grant changed last.
@@ -68,7 +70,7 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 		if !consents && len(p.State) == 0 {
 			continue
 		}
-		row := grantRow{Permalink: d.Permalink, Name: d.Name, Consents: consents}
+		row := grantRow{Permalink: d.Permalink, Name: d.Name, Consents: consents, Users: c.config.Recorder.users(d.Permalink)}
 		for _, state := range p.State {
 			row.Seeds = append(row.Seeds, connector.FieldSecrets()[state.Seed]...)
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // Recorder keeps in memory what the connectors have done lately: for each connector that was used, counts and times of the last
-// minutes, and the last failures. That takes about 3 KiB for each connector, and 20 KiB more for one with many failures. It keeps no
-// user, no path and no header. It is safe for concurrent use.
+// minutes, and the last failures. That takes about 3 KiB for each connector, 20 KiB more for one with many failures, and up to 400 KiB
+// for one with grants of many users. It keeps no ID of a user, no path and no header. It is safe for concurrent use.
 type Recorder struct {
 	clock      func() time.Time
 	mu         sync.RWMutex
@@ -53,6 +53,8 @@ type record struct {
 	// are none, or no failure.
 	since uint64
 	again time.Time
+	// users has the conditions of the grants of users.
+	users users
 }
 
 // minute counts the requests of a minute.
@@ -128,6 +130,7 @@ func (r *Recorder) Request(e *gateway.Event) {
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	of.requests++
+	of.users.met(e)
 	m := &of.minutes[number%int64(len(of.minutes))]
 	if m.number != number {
 		*m = minute{number: number}

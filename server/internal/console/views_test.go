@@ -7,12 +7,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/console"
 )
@@ -101,6 +103,45 @@ func TestGrantsShowTheConditionOfOneUser(t *testing.T) {
 	if got := ask(strings.Repeat("x", 300), nil).status; got != http.StatusBadRequest {
 		t.Errorf("a long ID is answered %d", got)
 	}
+}
+
+// The page counts users by what their last request has met, and names none.
+func TestGrantsCountTheUsersThatWereSeen(t *testing.T) {
+	w := newWorld(t, several)
+	calendar, orders := w.state.Set.Connectors[2], w.state.Set.Connectors[0]
+	meets := func(c *gateway.Connector, user string, change func(*gateway.Event)) {
+		e := gateway.Event{Connector: c.Definition().Permalink, Served: c, User: user, Tenant: "t1", Status: 200, Began: now}
+		change(&e)
+		w.recorder.Request(&e)
+	}
+	grant := func(condition host.Condition) func(*gateway.Event) {
+		return func(e *gateway.Event) {
+			e.Status, e.Problem, e.Stage, e.Err = 403, "not-connected", "token", &host.GrantError{User: e.User, Condition: condition}
+		}
+	}
+	sent := func(e *gateway.Event) { e.Sent = now }
+	w.contains(w.get("/grants"), "0 connected", "0 refused")
+	for range 2 {
+		meets(calendar, "user-1", sent)
+		meets(calendar, "user-2", sent)
+		meets(calendar, "user-3", grant(host.Lost))
+	}
+	meets(calendar, "", sent)                                                                          // no user
+	meets(calendar, "user-4", func(e *gateway.Event) { e.Status, e.Problem = 502, "upstream-failed" }) // who knows
+	meets(calendar, "user-5", func(e *gateway.Event) { e.Status, e.Problem, e.Err = 403, "not-connected", errors.New("first") })
+	meets(orders, "user-1", sent) // it has no grants
+	w.shows("/grants", "calendar each user consent 2 connected , 1 not connected , 1 lost , 0 refused")
+	meets(calendar, "user-3", func(e *gateway.Event) { e.Use = gateway.UseCallback })
+	meets(calendar, "user-2", grant(host.Refused))
+	meets(calendar, "user-1", func(e *gateway.Event) { e.Use = gateway.UseDisconnect })
+	w.shows("/grants", "calendar each user consent 1 connected , 2 not connected , 0 lost , 1 refused")
+	if page := w.get("/grants").body; strings.Contains(page, "user-") {
+		t.Errorf("the page names a user:\n%s", page)
+	}
+	for i := range 10_000 {
+		meets(calendar, "many-"+strconv.Itoa(i), sent)
+	}
+	w.shows("/grants", "at least 9997 connected")
 }
 
 func TestConfigurationShowsWhatIsWrongWithTheFile(t *testing.T) {
