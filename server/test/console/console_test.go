@@ -134,6 +134,25 @@ func (b *tab) test() {
 	}
 }
 
+// No page scrolls sideways in a window of 1280 or 800 pixels, and neither does the list of connectors.
+func TestPagesFitTheWindow(t *testing.T) {
+	w := newWorld(t, false)
+	w.use()
+	w.history()
+	b := open(w)
+	paths := b.pages()
+	for _, width := range []int64{1280, 800} {
+		b.do("the size", chromedp.EmulateViewport(width, 760))
+		for _, path := range paths {
+			b.visit(path)
+			wide := evaluate[[]string](b, `[document.documentElement, ...document.querySelectorAll(".wide")].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.tagName + " " + (e.ariaLabel || "") + " " + e.scrollWidth + " > " + e.clientWidth)`)
+			if len(wide) > 0 {
+				t.Errorf("%s scrolls sideways at %d pixels: %q", path, width, wide)
+			}
+		}
+	}
+}
+
 // Without scripts, each page has what it has with them.
 func TestWithoutScripts(t *testing.T) {
 	w := newWorld(t, false)

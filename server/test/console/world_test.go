@@ -5,6 +5,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -39,6 +41,11 @@ connectors:
     url: API/invoices
     paths: [/**]
     auth: {type: oauth_client_credentials, config: {token_url: API/token, client_id: keywright, client_secret: "{{ get_secret('invoices') }}"}}
+  - name: Customers
+    permalink: customers
+    url: API/crm
+    paths: [/**]
+    auth: {type: oauth_client_credentials, config: {token_url: API/token/customers, client_id: keywright, client_secret: "{{ get_secret('customers') }}", scope: read}}
   - name: Calendar
     permalink: calendar
     url: API/calendar
@@ -48,7 +55,7 @@ connectors:
   - name: Mail
     permalink: mail
     url: API/mail
-    headers: [{name: X-Trace, value: "{{ get_secret('missing') }}"}]
+    headers: [{name: X-Trace, value: "{{ get_secret('mail-trace') }}"}]
     auth: {type: basic, config: {username: keywright, password: "{{ get_secret('mail', 'tenant') }}"}}
 `
 
@@ -64,6 +71,10 @@ type world struct {
 	token string
 	// calls counts the requests to the API.
 	calls atomic.Int64
+	// down reports whether the API fails, and issued is the token that its token endpoint issues.
+	down   atomic.Bool
+	issued string
+	clock  *testworld.Clock
 	log   journal
 }
 
@@ -82,15 +93,27 @@ func (l *journal) Write(line []byte) (int, error) {
 // newWorld runs a gateway. With login, operators log in with a token.
 func newWorld(t *testing.T, login bool) *world {
 	t.Helper()
-	w := &world{Canaries: testworld.NewCanaries(t), t: t}
+	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(time.Now())}
+	w.issued = w.Word("the issued token")
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/token") {
+			w.clock.Advance(31 * time.Millisecond)
+		}
 		if r.URL.Path == "/token" {
 			rw.Header().Set("Content-Type", "application/json")
 			rw.WriteHeader(http.StatusUnauthorized)
 			_, _ = fmt.Fprint(rw, `{"error": "invalid_client"}`)
 			return
 		}
-		w.calls.Add(1)
+		if r.URL.Path == "/token/customers" {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(rw, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, w.issued)
+			return
+		}
+		w.clock.Advance(time.Duration(18+w.calls.Add(1)%9*11) * time.Millisecond)
+		if w.down.Load() {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
 		_, _ = fmt.Fprint(rw, "fine")
 	}))
 	t.Cleanup(api.Close)
@@ -100,12 +123,12 @@ func newWorld(t *testing.T, login bool) *world {
 	w.write("keys.json", `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "2026-05", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)
 	secrets := host.MapSecrets{"state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv"))}
 	w.Hide("the state key", secrets["state-key"])
-	for _, name := range []string{"orders", "invoices", "calendar"} {
+	for _, name := range []string{"orders", "invoices", "customers", "calendar"} {
 		secrets[name] = w.Word("the secret " + name)
 	}
 	config := daemon.Config{
 		File: w.file, Version: "v1.0.0", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(&w.log, nil)),
-		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+		Options: connectors.Options{Host: host.Config{Clock: w.clock.Now, Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
 	}
 	if login {
 		w.token = w.Word("the token of operators")
@@ -168,4 +191,52 @@ func (w *world) use() {
 		_ = response.Body.Close()
 	}
 	w.calls.Store(0)
+}
+
+// history has callers send requests for a quarter of an hour. The token endpoint refuses the client of invoices all the time, and the API
+// fails for two minutes.
+func (w *world) history() {
+	w.t.Helper()
+	for minute, count := range []int{4, 6, 5, 7, 9, 8, 6, 7, 11, 9, 8, 10, 12, 9} {
+		w.down.Store(minute == 6 || minute == 7)
+		for range count {
+			w.call("orders")
+		}
+		for range count / 3 {
+			w.call("customers")
+		}
+		if minute > 8 {
+			w.call("invoices")
+			w.call("calendar")
+		}
+		w.clock.Advance(time.Minute)
+	}
+	w.calls.Store(0)
+}
+
+// call sends the request of a caller.
+func (w *world) call(permalink string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.callers+"/connectors/"+permalink, http.NoBody)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "session", Value: w.session()})
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = response.Body.Close()
+}
+
+// session returns the session token of a user, with the private key of RFC 8037 appendix A.1.
+func (w *world) session() string {
+	w.t.Helper()
+	seed, err := base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	claims := fmt.Sprintf(`{"iss": "https://id.example.com", "aud": "gateway", "sub": "user-1", "exp": %d}`, time.Now().Add(time.Hour).Unix())
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg": "EdDSA", "kid": "2026-05"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(ed25519.NewKeyFromSeed(seed), []byte(text)))
 }
