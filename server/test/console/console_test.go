@@ -15,11 +15,13 @@ import (
 func TestPagesHaveNoBarriers(t *testing.T) {
 	w := newWorld(t, false)
 	w.use()
+	w.history()
 	b := open(w)
 	paths := b.pages()
 	if len(paths) < 10 {
 		t.Errorf("there are only the pages %q", paths)
 	}
+	b.change()
 	for _, path := range append(paths, "/nothing", "/connectors/nothing") {
 		for _, scheme := range []string{"light", "dark"} {
 			b.scheme(scheme)

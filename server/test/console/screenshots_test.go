@@ -21,7 +21,6 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, false)
-	w.use()
 	w.history()
 	b := open(w)
 	dir := *screenshots

@@ -71,8 +71,9 @@ type world struct {
 	token string
 	// calls counts the requests to the API.
 	calls atomic.Int64
-	// down reports whether the API fails, and issued is the token that its token endpoint issues.
-	down   atomic.Bool
+	// down reports whether the API fails, and starting whether the token endpoint of invoices does, which otherwise refuses the client.
+	down, starting atomic.Bool
+	// issued is the token of the other token endpoint.
 	issued string
 	clock  *testworld.Clock
 	log   journal
@@ -101,6 +102,10 @@ func newWorld(t *testing.T, login bool) *world {
 		}
 		if r.URL.Path == "/token" {
 			rw.Header().Set("Content-Type", "application/json")
+			if w.starting.Load() {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
 			rw.WriteHeader(http.StatusUnauthorized)
 			_, _ = fmt.Fprint(rw, `{"error": "invalid_client"}`)
 			return
@@ -193,12 +198,13 @@ func (w *world) use() {
 	w.calls.Store(0)
 }
 
-// history has callers send requests for a quarter of an hour. The token endpoint refuses the client of invoices all the time, and the API
+// history has callers send requests for a quarter of an hour. The token endpoint of invoices fails, and then refuses the client. The API
 // fails for two minutes.
 func (w *world) history() {
 	w.t.Helper()
 	for minute, count := range []int{4, 6, 5, 7, 9, 8, 6, 7, 11, 9, 8, 10, 12, 9} {
 		w.down.Store(minute == 6 || minute == 7)
+		w.starting.Store(minute < 13)
 		for range count {
 			w.call("orders")
 		}
