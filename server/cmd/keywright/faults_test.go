@@ -128,7 +128,7 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 // getPage returns the text of a page, without tags and with single blanks.
 func getPage(t *testing.T, url string) string {
 	t.Helper()
-	response, err := http.Get(url) //nolint:gosec,noctx // of this test
+	response, err := http.Get(url) //nolint:gosec // of this test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestFaultsAreNamedWithTheirRemedy(t *testing.T) {
 		"reason-of-its-own":     {"400", "The token endpoint refuses the request, for a reason of its own: keywright test --error-description shows what it says."},
 	} {
 		t.Run(connector, func(t *testing.T) {
-			response, err := http.Get(callers + "/connectors/" + connector) //nolint:gosec,noctx // of this test
+			response, err := http.Get(callers + "/connectors/" + connector) //nolint:gosec // of this test
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,8 +28,13 @@ func TestScreenshots(t *testing.T) {
 		dir = t.TempDir()
 	}
 	for _, page := range []struct{ name, path, scheme string }{
-		{"connectors", "/", "light"}, {"connector", "/connectors/invoices", "light"}, {"repaired", "/connectors/customers", "dark"},
-		{"plugins", "/plugins", "light"}, {"secrets", "/secrets", "light"}, {"grants", "/grants", "dark"}, {"sessions", "/sessions", "light"},
+		{"connectors", "/", "light"},
+		{"connector", "/connectors/invoices", "light"},
+		{"repaired", "/connectors/customers", "dark"},
+		{"plugins", "/plugins", "light"},
+		{"secrets", "/secrets", "light"},
+		{"grants", "/grants", "dark"},
+		{"sessions", "/sessions", "light"},
 		{"configuration", "/configuration", "dark"},
 	} {
 		name := page.name

@@ -76,7 +76,7 @@ type world struct {
 	// issued is the token of the other token endpoint.
 	issued string
 	clock  *testworld.Clock
-	log   journal
+	log    journal
 }
 
 // journal collects the log of the gateway.
@@ -97,6 +97,7 @@ func newWorld(t *testing.T, login bool) *world {
 	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(time.Now())}
 	w.issued = w.Word("the issued token")
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Date", w.clock.Now().UTC().Format(http.TimeFormat))
 		if strings.HasPrefix(r.URL.Path, "/token") {
 			w.clock.Advance(31 * time.Millisecond)
 		}
