@@ -116,7 +116,8 @@ func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
 			}
 			column := len([]rune(c.line)) + 1
 			if c.place != "" {
-				column = len([]rune(c.line[:strings.Index(c.line, c.place)])) + 1
+				before, _, _ := strings.Cut(c.line, c.place)
+				column = len([]rune(before)) + 1
 			}
 			found := console.ProblemsOf(file, []connectors.Problem{{Line: 2, Column: column, Message: "is wrong"}})
 			if p := found[0]; p.Line != c.want || p.Indent+"^" != c.under || !strings.HasPrefix(p.Text, "2:") {
