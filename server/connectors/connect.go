@@ -65,6 +65,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	}
 	l.named(ctx, c, connected.Upstream(), connected.Secrets(), info, taken)
 	l.set.Connectors = append(l.set.Connectors, connected)
+	l.warnOfConsent(c, l.set.ConsentNotice(connected))
 }
 
 // named checks the secrets that a connector names.

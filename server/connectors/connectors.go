@@ -18,6 +18,7 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -26,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +56,10 @@ type Options struct {
 	// ReadSecrets reads the secrets, and asks the store of keys about its keys. A secret that is missing or empty, a key that
 	// does not fit its algorithm, and a client certificate that cannot be used, are then problems.
 	ReadSecrets bool
+	// Inspect looks for what is probably a mistake, for the Warnings of the result: credentials in the file, placeholders that were not
+	// filled in, and what the host warns of in its connectors, which Host.Logger does not get then. It reads the certificate of the
+	// gateway and the files of keys and authorities, too. Those that cannot be used are problems then.
+	Inspect bool
 	// User is the user whose secrets are read, if it has an ID, and those of the tenant, if it has a TenantID.
 	User host.User
 	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
@@ -83,6 +89,9 @@ type Set struct {
 	Settings Settings
 	// ClientCertificates has the client certificates of the connectors, by permalink, if [Options].ReadSecrets is set.
 	ClientCertificates map[string]*host.ClientCertificate
+	// Warnings lists probable mistakes in the order of their places, if [Options].Inspect is set: up to 100, and then one with the
+	// number of the others.
+	Warnings []Problem
 	// State is the member state of the file, or nil. Options.OpenState has opened it.
 	State *State
 	// StateSecrets holds the names of the secrets in State, sorted.
@@ -212,8 +221,9 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	case err != nil:
 		return nil, err
 	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(l.parts), Files: l.set.Files}
+		return nil, &Error{File: name, Problems: l.sorted(l.parts), Warnings: l.warnings.sorted(l.parts), Files: l.set.Files}
 	}
+	l.set.Warnings = l.warnings.sorted(l.parts)
 	return l.set, nil
 }
 
@@ -314,7 +324,10 @@ type loader struct {
 	locked    *lock.Lock
 	lockError error
 	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
-	lacking bool
+	lacking  bool
+	warnings warnings
+	// connecting is the connector that is being checked, of which the host may warn.
+	connecting *definition
 
 	// expressions counts the bytes of texts with expressions in the connectors read so far.
 	expressions int
@@ -337,6 +350,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	digest := sha256.Sum256([]byte(l.source.text))
 	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
 	l.set.Settings = d.settings(root)
+	l.files(ctx, root)
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)
 		l.options.Environment = d.environment
@@ -352,6 +366,10 @@ func (l *loader) load(ctx context.Context, text string) error {
 	l.set.secrets = l.options.Host.Secrets
 	if l.options.Host.BuiltIns == nil {
 		l.options.Host.BuiltIns = builtIns(definitions)
+	}
+	if l.options.Inspect {
+		l.inspectRoot(root)
+		l.options.Host.Logger = slog.New(warningLog{cmp.Or(l.options.Host.Logger, slog.New(slog.DiscardHandler)).Handler(), l})
 	}
 	if err := l.host(ctx, files); err != nil {
 		return err
@@ -378,6 +396,8 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			return err
 		}
 		if c.member.kind == object {
+			l.connecting = c
+			l.inspected(c, known[c.gateway.Auth.Type])
 			l.connect(ctx, c, known[c.gateway.Auth.Type], taken)
 		}
 	}

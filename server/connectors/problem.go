@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// A Problem is an error in a file.
+// A Problem is an error in a file, or something in it that is probably a mistake.
 type Problem struct {
 	// File is the path of the file if it is another one than that of the [Error]: one of connectors_dir.
 	File string `json:"file,omitempty"`
@@ -22,12 +22,16 @@ type Problem struct {
 	Path string `json:"path,omitempty"`
 	// Message says what is wrong and how to correct it.
 	Message string `json:"message"`
+	// Hidden is the number of characters from Column on that are a credential, which no output may show. It is 0 for most problems.
+	Hidden int `json:"-"`
 }
 
 // An Error lists the problems of a file, in the order of their places: up to 100, and then one with the number of the others.
 type Error struct {
 	File     string
 	Problems []Problem
+	// Warnings are like those of a [Set].
+	Warnings []Problem
 
 	// Files holds the paths of the files that the file names, as in [Set], because a problem may be due to one of these.
 	Files []string
@@ -52,6 +56,16 @@ func (p Problem) String() string {
 		text = p.File + ":" + text
 	}
 	return text
+}
+
+// Parts returns the place of a problem as in file:line:column:, and its text. file is that of the [Error] or the [Set].
+func (p Problem) Parts(file string) (place, text string) {
+	text = problem.Problem{Path: p.Path, Message: p.Message}.String()
+	place = cmp.Or(p.File, file) + ":"
+	if p.Line > 0 {
+		place += fmt.Sprintf("%d:%d:", p.Line, p.Column)
+	}
+	return place, strings.TrimSpace(text)
 }
 
 // maxProblems limits the problems that are listed for a file.

@@ -72,11 +72,19 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	}
 }
 
-// warnOfBlanks logs a warning if a secret begins or ends with white space. That is most often a mistake of copying. In keys of
+// warnOfBlanks warns if a secret begins or ends with white space. That is most often a mistake of copying. In keys of
 // several lines it means nothing.
 func (l *loader) warnOfBlanks(ctx context.Context, c *definition, name, value string) {
 	trimmed := strings.TrimSpace(value)
-	if l.options.Host.Logger == nil || len(trimmed) == len(value) || strings.Contains(trimmed, "\n") {
+	if len(trimmed) == len(value) || strings.Contains(trimmed, "\n") {
+		return
+	}
+	if l.options.Inspect {
+		path, where := l.mention(c, name)
+		l.warn(where, path, "secret %q begins or ends with white space, which is used with it: store it without, unless it is a part of the secret", name)
+		return
+	}
+	if l.options.Host.Logger == nil {
 		return
 	}
 	l.options.Host.Logger.LogAttrs(ctx, slog.LevelWarn, "a secret begins or ends with white space, which is used with it: store it without, unless it is a part of the secret",
@@ -96,6 +104,7 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 	if err == nil {
 		if certificate != nil {
 			l.set.ClientCertificates[c.gateway.Permalink] = certificate
+			l.warnOfEnd(c, certificate)
 		}
 		return true
 	}
@@ -106,6 +115,18 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 	}
 	l.at(where, c.path()+"."+path, "%s", message)
 	return false
+}
+
+// warnOfEnd warns of a client certificate that ends soon.
+func (l *loader) warnOfEnd(c *definition, certificate *host.ClientCertificate) {
+	if !certificate.EndsSoon(l.now()) {
+		return
+	}
+	n, where, found := c.member.locate("tls.certificate")
+	if found {
+		where = n.Place
+	}
+	l.warn(where, c.path()+".tls.certificate", "%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
 }
 
 // now returns the time of the host.

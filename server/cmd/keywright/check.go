@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ type checked struct {
 	// State is the member state of the file, or nil.
 	State    *checkedState        `json:"state,omitempty"`
 	Problems []connectors.Problem `json:"problems"`
+	// Warnings lists probable mistakes.
+	Warnings []connectors.Problem `json:"warnings"`
 }
 
 type checkedConnector struct {
@@ -63,27 +66,28 @@ func (a *app) check() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
-		Long: "Checks a configuration and its plugins, and lists every problem, a line each, with line and column. On a terminal it also " +
-			"shows the line itself. Secrets are read " +
-			"only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, and a client " +
-			"certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Those of " +
+		Long: "Checks a configuration and its plugins, and lists every problem, and what is probably a mistake as a warning, a line each, " +
+			"with line and column. On a terminal it also shows the line itself. With a problem it exits with 1, with a warning it does not. " +
+			"docs/gateway.md lists what it finds.\n\n" +
+			"Secrets are read only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, " +
+			"and a client certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Those of " +
 			"tenants and users are read with --tenant and --user-id only, for that tenant and user. Keys that " +
-			"stay in a store are asked for then, and sign nothing. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it. Certificates of the gateway and the " +
-			"keys of sessions are for `serve` to read.",
+			"stay in a store are asked for then, and sign nothing. A certificate of the gateway or a file of keys that is not on this machine " +
+			"is a problem then, too. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
-			result := checked{File: flags.file, Secrets: flags.readSecrets, Connectors: []checkedConnector{}, Problems: []connectors.Problem{}}
-			set, err := a.load(c.Context(), c, &flags)
+			result := checked{File: flags.file, Secrets: flags.readSecrets, Connectors: []checkedConnector{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{}}
+			set, err := a.inspect(c.Context(), c, &flags)
 			var wrong *connectors.Error
 			switch {
 			case errors.As(err, &wrong):
-				result.Problems = wrong.Problems
+				result.Problems, result.Warnings = wrong.Problems, append(result.Warnings, wrong.Warnings...)
 			case err != nil:
 				return err
 			default:
 				defer closeSet(c.Context(), set)
-				result.OK = true
+				result.OK, result.Warnings = true, append(result.Warnings, set.Warnings...)
 				if set.State != nil {
 					result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
 				}
@@ -94,7 +98,7 @@ func (a *app) check() *cobra.Command {
 			if asJSON {
 				err = a.writeJSON(result)
 			} else {
-				err = a.writeChecked(result, wrong)
+				err = a.writeChecked(result)
 			}
 			if err == nil && !result.OK {
 				err = errReported
@@ -132,48 +136,62 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now())}
 }
 
-// String returns when the certificate ends, and what to do if that is soon.
+// String returns when the certificate ends.
 func (c *checkedCertificate) String() string {
-	text := fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
-	if c.EndsSoon {
-		text += ", within 30 days: renew it"
-	}
-	return text
+	return fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
 }
 
-// writeChecked writes the result of check to stdout, including the problems.
-func (a *app) writeChecked(result checked, wrong *connectors.Error) error {
-	if wrong == nil {
-		lines := []string{fmt.Sprintf("%s: %s, no problems%s", result.File, terminal.Count(len(result.Connectors), "connector"), result.secrets())}
-		for _, c := range result.Connectors {
-			if c.Certificate != nil {
-				lines = append(lines, "connectors."+c.Permalink+".tls.certificate: "+c.Certificate.String())
-			}
-			if c.Notice != "" {
-				lines = append(lines, "connectors."+c.Permalink+": "+c.Notice)
-			}
-		}
-		for _, line := range lines {
-			if err := writeLine(a.out, line); err != nil {
-				return err
-			}
-		}
-		return nil
+// inspect loads the configuration with the warnings of check.
+func (a *app) inspect(ctx context.Context, c *cobra.Command, f *configFlags) (*connectors.Set, error) {
+	options, err := a.options(c, f)
+	if err != nil {
+		return nil, err
 	}
-	excerpts := a.excerptsFor(result.File)
-	for _, p := range wrong.Problems {
-		line := p.String()
-		if p.File == "" {
-			line = wrong.File + ":" + line
-		}
-		if err := writeLine(a.out, line); err != nil {
-			return err
-		}
-		if _, err := io.WriteString(a.out, excerpts.of(p)); err != nil {
+	options.Inspect = true
+	return connectors.Load(ctx, f.file, options)
+}
+
+// writeChecked writes the result of check to stdout: the problems, the warnings, when client certificates end, and a line with their
+// numbers.
+func (a *app) writeChecked(result checked) error {
+	excerpts := a.excerptsFor(result.File, result.Problems, result.Warnings)
+	style := excerpts.style
+	for _, p := range result.Problems {
+		if err := a.writeFound(result.File, p, "", excerpts.of(p, style.Red("^"))); err != nil {
 			return err
 		}
 	}
-	return writeLine(a.out, terminal.Count(len(wrong.Problems), "problem"))
+	for _, p := range result.Warnings {
+		if err := a.writeFound(result.File, p, style.Yellow("warning: "), excerpts.of(p, style.Yellow("^"))); err != nil {
+			return err
+		}
+	}
+	for _, c := range result.Connectors {
+		if c.Certificate == nil || c.Certificate.EndsSoon { // then there is a warning
+			continue
+		}
+		if err := writeLine(a.out, "connectors."+c.Permalink+".tls.certificate: "+c.Certificate.String()); err != nil {
+			return err
+		}
+	}
+	warnings := ""
+	if n := len(result.Warnings); n > 0 {
+		warnings = ", " + terminal.Count(n, "warning")
+	}
+	if !result.OK {
+		return writeLine(a.out, terminal.Count(len(result.Problems), "problem")+warnings)
+	}
+	return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s%s", result.File, terminal.Count(len(result.Connectors), "connector"), warnings, result.secrets()))
+}
+
+// writeFound writes a problem or a warning, which has a sign, and the line of the file below it.
+func (a *app) writeFound(file string, p connectors.Problem, sign, excerpt string) error {
+	place, text := p.Parts(file)
+	if err := writeLine(a.out, terminal.StyleOf(a.out, a.env).Bold(place)+" "+sign+text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(a.out, excerpt)
+	return err
 }
 
 // unread returns the names of secrets of tenants and users that the flags do not name.

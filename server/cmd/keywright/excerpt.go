@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,35 +17,46 @@ import (
 type excerpts struct {
 	style terminal.Style
 	width int
-	lines []string
+	// lines has the lines of each file, without the credentials that the warnings found.
+	lines map[string][][]rune
 }
 
-// excerptsFor returns the excerpts of a file. There are none if the command does not write to a terminal, or if the file cannot be
-// read again.
-func (a *app) excerptsFor(file string) excerpts {
-	e := excerpts{style: terminal.StyleOf(a.out, a.env), width: terminal.Columns(a.out)}
+// excerptsFor returns the excerpts of a file and those that it names, with stars in place of the credentials that warnings found
+// (threats.md 250). There are none if the command does not write to a terminal, or if the file cannot be read again.
+func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
+	e := excerpts{terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), map[string][][]rune{}}
 	if e.width == 0 {
 		return e
 	}
-	text, err := os.ReadFile(file)
-	if err == nil {
-		e.lines = strings.Split(string(text), "\n")
+	for _, p := range slices.Concat(problems, warnings) {
+		if _, known := e.lines[p.File]; known {
+			continue
+		}
+		text, _ := os.ReadFile(cmp.Or(p.File, file)) // without it, there is no line
+		e.lines[p.File] = nil
+		for line := range strings.SplitSeq(string(text), "\n") {
+			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, strings.TrimRight(line, "\r"))))
+		}
+	}
+	for _, p := range warnings {
+		if p.Hidden > 0 && p.Line >= 1 && p.Line <= len(e.lines[p.File]) {
+			line := e.lines[p.File][p.Line-1]
+			for i := max(p.Column-1, 0); i < min(p.Column-1+p.Hidden, len(line)); i++ {
+				line[i] = '*'
+			}
+		}
 	}
 	return e
 }
 
 // of returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
 // returns the part of it around the character.
-func (e excerpts) of(p connectors.Problem) string {
-	lines := e.lines
-	if p.File != "" && e.width > 0 {
-		text, _ := os.ReadFile(p.File) // without it, there is no line
-		lines = strings.Split(string(text), "\n")
-	}
+func (e excerpts) of(p connectors.Problem, caret string) string {
+	lines := e.lines[p.File]
 	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
 		return ""
 	}
-	line := []rune(strings.Map(visible, strings.TrimRight(lines[p.Line-1], "\r")))
+	line := lines[p.Line-1]
 	before := fmt.Sprintf("%5d | ", p.Line)
 	room := max(20, e.width-len(before))
 	at := min(p.Column-1, len(line))
@@ -52,7 +65,7 @@ func (e excerpts) of(p connectors.Problem) string {
 	}
 	line = line[:min(room, len(line))]
 	under := fmt.Sprintf("%*s | ", len(before)-3, "")
-	return e.style.Dim(before) + string(line) + "\n" + e.style.Dim(under) + strings.Repeat(" ", at) + e.style.Red("^") + "\n"
+	return e.style.Dim(before) + string(line) + "\n" + e.style.Dim(under) + strings.Repeat(" ", at) + caret + "\n"
 }
 
 // visible returns a character of one column, for characters that would move the cursor or that fonts do not show.

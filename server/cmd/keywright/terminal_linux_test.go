@@ -24,7 +24,7 @@ import (
 // line of any length.
 func TestWidth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: x}}}]\n"
+	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: \"{{ get_secret('x') }}\"}}}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// In a terminal, check shows the line of each problem with a caret below the character, in the width of the terminal. Elsewhere it
-// does not: the line may hold a credential.
+// In a terminal, check shows the line of each problem and warning with a caret below the character, in the width of the terminal, and
+// stars in place of the credential on it (threats.md 250). Elsewhere it does not show the line.
 func TestCheckShowsTheLine(t *testing.T) {
 	const line = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: hunter2}}}]`
 	file := filepath.Join(t.TempDir(), "c.yaml")
@@ -77,12 +77,12 @@ func TestCheckShowsTheLine(t *testing.T) {
 			carets++
 			above := []rune(strings.TrimRight(shown[i-1], "\r"))
 			wrong := string(above[len([]rune(caret))-1:])
-			if len(above) > width || !strings.HasPrefix(string(above), "    2 | ") || !strings.HasPrefix(wrong, "'htps:") && !strings.HasPrefix(wrong, "RS255") {
+			if len(above) > width || !strings.HasPrefix(string(above), "    2 | ") || !strings.HasPrefix(wrong, "'htps:") && !strings.HasPrefix(wrong, "RS255") && !strings.HasPrefix(wrong, "*******}") {
 				t.Errorf("at %d columns, the caret is below %q in %q", width, wrong, string(above))
 			}
 		}
-		if carets != 2 {
-			t.Errorf("at %d columns, %d carets:\n%s", width, carets, strings.Join(shown, "\n"))
+		if text := strings.Join(shown, "\n"); carets != 3 || strings.Contains(text, "hunter2") {
+			t.Errorf("at %d columns, %d carets:\n%s", width, carets, text)
 		}
 	}
 	if _, stdout, _ := keywright(t.Context(), "check", "-c", file); strings.Contains(stdout, "hunter2") || strings.Contains(stdout, "^") {

@@ -1,9 +1,11 @@
 package docs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/internal/testworld"
@@ -27,5 +29,46 @@ func TestTheFileOfTheGateway(t *testing.T) {
 		if err := set.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// No example of the documents has a credential in it, as check sees it.
+func TestNoExampleHasACredential(t *testing.T) {
+	looked := 0
+	for _, name := range []string{
+		"README.md", "docs/gateway.md", "docs/auth-types.md", "docs/several-nodes.md", "docs/sessions.md", "docs/plugins.md", "docs/registries.md", "docs/import.md", "docs/audit.md",
+	} {
+		for _, b := range blocks(t, name) {
+			text := b.text
+			if strings.HasPrefix(text, "- name: ") {
+				text = "connectors:\n" + text
+			}
+			if b.info != "yaml" || !strings.Contains(text, "connectors:") {
+				continue
+			}
+			looked++
+			set, err := connectors.Read(t.Context(), filepath.Join(t.TempDir(), "connectors.yaml"), []byte(text), connectors.Options{WithoutStore: true, Inspect: true})
+			var wrong *connectors.Error
+			var warnings []connectors.Problem
+			switch {
+			case errors.As(err, &wrong): // an example may name files and plugins that are not here
+				warnings = wrong.Warnings
+			case err != nil:
+				t.Fatal(err)
+			default:
+				warnings = set.Warnings
+				if err := set.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, p := range warnings {
+				if strings.Contains(p.Message, "credential") {
+					t.Errorf("%s:%d: %s", name, b.line, p)
+				}
+			}
+		}
+	}
+	if looked < 40 {
+		t.Errorf("there are %d examples only", looked)
 	}
 }

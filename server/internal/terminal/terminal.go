@@ -43,6 +43,9 @@ func (s Style) Dim(text string) string { return s.sgr("2", text) }
 // Red returns the text in red.
 func (s Style) Red(text string) string { return s.sgr("31", text) }
 
+// Yellow returns the text in yellow.
+func (s Style) Yellow(text string) string { return s.sgr("33", text) }
+
 // Green returns the text in green.
 func (s Style) Green(text string) string { return s.sgr("32", text) }
 

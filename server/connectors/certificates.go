@@ -1,0 +1,181 @@
+package connectors
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/httpserver"
+)
+
+// files checks the files that `serve` reads beside the file itself, and those of authorities, for their ends.
+func (l *loader) files(ctx context.Context, root *node) {
+	if !l.options.Inspect {
+		return
+	}
+	l.ownCertificate(root)
+	l.sessionKeys(ctx, root)
+	authorities := func(n *node, path string) {
+		if m := n.get("ca_file"); m != nil {
+			l.authorities(m.value, path+".ca_file")
+		}
+	}
+	if m := root.get("egress"); m != nil {
+		authorities(m.value, "egress")
+	}
+	if m := root.get("secrets"); m != nil {
+		for i, store := range m.value.items {
+			authorities(store, fmt.Sprintf("secrets[%d]", i))
+		}
+	}
+}
+
+// there reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
+// is a warning: the file may be on another machine, or belong to the user of the gateway (decisions.md "files of another machine").
+func (l *loader) there(n *node, path, name string) bool {
+	var why string
+	info, err := os.Stat(name)
+	if err == nil && info.Mode().IsRegular() { // to open a pipe would block until its other end is opened
+		var file *os.File
+		if file, err = os.Open(name); err == nil {
+			_ = file.Close()
+			return true
+		}
+	}
+	switch {
+	case err == nil:
+		why = "is no regular file"
+	case errors.Is(err, fs.ErrNotExist):
+		why = "names a file that is not on this machine"
+	case errors.Is(err, fs.ErrPermission):
+		why = "names a file that this user may not read"
+	default:
+		why = "cannot be read: " + cause(err)
+	}
+	if l.options.ReadSecrets || err == nil {
+		l.at(n.Place, path, "%s, and `serve` does not start without it", why)
+	} else {
+		l.warn(n.Place, path, "%s, and `serve` does not start without it", why)
+	}
+	return false
+}
+
+// ownCertificate checks the certificate of the gateway and its key, as `serve` does at its start.
+func (l *loader) ownCertificate(root *node) {
+	files := l.set.Settings.TLS
+	n, _, found := root.locate("gateway.tls")
+	if !found || files.Cert == "" || files.Key == "" {
+		return // already reported
+	}
+	cert, key := n.get("cert").value, n.get("key").value
+	const certPath, keyPath = "gateway.tls.cert", "gateway.tls.key"
+	certThere, keyThere := l.there(cert, certPath, files.Cert), l.there(key, keyPath, files.Key)
+	if !certThere {
+		return
+	}
+	chain, err := certificates(files.Cert)
+	if err != nil {
+		l.at(cert.Place, certPath, "%v", err)
+		return
+	}
+	if keyThere {
+		if _, err := httpserver.ReadPair(httpserver.Files(files)); err != nil {
+			l.at(key.Place, keyPath, "%v", err)
+		}
+	}
+	if end := chain[0].NotAfter; l.now().After(end) {
+		l.at(cert.Place, certPath, "the certificate ended at %s, and callers refuse it: renew it", moment(end))
+		return
+	}
+	l.ends(chain, cert, certPath)
+}
+
+// authorities warns of authorities that have ended, or end soon. What is wrong with the file otherwise is reported already.
+func (l *loader) authorities(n *node, path string) {
+	name, _ := n.value.(string)
+	if name == "" {
+		return
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(l.dir, name)
+	}
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	all, err := certificates(name)
+	switch {
+	case err == nil:
+		l.ends(all, n, path)
+	case !slices.ContainsFunc(l.Problems, func(p problem.Problem) bool { return p.Path == path }):
+		l.warn(n.Place, path, "%v", err)
+	}
+}
+
+// ends warns of the first certificate to end, if it has ended or does so within 30 days.
+func (l *loader) ends(all []*x509.Certificate, n *node, path string) {
+	first := slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	last := slices.MaxFunc(all, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
+	subject := func(c *x509.Certificate) string { return host.Printable(c.Subject.String()) }
+	switch now := l.now(); {
+	case now.After(first.NotAfter):
+		l.warn(n.Place, path, "the certificate of %s ended at %s: replace it", subject(first), moment(first.NotAfter))
+	case (&host.ClientCertificate{NotAfter: first.NotAfter}).EndsSoon(now):
+		l.warn(n.Place, path, "the certificate of %s ends at %s, within 30 days: renew it", subject(first), moment(first.NotAfter))
+	case now.Before(last.NotBefore):
+		l.warn(n.Place, path, "the certificate of %s is valid from %s on, and not before", subject(last), moment(last.NotBefore))
+	}
+}
+
+// sessionKeys checks the file with the keys of sessions, as `serve` does at its start.
+func (l *loader) sessionKeys(ctx context.Context, root *node) {
+	n, _, found := root.locate("gateway.user.jwt.jwks_file")
+	user := l.set.Settings.User
+	const path = "gateway.user.jwt.jwks_file"
+	allowHTTP := l.options.Host.Egress.AllowHTTP
+	if !found || user.JWT == nil || len(user.Check(allowHTTP)) > 0 || !l.there(n, path, user.JWT.JWKSFile) {
+		return
+	}
+	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, AllowHTTP: allowHTTP})
+	if err != nil {
+		l.at(n.Place, path, "%v", err)
+		return
+	}
+	defer users.Close()
+	for _, reason := range users.Keys().Ignored {
+		l.warn(n.Place, path, "a key of the file is not used: %s", reason)
+	}
+}
+
+// certificates returns the certificates of a PEM file, of which there is one at least.
+func certificates(name string) (all []*x509.Certificate, err error) {
+	text, err := readAuthorities(name)
+	if err != nil {
+		return nil, err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("has a certificate that cannot be read, number %d of the file", len(all)+1)
+		}
+		all = append(all, c)
+	}
+	if all == nil {
+		return nil, errors.New("has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
+	}
+	return all, nil
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,214 @@
+package connectors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// warnings collects the first hundred warnings of a file, and counts the others. It does nothing unless Options.Inspect is set. It is
+// safe for concurrent use.
+type warnings struct {
+	mu   sync.Mutex
+	all  []Problem
+	more int
+}
+
+// add adds a warning unless there is one with this place and message.
+func (w *warnings) add(where problem.Place, path string, hidden int, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := Problem{
+		Line: where.Line, Column: where.Column, Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)), Hidden: hidden,
+	}
+	switch {
+	case slices.ContainsFunc(w.all, func(p Problem) bool {
+		return p.Line == found.Line && p.Column == found.Column && p.Message == found.Message
+	}):
+	case len(w.all) == maxProblems:
+		w.more++
+	default:
+		w.all = append(w.all, found)
+	}
+}
+
+// skip counts a warning that is not added because there are too many, and reports whether it did.
+func (w *warnings) skip() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	full := len(w.all) >= maxProblems
+	if full {
+		w.more++
+	}
+	return full
+}
+
+// sorted returns the warnings in the order of their places. If there are more, the last one has their number.
+func (w *warnings) sorted(parts []part) []Problem {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.Clone(w.all)
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	for i := range all {
+		all[i].File, all[i].Line = locatePart(parts, all[i].Line)
+	}
+	if w.more > 0 {
+		all = append(all, Problem{Message: fmt.Sprintf("and %d more warnings", w.more)})
+	}
+	return all
+}
+
+// warn adds a warning, if Options.Inspect is set.
+func (l *loader) warn(where problem.Place, path, format string, args ...any) {
+	if l.options.Inspect {
+		l.warnings.add(where, path, 0, format, args...)
+	}
+}
+
+// warnOfText adds a warning of the characters from one to another of a text, counted from 0, which no output may show.
+func (l *loader) warnOfText(n *node, from, to int, path, message string) {
+	if l.warnings.skip() {
+		return // to find a place takes time
+	}
+	where, ok := l.source.character(n, from+1)
+	end, whole := l.source.character(n, to+1)
+	hidden := end.Column - where.Column
+	if !ok || !whole { // a text of several lines, or with an escape
+		where = n.Place
+		hidden = utf8.RuneCountInString(l.source.rest(where))
+	}
+	l.warnings.add(where, path, hidden, "%s", message)
+}
+
+// A warningLog is a handler of the host's log that makes warnings of the file of those about one of its connectors.
+type warningLog struct {
+	slog.Handler
+	loader *loader
+}
+
+// Handle implements [slog.Handler].
+func (h warningLog) Handle(ctx context.Context, r slog.Record) error {
+	attrs := map[string]string{}
+	r.Attrs(func(a slog.Attr) bool {
+		attrs[a.Key] = a.Value.String()
+		return true
+	})
+	_, typed := attrs["type"]
+	c := h.loader.connecting
+	// A line with more attributes is about a server, and not about the file.
+	if r.Level == slog.LevelWarn && typed && len(attrs) == 2 && c != nil && c.gateway.Permalink == attrs["connector"] {
+		path, where, message := c.warned(r.Message)
+		h.loader.warn(where, path, "%s", message)
+		return nil
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// Enabled implements [slog.Handler].
+func (h warningLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return level == slog.LevelWarn || h.Handler.Enabled(ctx, level)
+}
+
+// warned returns the path, the place and the text of a warning of the host about a connector.
+func (c *definition) warned(message string) (path string, where problem.Place, text string) {
+	named, rest, found := strings.Cut(message, ": ")
+	for _, path := range []string{named, "auth.config." + named} {
+		if n, where, exact := c.member.locate(path); found && exact {
+			if n.kind == scalar {
+				where = n.Place
+			}
+			return c.path() + "." + path, where, rest
+		}
+	}
+	path = "auth"
+	if strings.HasPrefix(message, "auth type ") {
+		path = "auth.type"
+	}
+	n, where, exact := c.member.locate(path)
+	if exact && n.kind == scalar {
+		where = n.Place
+	}
+	return c.path() + "." + path, where, message
+}
+
+// inspectRoot warns of credentials in all of the file but its connectors.
+func (l *loader) inspectRoot(root *node) {
+	i := inspector{loader: l, done: map[*node]bool{}}
+	for _, m := range root.members {
+		if m.name != "connectors" {
+			i.tokens(m.value, m.name)
+		}
+	}
+}
+
+// inspected adds the warnings of a connector that need nothing but its definition.
+func (l *loader) inspected(c *definition, info host.PluginInfo) {
+	if !l.options.Inspect {
+		return
+	}
+	i := inspector{loader: l, done: map[*node]bool{}}
+	i.credentials(c, info)
+	i.placeholders(c.member, c.path())
+	if n, _, found := c.member.locate("egress.ca_file"); found {
+		l.authorities(n, c.path()+".egress.ca_file")
+	}
+}
+
+// warnOfConsent warns of a connector that nobody can connect.
+func (l *loader) warnOfConsent(c *definition, notice string) {
+	if notice == "" {
+		return
+	}
+	n, where, found := c.member.locate("auth.type")
+	if found {
+		where = n.Place
+	}
+	l.warn(where, c.path(), "%s", notice)
+}
+
+// An inspector walks a part of a file and warns of its texts.
+type inspector struct {
+	*loader
+	// done has the values that were walked. Aliases share them.
+	done map[*node]bool
+}
+
+// each calls do for each text below n that was not walked before, with its path.
+func (i *inspector) each(n *node, path string, do func(n *node, path, text string)) {
+	if i.done[n] {
+		return
+	}
+	i.done[n] = true
+	if text, ok := n.value.(string); ok {
+		do(n, path, text)
+	}
+	for _, m := range n.members {
+		i.each(m.value, problem.Join(path, m.name), do)
+	}
+	for at, item := range n.items {
+		i.each(item, fmt.Sprintf("%s[%d]", path, at), do)
+	}
+}
+
+// fieldOf returns the field that a member of auth.config sets.
+func fieldOf(info host.PluginInfo, name string) (abi.Field, bool) {
+	i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
+	if i < 0 {
+		return abi.Field{}, false
+	}
+	return info.Fields[i], true
+}
