@@ -3,6 +3,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -22,7 +23,7 @@ func (plugin) Describe() sdk.Description {
 		Type:      "digest",
 		Version:   "1.0.0",
 		Summary:   "HTTP Digest (RFC 7616): the answer to the API's challenge, which is also used for later requests.",
-		Uses:      []string{sdk.UsesBody},
+		Uses:      []string{sdk.UsesBody, sdk.UsesCache},
 		Anonymous: true, // the first request has no challenge to answer
 		Fields: []sdk.Field{
 			{Name: "username", Kind: sdk.String, Required: true, Sinks: both, Doc: "User name."},
@@ -30,13 +31,14 @@ func (plugin) Describe() sdk.Description {
 		},
 		Challenge: &sdk.Challenge{
 			Statuses: []int{401},
-			Keep:     24 * 60 * 60, // a server that refuses an older nonce sends a new one with its answer
+			Keep:     int64(keep / time.Second), // a server that refuses an older nonce sends a new one with its answer
 			Answers: []sdk.Answer{
 				{
 					Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Keep: true,
 					Enum: []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"},
 				},
 				{Name: "qop", From: "auth:Digest/qop", Kind: sdk.Enum, Enum: []string{"auth", "auth-int"}, Keep: true},
+				{Name: "stale", From: "auth:Digest/stale", Kind: sdk.Enum, Enum: []string{"true", "false"}},
 				{Name: "userhash", From: "auth:Digest/userhash", Kind: sdk.Enum, Enum: []string{"false", "true"}, Keep: true},
 				{Name: "charset", From: "auth:Digest/charset", Kind: sdk.Enum, Enum: []string{"UTF-8"}, Keep: true},
 				{Name: "realm", From: "auth:Digest/realm", Kind: sdk.Sealed, Sinks: both, Keep: true},
@@ -55,6 +57,9 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		c.Warn("the API answered 401 without a challenge of HTTP Digest that this type knows: check whether the API wants another auth type")
 		return sdk.Mutation{Pass: true}, nil
 	}
+	if repeats(c, &known) {
+		return sdk.Mutation{Pass: true}, nil
+	}
 	body := c.Body() // in any case, so that the host keeps a body that can be read only once for another attempt
 	if known.Answers["nonce"] == "" {
 		return sdk.Mutation{}, nil
@@ -64,6 +69,32 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{}, err
 	}
 	return sdk.Header("Authorization", credentials(c, &known, &r, body)), nil
+}
+
+// keep is the time for which a challenge is kept.
+const keep = 24 * time.Hour
+
+// repeats reports whether the API has refused the very answer that this call would send again. That is so if neither a count nor
+// another nonce makes the second answer differ. If the first attempt had no answer, the call begins anew, and sends its first one: an
+// entry of the cache that each answer reads shows which attempts had one.
+func repeats(c *sdk.Call, known *sdk.Challenged) bool {
+	const answered = "answered"
+	a := known.Answers
+	if a["nonce"] == "" || a["qop"] != "" || strings.HasSuffix(a["algorithm"], "-sess") {
+		return false
+	}
+	if known.Status != 0 {
+		if known.Count < 2 || a["stale"] == "true" {
+			return false
+		}
+		_, had := c.Cached(answered)
+		return had
+	}
+	if _, there := c.Cached(answered); !there {
+		c.Cache(answered, "yes", keep)
+		c.Cached(answered)
+	}
+	return false
 }
 
 // credentials returns the value of the header Authorization, section 3.4. With an algorithm -sess, each request has a session

@@ -107,6 +107,63 @@ func TestServersWithoutQOP(t *testing.T) {
 	}
 }
 
+// An answer that the API refuses is not sent again in the same bytes, which would count as another failure. That is so for a nonce
+// that the API repeats without qop. With qop, or with another nonce, the second answer differs (threats.md 251).
+func TestARefusedAnswerIsNotRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		algorithm, qop, nonce string
+		attempts              int
+	}{
+		{"MD5", "", "always this", 1},
+		{"MD5", "", "", 2},
+		{"MD5-sess", "", "always this", 2},
+		{"MD5", "auth", "always this", 2},
+	} {
+		run(t, func(t *testing.T, h *hosttest.Harness) {
+			s := newServer(t, tt.algorithm, tt.qop)
+			s.constant = tt.nonce
+			serve(h, s)
+			s.password = "changed at the API"
+			if got := h.Authenticate(lion, hosttest.GET("https://api.test")); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 2 {
+				t.Errorf("%+v: at first, status %d after %d attempts", tt, got.Response.StatusCode, got.Attempts)
+			}
+			got := h.Authenticate(lion, once("a body"))
+			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != tt.attempts {
+				t.Errorf("%+v: status %d after %d attempts", tt, got.Response.StatusCode, got.Attempts)
+			}
+			answers := map[string]bool{}
+			for _, p := range s.seen {
+				if p != nil && p["uri"] == s.seen[len(s.seen)-1]["uri"] {
+					answers[p["response"]] = true
+				}
+			}
+			if want := len(s.seen) - 2; len(s.seen) == 2+tt.attempts && len(answers) < want {
+				t.Errorf("%+v: %d different answers, not %d: %v", tt, len(answers), want, s.seen)
+			}
+		})
+	}
+}
+
+// A request whose first attempt had no answer, because the nonce was not known yet, gets its answer, also if other requests have
+// used the nonce meanwhile.
+func TestTheFirstAnswerIsSentInAnyCase(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "")
+		s.constant = "always this"
+		serve(h, s)
+		others := 3
+		h.API(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/slow" && r.Header.Get("Authorization") == "" {
+				for range others {
+					h.Authenticate(lion, hosttest.GET("https://api.test/other"))
+				}
+			}
+			return s.answer(r)
+		})
+		check(t, h, lion, hosttest.GET("https://api.test/slow"), 2)
+	})
+}
+
 // User names go in the quoted parameter, hashed if the server wants that, and in username* if they need it and the server
 // knows UTF-8.
 func TestUserNames(t *testing.T) {

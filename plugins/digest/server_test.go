@@ -26,6 +26,8 @@ type server struct {
 	offers []string
 	// next reports whether each answer has a nextnonce.
 	next bool
+	// constant is the nonce of all challenges, if it is not empty.
+	constant string
 
 	nonces int
 	// counts has the last nc of each nonce that it has issued.
@@ -43,6 +45,10 @@ func newServer(t *testing.T, algorithm, qop string) *server {
 
 // nonce returns a new nonce.
 func (s *server) nonce() string {
+	if s.constant != "" {
+		s.counts[s.constant] = "00000000"
+		return s.constant
+	}
 	s.nonces++
 	nonce := fmt.Sprintf("nonce/%d+==", s.nonces)
 	s.counts[nonce] = "00000000"
