@@ -3,6 +3,10 @@ package connectors
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,22 +106,62 @@ func indented(text, indent string) string {
 	return b.String()
 }
 
-// Permalinks returns the permalinks of the connectors of a file, in their order. It looks at nothing else of the file.
-func Permalinks(ctx context.Context, text []byte) ([]string, error) {
-	var p problems
-	root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &p)
+// A Layout says which connectors a file has, and where others belong.
+type Layout struct {
+	// Files has the path of the file of each connector, by permalink: that of the file itself, or of one of its directory.
+	Files map[string]string
+	// Dir is the path of the directory that the member connectors_dir names, or "".
+	Dir string
+	// Listed reports whether the file itself has connectors.
+	Listed bool
+}
+
+// LayoutOf returns the layout of the file name, whose text it gets. It looks at nothing else of the file, and of files of the directory
+// that cannot be read.
+func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
+	l := &loader{dir: filepath.Dir(name)}
+	l.source.text = strings.TrimPrefix(string(text), "\ufeff")
+	root := parse(ctx, l.source.text, &l.problems)
 	if root == nil || root.kind != object {
-		return nil, errors.Join(ctx.Err(), errNoFile)
+		return Layout{}, errors.Join(ctx.Err(), errNoFile)
 	}
-	var all []string
+	layout := Layout{Files: map[string]string{}}
 	if m := root.get("connectors"); m != nil {
-		for _, item := range m.value.items {
-			permalink, given := stringOf(item.get("permalink"))
-			if name, _ := stringOf(item.get("name")); !given {
-				permalink = Permalink(name)
-			}
-			all = append(all, permalink)
+		layout.Listed = true
+		layout.add(name, m.value)
+	}
+	dir, given := stringOf(root.get("connectors_dir"))
+	if !given || strings.TrimSpace(dir) == "" {
+		return layout, nil
+	}
+	if layout.Dir = dir; !filepath.IsAbs(dir) {
+		layout.Dir = filepath.Join(l.dir, dir)
+	}
+	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
+		return layout, nil
+	}
+	d := &definer{problems: &l.problems, source: &l.source, ctx: ctx}
+	parts, err := d.readParts(layout.Dir)
+	if err != nil {
+		return Layout{}, fmt.Errorf("connectors_dir %w", err)
+	}
+	for _, p := range parts {
+		if n := d.part(p); n != nil && n.get("connectors") != nil {
+			layout.add(p.name, n.get("connectors").value)
 		}
 	}
-	return all, nil
+	return layout, nil
+}
+
+// add adds the connectors of a list in a file.
+func (l *Layout) add(file string, list *node) {
+	for _, item := range list.items {
+		permalink, given := stringOf(item.get("permalink"))
+		if name, _ := stringOf(item.get("name")); !given {
+			permalink = Permalink(name)
+		}
+		if l.Files[permalink] == "" {
+			l.Files[permalink] = file
+		}
+	}
 }

@@ -1,9 +1,12 @@
 package connectors
 
 import (
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const added = "- name: New\n  url: https://new.example\n  auth:\n    type: none\n"
@@ -47,13 +50,28 @@ func TestAddConnector(t *testing.T) {
 	}
 }
 
-// The permalinks of a file are those that are written, or those of the names.
-func TestPermalinks(t *testing.T) {
-	got, err := Permalinks(t.Context(), []byte("connectors:\n- {name: First One}\n- {name: x, permalink: second}\n"))
-	if want := []string{"first-one", "second"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
+// The connectors of a file are its own and those of its directory, of which files that cannot be read are left out.
+func TestLayoutOf(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "connectors: [{name: In A}, {name: Second}]", "b.yaml": "[", "c.txt": "connectors: [{name: no}]"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := Permalinks(t.Context(), []byte("[")); err == nil {
-		t.Error("a file that cannot be read has permalinks")
+	const own = "connectors:\n- {name: First One}\n- {name: x, permalink: second}\n"
+	main := filepath.Join(dir, "main.yaml")
+	for text, want := range map[string]Layout{
+		own:                             {Files: map[string]string{"first-one": main, "second": main}, Listed: true},
+		"connectors_dir: " + dir + "\n": {Files: map[string]string{"in-a": filepath.Join(dir, "a.yaml"), "second": filepath.Join(dir, "a.yaml")}, Dir: dir},
+		own + "connectors_dir: .\n":     {Files: map[string]string{"first-one": main, "second": main, "in-a": filepath.Join(dir, "a.yaml")}, Dir: dir, Listed: true},
+		"connectors_dir: nowhere\n":     {Files: map[string]string{}, Dir: filepath.Join(dir, "nowhere")},
+	} {
+		got, err := LayoutOf(t.Context(), main, []byte(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+	if _, err := LayoutOf(t.Context(), main, []byte("[")); err == nil {
+		t.Error("a file that is none has a layout")
 	}
 }

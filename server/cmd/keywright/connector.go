@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,29 +31,55 @@ const stateLines = `state:
   keys: ["{{ get_secret('state-key') }}"]
 `
 
-// addToFile adds a connector to a file. If there is no such file, it writes document with a modeline for editors, and the schema beside
-// it, and reports that it did.
-func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (made bool, err error) {
+// addToFile adds a connector to a file, and returns the path of the file that has it now. If there is no such file, it writes document
+// with a modeline for editors, and the schema beside it, and reports that it did. If all connectors of the file are in a directory, it
+// writes a file of that (decisions.md "a new connector").
+func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (written string, made bool, err error) {
 	before, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {
-			return false, err
+			return "", false, err
 		}
-		return true, a.writeSchemaBeside(ctx, file)
+		return file, true, a.writeSchemaBeside(ctx, file)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+		return "", false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
-	taken, err := connectors.Permalinks(ctx, before)
+	layout, err := connectors.LayoutOf(ctx, file, before)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, err)
+		return "", false, fmt.Errorf("%s: %w", file, err)
 	}
-	if slices.Contains(taken, permalink) {
-		return false, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", file, permalink)
+	if other := layout.Files[permalink]; other != "" {
+		return "", false, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
+	}
+	if layout.Dir != "" && !layout.Listed {
+		written, err = addToDirectory(ctx, file, layout.Dir, permalink, item)
+		return written, false, err
 	}
 	text, err := connectors.AddConnector(ctx, before, item)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", file, err)
+		return "", false, fmt.Errorf("%s: %w", file, err)
 	}
-	return false, writeInPlace(file, text)
+	return file, false, writeInPlace(file, text)
+}
+
+// addToDirectory writes a file with a connector to the directory of connectors of a file, and returns its path. It has a modeline if there
+// is a schema beside the file.
+func addToDirectory(ctx context.Context, of, dir, permalink, item string) (string, error) {
+	text, err := connectors.AddConnector(ctx, []byte("connectors:\n"), item)
+	if err != nil {
+		return "", err
+	}
+	schema := schemaName(of)
+	relative, err := filepath.Rel(dir, schema)
+	if _, missing := os.Stat(schema); err == nil && missing == nil {
+		text = append([]byte(modelineOf(relative)), text...)
+	}
+	name := filepath.Join(dir, permalink+".yaml")
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: put the connector into a file of this directory by hand; without -c it goes to stdout", name, errors.Unwrap(err))
+	}
+	_, err = file.Write(text)
+	return name, errors.Join(err, file.Close())
 }

@@ -145,11 +145,11 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	}
 	permalink := set.Connectors[0].Definition().Permalink
 	closeSet(ctx, set)
-	withState := false
+	withState, written := false, ""
 	if flags.file == "" {
 		_, err = a.out.Write(document)
 	} else {
-		withState, err = a.addToFile(ctx, flags.file, permalink, item, document)
+		written, withState, err = a.addToFile(ctx, flags.file, permalink, item, document)
 	}
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	} else if consents {
 		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
 	}
-	return a.writeNext(name, permalink, flags, result)
+	return a.writeNext(name, written, permalink, result)
 }
 
 // placeholders returns variables with some value, because the connector is checked before they are there.
@@ -184,8 +184,8 @@ func notLoaded(err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// writeNext writes what was decided and what is left to do to stderr.
-func (a *app) writeNext(name, permalink string, flags *importFlags, result *imports.Result) error {
+// writeNext writes what was decided and what is left to do to stderr. written is the file with the connector, or "".
+func (a *app) writeNext(name, written, permalink string, result *imports.Result) error {
 	for _, note := range result.Notes {
 		a.printErr("note: %s", note)
 	}
@@ -197,8 +197,8 @@ func (a *app) writeNext(name, permalink string, flags *importFlags, result *impo
 		a.printErr("variable: pass %s, %s, with --var %s=…", v.Name, v.What, v.Name)
 		variables += " --var " + v.Name + "=…"
 	}
-	if flags.file != "" {
-		a.printErr("%s has the connector %s", name, permalink)
+	if written != "" {
+		a.printErr("%s has the connector %s", written, permalink)
 	}
 	a.printErr("next: keywright check --secrets -c %s%s", name, variables)
 	return nil

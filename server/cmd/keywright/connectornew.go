@@ -40,7 +40,7 @@ func (a *app) connectorNew() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
-	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there; - is stdout")
+	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there, or to its connectors_dir if all others are there; - is stdout")
 	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the connector, for a second one of a product; its secrets then have that name, too")
 	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue")
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "a text to replace in the connector, `TEXT=VALUE`; may be repeated")
@@ -84,13 +84,13 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 		if _, err := a.out.Write(document); err != nil {
 			return err
 		}
-		return writeSteps(a.err, "connectors.yaml", api, api.NeedsState())
+		return writeSteps(a.err, "connectors.yaml", "connectors.yaml", api, api.NeedsState())
 	}
-	made, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
+	written, made, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
 	if err != nil {
 		return err
 	}
-	return writeSteps(a.out, file, api, made && api.NeedsState())
+	return writeSteps(a.out, file, written, api, made && api.NeedsState())
 }
 
 // loadable returns an error unless a file with the connector alone can be loaded, since the flags may have changed it.
@@ -104,14 +104,15 @@ func (a *app) loadable(ctx context.Context, document []byte) error {
 	return err
 }
 
-// writeSteps writes what to do next, a step each. If withState is true, the file was made with a store of state.
-func writeSteps(w io.Writer, file string, api *catalogue.API, withState bool) error {
+// writeSteps writes what to do next, a step each. file is the one to load, and written the one with the connector. If withState is true,
+// the file was made with a store of state.
+func writeSteps(w io.Writer, file, written string, api *catalogue.API, withState bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n\n", file, api.Name, api.AuthType())
+	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n\n", written, api.Name, api.AuthType())
 	var secrets []string
 	for _, f := range api.Fill {
 		if f.Secret == "" {
-			fmt.Fprintf(&b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, file, f.What, f.Example, f.Where)
+			fmt.Fprintf(&b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Where)
 			continue
 		}
 		value := "'" + f.Example + "'"

@@ -96,7 +96,25 @@ func schemaName(file string) string {
 
 // modeline returns the line by which editors find the schema beside a file.
 func modeline(file string) string {
-	return "# yaml-language-server: $schema=" + url.PathEscape(filepath.Base(schemaName(file))) + "\n"
+	return modelineOf(filepath.Base(schemaName(file)))
+}
+
+// modelineOf returns the line by which editors find a schema. schema is its path from the file with the line.
+func modelineOf(schema string) string {
+	return "# yaml-language-server: $schema=" + (&url.URL{Path: filepath.ToSlash(schema)}).EscapedPath() + "\n"
+}
+
+// refreshSchema writes the schema beside a file that names it in its first line. If there is no such file, it does nothing.
+func (a *app) refreshSchema(ctx context.Context, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil || !bytes.HasPrefix(text, []byte(modeline(file))) {
+		return nil
+	}
+	schema, err := a.schemaOf(ctx, file)
+	if err != nil {
+		return err
+	}
+	return writeSchema(schemaName(file), schema)
 }
 
 // writeSchemaBeside writes the schema that the modeline of a new file names, unless there is a file of that name.
