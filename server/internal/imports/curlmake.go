@@ -188,6 +188,8 @@ func (b *curlMaker) headers() {
 		case strings.HasPrefix(line, "@"):
 			b.note("headers in a file are not read")
 		case !ok || value == "" || clients.MatchString(name):
+		case isCredential(name):
+			b.leftOut("header")
 		case !nameSyntax.MatchString(name):
 			b.note("a header has a name that cannot be sent, and is left out")
 		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers)+len(b.keys) >= 100:
@@ -212,6 +214,23 @@ func looksSecret(value string) bool {
 	return len(value) >= 16 && strings.ContainsAny(value, "0123456789") && strings.ContainsFunc(value, func(r rune) bool { return r >= 'A' && r <= 'z' })
 }
 
+// isCredential reports whether a name may be a credential itself: a part of it, between hyphens and the like, is long and mixes letters
+// and digits, or is longer than a word.
+func isCredential(name string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.[]:", r) }), func(part string) bool {
+		const longest = 24
+		if len(part) >= longest && strings.ToLower(part) != part && strings.ToUpper(part) != part && !strings.ContainsAny(part, "0123456789") {
+			return false // words, each of which begins with a capital
+		}
+		return mayBeCredential(part)
+	})
+}
+
+// leftOut notes that something of the command line has a credential for a name (threats.md 252).
+func (b *curlMaker) leftOut(in string) {
+	b.note("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", places[in])
+}
+
 // query adds the query parameters: credentials as keys, and others as those of callers, without their values.
 func (b *curlMaker) query() {
 	var pairs [][2]string
@@ -226,6 +245,8 @@ func (b *curlMaker) query() {
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
 		switch {
 		case taken || len(c.Query)+len(b.keys) >= 100:
+		case isCredential(pair[0]):
+			b.leftOut("query")
 		case pair[1] == "" && !plainName.MatchString(pair[0]):
 			b.note("a query parameter has no value, and is left out")
 		case credential.MatchString(pair[0]) || looksSecret(pair[1]):
@@ -248,7 +269,11 @@ func (b *curlMaker) cookies() {
 			continue
 		}
 		for _, pair := range strings.Split(text, ";") {
-			if name, _, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && nameSyntax.MatchString(name) && len(b.keys) < 100 {
+			switch name, _, ok := strings.Cut(strings.TrimSpace(pair), "="); {
+			case !ok || !nameSyntax.MatchString(name) || len(b.keys) >= 100:
+			case isCredential(name):
+				b.leftOut("cookie")
+			default:
 				b.keys = append(b.keys, key{in: "cookie", name: name})
 			}
 		}
@@ -262,6 +287,10 @@ func (b *curlMaker) form() {
 	}
 	for _, field := range b.curl.form() {
 		if !credential.MatchString(field[0]) || field[1] == "" {
+			continue
+		}
+		if isCredential(field[0]) {
+			b.leftOut("form")
 			continue
 		}
 		if b.result.Connector.Type == "" && len(b.keys) == 0 {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,48 @@ func TestCurlKeepsNoCredential(t *testing.T) {
 	}
 	if with < 30 {
 		t.Errorf("%d cases have a credential", with)
+	}
+}
+
+// A credential that is a name, of a header, a parameter, a cookie or a field of a form, is in no output either, and a note says that
+// something was left out (threats.md 252).
+func TestCurlKeepsNoCredentialInAName(t *testing.T) {
+	for _, canary := range []string{"Kw7canaryQx93Zz", "sk-canary-51habc0defgh1", "canaryhorsebatterystaples", "6f1c3a52-0000-4000-8000-0123canary45"} {
+		for _, words := range [][]string{
+			{"-H", canary + ": x"}, {"-H", "X-" + canary + "-Version: 1"}, {"-b", canary + "=x; other=y"}, {"-H", "Cookie: " + canary + "=1"},
+			{"-d", canary + "_token=1"}, {"-G", "-d", canary + "=1"}, {"--url-query", canary + "=1"},
+		} {
+			line := append([]string{"curl", "https://api.example.com/"}, words...)
+			checkNames(t, canary, line)
+		}
+		checkNames(t, canary, []string{"curl", "https://api.example.com/?" + canary + "=1"})
+	}
+	for _, name := range []string{"X-Amz-Content-Sha256", "Ocp-Apim-Subscription-Key", "X-Shopify-Access-Token", "subscriptionKeyOfTheClient"} {
+		result, err := imports.Curl([]string{"curl", "-H", name + ": x", "-H", "X-Key: y", "https://api.example.com/"}, imports.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Join(result.Notes, "\n"), "left out") {
+			t.Errorf("%s: %q", name, result.Notes)
+		}
+	}
+}
+
+func checkNames(t *testing.T, canary string, line []string) {
+	t.Helper()
+	result, err := imports.Curl(line, imports.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := result.Connector.YAML() + strings.Join(result.Notes, "\n")
+	for _, s := range append(result.Secrets, result.Variables...) {
+		out += s.Name + s.What
+	}
+	if strings.Contains(strings.ToLower(out), "canary") {
+		t.Errorf("%q:\n%s", line, out)
+	}
+	if !strings.Contains(out, "has a name that may be a credential, and is left out") && !slices.Contains(line, "--url-query") {
+		t.Errorf("%q has no note:\n%s", line, out)
 	}
 }
 

@@ -184,13 +184,25 @@ func number(text string) json.Number {
 	return json.Number(strings.Repeat("1", min(len(text), 9)))
 }
 
-// object returns an object with made-up texts in place of its literal ones, which may be credentials. Templates and names stay.
+// memberName returns the name of a member of an object, or a made-up one in place of a name that may be a credential.
+func (r *recorder) memberName(name string) string {
+	switch url := r.withHosts(name); {
+	case plainName.MatchString(name), headerName.MatchString(name):
+		return name
+	case url != name:
+		return r.url(url)
+	}
+	r.replaced("names of members in objects of the configuration")
+	return r.text(name)
+}
+
+// object returns an object with made-up texts in place of its literal ones, and of names, which may be credentials. Templates stay.
 func (r *recorder) object(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		made := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			made[name] = r.object(v[name])
+			made[r.memberName(name)] = r.object(v[name])
 		}
 		return made
 	case []any:
@@ -224,7 +236,7 @@ func plainNumber(n json.Number) any {
 
 // sealed returns the value of a field that is sealed: a template, or a secret of the case in place of a text that may be one.
 func (r *recorder) sealed(field, text string) string {
-	if isTemplate(text) && plainLength(text) < shortest {
+	if isPlain(text) {
 		return r.withHosts(text)
 	}
 	name := "recorded-" + field

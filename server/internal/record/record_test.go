@@ -211,6 +211,29 @@ func TestWhatIsReplacedInARecord(t *testing.T) {
 		"a literal in an expression": {"api_key", func(w *world) map[string]any {
 			return map[string]any{"key": "X-Key", "value": "{{ default(get_secret('s'), '" + w.Word("a literal") + "') }}", "in": "header"}
 		}, []string{"recorded-value: made-up"}, nil},
+		// threats.md 253
+		"a short literal beside an expression": {"api_key", func(w *world) map[string]any {
+			return map[string]any{"key": "X-Key", "value": w.Hide("a short literal", "qz7x") + "{{ user.id }}", "in": "header"}
+		}, []string{"recorded-value: made-up"}, nil},
+		"a short literal in an expression": {"api_key", func(w *world) map[string]any {
+			return map[string]any{"key": "X-Key", "value": "{{ base64_encode(user.id + '" + w.Hide("a short literal", "qz7x") + "') }}", "in": "header"}
+		}, []string{"recorded-value: made-up"}, nil},
+		"punctuation in an expression": {"api_key", func(*world) map[string]any {
+			return map[string]any{"key": "X-Key", "value": "Basic {{ base64_encode(get_secret('s') + ':') }}", "in": "header"}
+		}, []string{"Basic {{ base64_encode(get_secret('s') + ':') }}"}, nil},
+		"a passphrase as the name of a member": {"login", func(w *world) map[string]any {
+			w.literals = true
+			return map[string]any{
+				"login_url": tokenURL, "login_body": map[string]any{
+					w.Hide("a passphrase", "qorrect-horse-battery-staple"): "x", "user_name": "x", w.Hide("another", "tr0ub4dor"): map[string]any{"grantType": "x"},
+				},
+				"login_headers": map[string]any{"X-Api-Version": "1"}, "token_from": "json:/token", "key": "X-Session",
+			}
+		}, []string{"user_name:", "grantType:", "X-Api-Version:"}, nil},
+		"a passphrase as the name of a member of a document": {"jwt", func(w *world) map[string]any {
+			w.secrets["google"] = `{"` + w.Hide("a passphrase", "qorrect-horse-battery-staple") + `":1,"client_email":"a@p.test"}`
+			return map[string]any{"algorithm": "RS256", "private_key": "{{ get_secret('rsa') }}", "claims": map[string]any{"iss": "{{ json_get(get_secret('google'), 'client_email') }}"}}
+		}, []string{"client_email"}, nil},
 		"a placeholder in the path": {"api_key", func(*world) map[string]any {
 			return map[string]any{"key": "{token}", "value": "{{ get_secret('s') }}", "in": "path"}
 		}, []string{"https://api.test/x0/xxx%7Btoken%7D/x"}, nil},

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// shortest is the minimum length of a literal text that may be a credential. One beside a secret that is shorter, such as "Bearer ",
-// stays.
+// shortest is the minimum length of a literal text in an object that may be a credential. One beside an expression that is shorter
+// stays there.
 const shortest = 8
 
 // text returns a made-up text in place of one that may be a secret. No two are equal. It can be decoded as the other one can, and has
@@ -119,6 +119,25 @@ func plainLength(text string) int {
 		n += len(strings.Join(digits.FindAllString(quoted.ReplaceAllString(inside, ""), -1), ""))
 	}
 	return n
+}
+
+// known matches the literal texts of a template that are no credential: punctuation, and words in front of one.
+var known = regexp.MustCompile(`(?i)^[\s:=,;"'|/._-]*((bearer|basic|token|api-?key|key|bot|ssws|pat)[\s:=,;"'|/._-]*)*$`)
+
+// isPlain reports whether a template has no literal text that may be a credential, or a part of one, however short it is.
+func isPlain(text string) bool {
+	if !isTemplate(text) || plainLength(text) >= shortest || !known.MatchString(expression.ReplaceAllString(text, "")) {
+		return false
+	}
+	for _, inside := range expression.FindAllString(text, -1) {
+		inside = memberName.ReplaceAllString(namedCall.ReplaceAllString(inside, ""), "")
+		for _, found := range quoted.FindAllStringSubmatch(inside, -1) {
+			if !known.MatchString(found[1] + found[2] + found[3]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // withHosts returns a text with made-up hosts in place of those of the URLs in it, and of those that other URLs have.
