@@ -260,21 +260,6 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(wanted))
 }
 
-// ConsentNotice returns a notice if a connector needs the consent of users, and no user of the gateway can give it. Otherwise it
-// returns "". That is no problem of the file, because the operator may use the connector without the gateway.
-func (s *Set) ConsentNotice(c *gateway.Connector) string {
-	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
-	switch user := s.Settings.User; {
-	case !c.Upstream().Consents():
-		return ""
-	case !s.Settings.HasUsers():
-		return "requests have no user" + then + "let gateway.user say who the user is"
-	case user.Mode == identity.ModeHeader && user.Header.ID == "":
-		return "users have no id" + then + "let gateway.user.header.id name the header with it"
-	}
-	return ""
-}
-
 // CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
 // the tenant's. It returns an error if there is no such secret, it is blank, or the store cannot answer.
 func (s *Set) CheckSecret(ctx context.Context, name string, u host.User) error {

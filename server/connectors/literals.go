@@ -118,7 +118,12 @@ func (i *inspector) parameter(n *node, path string) {
 // placeholder is no credential, and neither is a character or two, which some APIs want in place of an empty password.
 func (i *inspector) secret(n *node, path string) {
 	text, ok := n.value.(string)
-	if !ok || i.done[n] || len(strings.TrimSpace(text)) < shortestSecret || placeholder.MatchString(text) {
+	if !ok || i.done[n] || len(strings.TrimSpace(text)) < shortestSecret {
+		return
+	}
+	if placeholder.MatchString(text) { // what looks like one may be a password
+		i.done[n], i.hidden[n] = true, true
+		i.warnOfText(n, 0, utf8.RuneCountInString(text), path, placeholderLeft)
 		return
 	}
 	from, to := 0, len(text)
@@ -158,12 +163,14 @@ func (i *inspector) tokens(n *node, path string) {
 // placeholder matches the texts of the catalogue that stand for something of the user.
 var placeholder = regexp.MustCompile(`(?i)(^|[^a-z])your[-_][a-z]|^1234567890$`)
 
+const placeholderLeft = "has a placeholder: put your own value in its place; for a product of the catalogue, docs/apis.md says where it is"
+
 // placeholders warns of what was not filled in.
 func (i *inspector) placeholders(n *node, path string) {
 	i.done = map[*node]bool{}
 	i.each(n, path, func(n *node, path, text string) {
 		found := placeholder.FindStringIndex(text)
-		if found == nil || i.warnings.skip() {
+		if found == nil || i.hidden[n] || i.warnings.skip() {
 			return
 		}
 		from := found[0]
@@ -174,6 +181,6 @@ func (i *inspector) placeholders(n *node, path string) {
 		if !ok {
 			where = n.Place
 		}
-		i.warn(where, path, "has a placeholder: put the value of your account in its place; the comments above the connector, and docs/apis.md, say where the product shows it")
+		i.warn(where, path, placeholderLeft)
 	})
 }

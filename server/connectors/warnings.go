@@ -13,6 +13,8 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // warnings collects the first hundred warnings of a file, and counts the others. It does nothing unless Options.Inspect is set. It is
@@ -160,12 +162,27 @@ func (l *loader) inspected(c *definition, info host.PluginInfo) {
 	if !l.options.Inspect {
 		return
 	}
-	i := inspector{loader: l, done: map[*node]bool{}}
+	i := inspector{loader: l, done: map[*node]bool{}, hidden: map[*node]bool{}}
 	i.credentials(c, info)
 	i.placeholders(c.member, c.path())
 	if n, _, found := c.member.locate("egress.ca_file"); found {
 		l.authorities(n, c.path()+".egress.ca_file")
 	}
+}
+
+// ConsentNotice returns a notice if a connector needs the consent of users, and no user of the gateway can give it. Otherwise it
+// returns "". That is no problem of the file, because the operator may use the connector without the gateway.
+func (s *Set) ConsentNotice(c *gateway.Connector) string {
+	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
+	switch user := s.Settings.User; {
+	case !c.Upstream().Consents():
+		return ""
+	case !s.Settings.HasUsers():
+		return "requests have no user" + then + "let gateway.user say who the user is"
+	case user.Mode == identity.ModeHeader && user.Header.ID == "":
+		return "users have no id" + then + "let gateway.user.header.id name the header with it"
+	}
+	return ""
 }
 
 // warnOfConsent warns of a connector that nobody can connect.
@@ -185,6 +202,8 @@ type inspector struct {
 	*loader
 	// done has the values that were walked. Aliases share them.
 	done map[*node]bool
+	// hidden has the values with a placeholder that no output may show.
+	hidden map[*node]bool
 }
 
 // each calls do for each text below n that was not walked before, with its path.

@@ -91,6 +91,18 @@ func TestCredentialsInTheFile(t *testing.T) {
 	}
 }
 
+// A placeholder in the place of a credential may be a password, so that it is hidden, too (threats.md 250).
+func TestAPlaceholderForACredentialIsHidden(t *testing.T) {
+	const text = "connectors:\n  - {name: a, url: https://api.example.com, auth: {type: basic, config: {username: your-name, password: your-c4n4ry}}}\n"
+	_, warnings := inspect(t, text, connectors.Options{})
+	if len(warnings) != 2 || warnings[0].Hidden != 0 || warnings[1].Hidden != len("your-c4n4ry") || !strings.HasPrefix(warnings[1].Message, "has a placeholder: ") {
+		t.Errorf("%+v", warnings)
+	}
+	if all := strings.Join(lines(warnings), ""); strings.Contains(all, "c4n4ry") {
+		t.Error(all)
+	}
+}
+
 // The connectors of the catalogue have no credential in them. What is to be filled in is a placeholder of which there is a warning,
 // but for regions, which are those of many. Once it is filled in there is none.
 func TestWarningsOfTheCatalogue(t *testing.T) {

@@ -137,6 +137,9 @@ func writeSteps(w io.Writer, file, written string, api *catalogue.API, withState
 		fmt.Fprintf(&b, "  keywright connect -c %s %s\n", file, api.Name)
 	}
 	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
+	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
+		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers:\n  keywright serve -c %s\n  curl http://127.0.0.1:8080/connectors/%s%s\n", file, api.Name, path)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -101,8 +101,22 @@ func Find(name string) (*API, error) {
 	if meant, ok := problem.Nearest(name, names); ok {
 		return nil, fmt.Errorf("the catalogue has no API %s: did you mean %q?", problem.Quote(name), meant)
 	}
+	if like := containing(apis, name); len(like) > 0 {
+		return nil, fmt.Errorf("the catalogue has no API %s: there is %s", problem.Quote(name), strings.Join(like, ", "))
+	}
 	return nil, fmt.Errorf("the catalogue has no API %s: `keywright connector list` lists those that it has, and docs/auth-types.md has an example of each auth type for any other API",
 		problem.Quote(name))
+}
+
+// containing returns the names of the products that have a text in their name or title, in any case of letters.
+func containing(apis []*API, text string) (names []string) {
+	text = strings.ToLower(text)
+	for _, a := range apis {
+		if len(text) > 1 && (strings.Contains(a.Name, text) || strings.Contains(strings.ToLower(a.Title), text)) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // read reads the files of a catalogue.
@@ -202,6 +216,15 @@ func (a *API) unlisted() string {
 		}
 	}
 	return ""
+}
+
+// OfCallers returns the path of Try if callers of the gateway may use it as the connector is, and otherwise "".
+func (a *API) OfCallers() string {
+	method, path := a.Request()
+	if method != "GET" || a.Body != "" || strings.ContainsAny(path, "{?") || strings.Contains(a.Connector, "\npaths:") {
+		return ""
+	}
+	return path
 }
 
 // NeedsState reports whether the connector needs a store of state, because it has tokens that may be used once.

@@ -182,8 +182,13 @@ func TestCurlKeepsNoCredential(t *testing.T) {
 func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 	for _, canary := range []string{"Kw7canaryQx93Zz", "sk-canary-51habc0defgh1", "canaryhorsebatterystaples", "6f1c3a52-0000-4000-8000-0123canary45"} {
 		for _, words := range [][]string{
-			{"-H", canary + ": x"}, {"-H", "X-" + canary + "-Version: 1"}, {"-b", canary + "=x; other=y"}, {"-H", "Cookie: " + canary + "=1"},
-			{"-d", canary + "_token=1"}, {"-G", "-d", canary + "=1"}, {"--url-query", canary + "=1"},
+			{"-H", canary + ": x"},
+			{"-H", "X-" + canary + "-Version: 1"},
+			{"-b", canary + "=x; other=y"},
+			{"-H", "Cookie: " + canary + "=1"},
+			{"-d", canary + "_token=1"},
+			{"-G", "-d", canary + "=1"},
+			{"--url-query", canary + "=1"},
 		} {
 			line := append([]string{"curl", "https://api.example.com/"}, words...)
 			checkNames(t, canary, line)
