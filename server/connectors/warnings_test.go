@@ -106,6 +106,7 @@ func TestAPlaceholderForACredentialIsHidden(t *testing.T) {
 // The connectors of the catalogue have no credential in them. What is to be filled in is a placeholder of which there is a warning,
 // but for regions, which are those of many. Once it is filled in there is none.
 func TestWarningsOfTheCatalogue(t *testing.T) {
+	cache := t.TempDir()
 	apis, err := catalogue.All()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestWarningsOfTheCatalogue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, warnings := inspect(t, string(file), connectors.Options{})
+		_, warnings := inspect(t, string(file), connectors.Options{Host: host.Config{CodeCache: cache}})
 		return warnings
 	}
 	for _, a := range apis {

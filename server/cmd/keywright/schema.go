@@ -107,7 +107,12 @@ func modelineOf(schema string) string {
 // refreshSchema writes the schema beside a file that names it in its first line. If there is no such file, it does nothing.
 func (a *app) refreshSchema(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
-	if err != nil || !bytes.HasPrefix(text, []byte(modeline(file))) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !bytes.HasPrefix(text, []byte(modeline(file))):
 		return nil
 	}
 	schema, err := a.schemaOf(ctx, file)

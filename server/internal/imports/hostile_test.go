@@ -191,9 +191,9 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 			{"--url-query", canary + "=1"},
 		} {
 			line := append([]string{"curl", "https://api.example.com/"}, words...)
-			checkNames(t, canary, line)
+			checkNames(t, line)
 		}
-		checkNames(t, canary, []string{"curl", "https://api.example.com/?" + canary + "=1"})
+		checkNames(t, []string{"curl", "https://api.example.com/?" + canary + "=1"})
 	}
 	for _, name := range []string{"X-Amz-Content-Sha256", "Ocp-Apim-Subscription-Key", "X-Shopify-Access-Token", "subscriptionKeyOfTheClient"} {
 		result, err := imports.Curl([]string{"curl", "-H", name + ": x", "-H", "X-Key: y", "https://api.example.com/"}, imports.Options{})
@@ -206,7 +206,7 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 	}
 }
 
-func checkNames(t *testing.T, canary string, line []string) {
+func checkNames(t *testing.T, line []string) {
 	t.Helper()
 	result, err := imports.Curl(line, imports.Options{})
 	if err != nil {
