@@ -31,8 +31,8 @@ const stateLines = `state:
   keys: ["{{ get_secret('state-key') }}"]
 `
 
-// addToFile adds a connector to a file, and returns the path of the file that has it now. If there is no such file, it writes document
-// with a modeline for editors, and the schema beside it, and reports that it did. If all connectors of the file are in a directory, it
+// addToFile adds a connector to a file, and returns the path of the file into which it was written. If there is no such file, it writes
+// document with a modeline for editors, and the schema beside it, and reports that it did. If all connectors of the file are in a directory, it
 // writes a file of that (decisions.md "a new connector").
 func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (written string, made bool, err error) {
 	before, err := os.ReadFile(file)
