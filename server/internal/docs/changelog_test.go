@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// CHANGELOG.md has the form of keepachangelog.com: each entry is in an area of a kind of change, and the kinds are in their order.
+// CHANGELOG.md has the form of Keep a Changelog: each entry is in an area of a kind of change, and the kinds are in their order.
 func TestTheChangelogHasItsForm(t *testing.T) {
 	kinds := []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 	last, area, empty := -1, "", false
