@@ -126,6 +126,9 @@ func wantKind(t *testing.T, err error, want Kind) {
 	if refused.Kind != want {
 		t.Errorf("kind is %q, want %q", refused.Kind, want)
 	}
+	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrPlain) {
+		t.Errorf("the error is not that of a refused address alone: %v", err)
+	}
 }
 
 func TestCheckExceptions(t *testing.T) {

@@ -60,6 +60,35 @@ func TestAProxySeesNoIdentity(t *testing.T) {
 	}
 }
 
+// Without a proxy, the server itself sees the client certificate of a connector.
+func TestAServerSeesTheIdentity(t *testing.T) {
+	authority := testworld.NewAuthority(t)
+	certificate, key := authority.Client("ann", time.Now().Add(time.Hour))
+	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Server()}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool()}
+	server.StartTLS()
+	defer server.Close()
+	transport, err := Policy{AllowPrivate: true}.TransportAs(Identity{&pair, authority.Pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, _ := io.ReadAll(response.Body); string(body) != "ann" {
+		t.Errorf("the server saw %q", body)
+	}
+}
+
 // tunnel connects the client of a CONNECT with an address.
 func tunnel(t *testing.T, w http.ResponseWriter, address string) {
 	server, err := net.Dial("tcp", address)
