@@ -20,8 +20,8 @@ MEASURED := caddy haproxy nginx postgresql
 HANGS   := 60m
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
-MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing hostfn sandbox) internal/admission internal/expr \
-	$(addprefix server/,gateway/internal/transform internal/places identity content/internal/sqlstore) $(PLUGINS) server/gateway host
+MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing discovery lease hostfn sandbox) internal/admission internal/expr \
+	$(addprefix server/,gateway/internal/transform internal/places identity content/internal/sqlstore) $(wildcard plugins/internal/*) $(PLUGINS) server/gateway host
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # Tests are not vetted before they run: lint does that, for all modules.
@@ -64,7 +64,7 @@ screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
-mutants: tinygo $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
+mutants: $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
 
 check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources

@@ -1,56 +1,45 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/keywright/keywright/internal/pluginbuild"
 )
 
-// Gremlins runs the go command on its PATH, which is this program. It corrects five things:
+// Gremlins runs the go command on its PATH, which is this program. It corrects these things:
 //
 //   - Gremlins does not distinguish a mutation that does not compile from one that tests notice. Both make go test fail.
 //   - It also runs the tests of subdirectories.
 //   - It cannot derive the path of a package main from its name.
-//   - It runs all tests at once, although the quick ones notice most mutations.
+//   - Some packages are tested by others.
+//   - Its clock does not distinguish an endless loop from a busy machine.
 //   - A property test that fails keeps its counterexample in testdata/rapid, where it would fail for later mutations, too.
-
-// slowTests matches the tests that take most of the time of their packages. They run only if the others notice nothing.
-const slowTests = "^(TestNoPartitionReadsAnothersValue|TestIndependentImplementationVerifiesManySignatures|" +
-	"TestMeteringChangesNoResultOfTheSpecification|TestHostileAnswers|TestStoreIsAsTheModel|TestReadersSeeNoTornPages|" +
-	"TestManyOpenAtOnce|TestManyArticlesOfOneActivity|TestReuseIsNotNoticed|TestDecision_Tokens_many_requests_at_once_one_exchange|" +
-	"TestCodeCacheThatOthersCanChangeIsRefused|TestAnotherImplementationVerifiesWhatThePluginSends|TestTokensOfAnotherImplementation)$"
-
-// testedBy maps packages to the package that has most of their tests.
-var testedBy = map[string]string{"host/internal/hostfn": "host"}
+//
+// It also makes the tests faster: schema.go compiles all mutations at once, and trial.go first runs the tests that have noticed
+// others.
 
 const (
-	realGo   = "KEYWRIGHT_MUTANTS_GO"   // environment variable with the path of the real go command
-	realPath = "KEYWRIGHT_MUTANTS_PATH" // environment variable with the PATH of the real go command
-	partName = "KEYWRIGHT_MUTANTS_PART" // environment variable with the part of the mutations
-	notGood  = 2                        // the exit status that gremlins takes for a mutation that does not compile
+	realGo    = "KEYWRIGHT_MUTANTS_GO"    // environment variable with the path of the real go command
+	realPath  = "KEYWRIGHT_MUTANTS_PATH"  // environment variable with the PATH of the real go command
+	partName  = "KEYWRIGHT_MUTANTS_PART"  // environment variable with the part of the mutations
+	stateName = "KEYWRIGHT_MUTANTS_STATE" // environment variable with the directory for what is known about the package
+	origName  = "KEYWRIGHT_MUTANTS_ORIG"  // environment variable with the directory of the package without a mutation
+	notGood   = 2                         // the exit status that gremlins takes for a mutation that does not compile
 )
 
 // wrapGo puts this program on the PATH of p.environment under the name go.
-func (p *place) wrapGo(ctx context.Context, chosen part) error {
+func (p *place) wrapGo(chosen part) error {
 	command, err := exec.LookPath("go")
 	if err != nil {
 		return err
 	}
 	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	compiler, err := pluginbuild.FindCompiler(ctx, ".build")
-	if err != nil {
-		return err
-	}
-	tinygo, err := filepath.Abs(compiler.Path)
 	if err != nil {
 		return err
 	}
@@ -63,7 +52,6 @@ func (p *place) wrapGo(ctx context.Context, chosen part) error {
 	}
 	path := os.Getenv("PATH")
 	p.environment = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+path, realPath+"="+path, realGo+"="+command, partName+"="+chosen.String(),
-		pluginbuild.CompilerVariable+"="+tinygo,
 		"GOFLAGS=-trimpath -buildvcs=false") // so that the build cache serves every copy
 	return nil
 }
@@ -74,47 +62,83 @@ func actAsGo(ctx context.Context, args []string) error {
 	if last < 0 || args[0] != "test" {
 		return goCommand(ctx, args...)
 	}
-	if dir, ok := strings.CutSuffix(args[last], "/..."); ok { // gremlins measures the coverage
-		args[last] = dir
-		if other := testedBy[strings.TrimPrefix(dir, "./")]; other != "" {
-			args = append(append(args[:last:last], "-coverpkg", dir), dir, "./"+other)
-		}
-		return goCommand(ctx, args...)
+	if dir, ok := strings.CutSuffix(args[last], "/..."); ok {
+		return measure(ctx, args[:last], dir)
 	}
 	if in, err := inPart("."); err != nil {
 		return err
-	} else if !in || goCommand(ctx, "build", "-o", os.DevNull, ".") != nil {
-		os.Exit(notGood)
+	} else if !in {
+		return errNotGood
 	}
 	root, dir, err := here()
 	if err != nil {
 		return err
 	}
-	if filepath.Dir(dir) == "plugins" { // the tests of a plugin also run its module
-		build := exec.CommandContext(ctx, os.Getenv(realGo), "run", "./tools/plugin", "build", dir)
-		build.Dir, build.Env = root, environment()
-		if build.Run() != nil {
-			os.Exit(notGood)
+	file, err := changedFile(".", os.Getenv(origName))
+	if err != nil {
+		return err
+	}
+	t := newTrial(root, dir, file)
+	if i := slices.Index(args, "-timeout"); i >= 0 {
+		t.timeout = args[i+1]
+	}
+	if err := t.choose(); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// measure runs the tests of a package without a mutation, since gremlins wants their coverage and how long they take. Then it
+// compiles the schema, and runs its tests without a mutation to measure their processor time.
+func measure(ctx context.Context, args []string, dir string) error {
+	dir = strings.TrimPrefix(dir, "./")
+	packages := []string{"./" + dir}
+	for _, other := range testedBy[dir] {
+		packages = append(packages, "./"+other)
+	}
+	if len(packages) > 1 {
+		args = append(args, "-coverpkg", packages[0])
+	}
+	if err := goCommand(ctx, append(args, packages...)...); err != nil {
+		return err
+	}
+	if err := os.Chdir(dir); err != nil {
+		return err
+	}
+	root, dir, err := here()
+	if err != nil {
+		return err
+	}
+	t := newTrial(root, dir, "")
+	if err := t.compileAll(ctx); err != nil {
+		return err
+	}
+	if err := t.run(ctx); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(t.state, processorTime), []byte(t.used.String()), 0o600)
+}
+
+// changedFile returns the name of the file in a directory that is not the same as in the other directory.
+func changedFile(dir, original string) (string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		now, err := os.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		before, err := os.ReadFile(filepath.Join(original, filepath.Base(name)))
+		if err != nil {
+			return "", err
+		}
+		if !bytes.Equal(now, before) {
+			return filepath.Base(name), nil
 		}
 	}
-	packages := []string{"."}
-	if other := testedBy[dir]; other != "" {
-		packages = append(packages, filepath.Join(root, other))
-	}
-	for _, name := range packages {
-		if err := os.RemoveAll(filepath.Join(name, "testdata", "rapid")); err != nil {
-			return err
-		}
-	}
-	test := append([]string{"test", "-vet=off", "-ldflags=-s -w"}, args[1:last]...)
-	for _, which := range []string{"-skip", "-run"} {
-		for _, name := range packages {
-			if err := goCommand(ctx, append(test[:len(test):len(test)], which, slowTests, name)...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return "", fmt.Errorf("no file in %s has a mutation", dir)
 }
 
 // here returns the root directory of the module, and the path from there to the current directory.

@@ -4,12 +4,14 @@
 //
 //	go run ./tools/mutants -gremlins PROGRAM [-workers N] [-patience N] [-part K/N] DIR...
 //
-// It skips code that no test of the package covers. Each package is tested by its own tests alone, in a copy of the
-// repository. Mutations that do not compile do not count. A mutation whose tests time out counts as noticed, because most of
-// these are endless loops. Their number is reported, because a busy machine causes more.
+// It skips code that no test of the package covers. Each package is tested by its own tests alone, or also by those of other
+// packages if testedBy has some, in a copy of the repository. Mutations that do not compile do not count. A mutation counts as
+// noticed if a test fails, or if the tests use three times their usual processor time, because most of these are endless loops.
+// It also counts if the tests time out. The number of these is reported, because a busy machine causes more.
 //
-// A large package takes hours. With -part 3/10, only the mutations of the third of ten parts are tried. The parts are about
-// equal, and a mutation stays in its part until the package changes.
+// All mutations of a package are compiled at once. So a mutation takes as long as the tests that it passes. With -part 3/10, only
+// the mutations of the third of ten parts are tried. The parts are about equal, and a mutation stays in its part until the
+// package changes.
 package main
 
 import (
@@ -23,6 +25,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -52,11 +55,15 @@ func main() {
 	}
 	stop()
 	var failed *exec.ExitError
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+	}
 	switch {
+	case errors.Is(err, errNotGood):
+		os.Exit(notGood)
 	case errors.As(err, &failed) && failed.ExitCode() > 0:
 		os.Exit(failed.ExitCode())
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
@@ -131,7 +138,7 @@ func newPlace(ctx context.Context, chosen part) (*place, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	if err := p.wrapGo(ctx, chosen); err != nil {
+	if err := p.wrapGo(chosen); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	// Gremlins copies the module alone, so the relative path to the other module would be wrong there.
@@ -168,9 +175,13 @@ func (p *place) unleash(ctx context.Context, program, dir string, workers, patie
 	if rest, ok := strings.CutPrefix(dir, serverModule+"/"); ok {
 		module, below = serverModule, rest
 	}
+	state := filepath.Join(p.dir, "state")
+	if err := errors.Join(os.RemoveAll(state), os.Mkdir(state, 0o755)); err != nil {
+		return nil, err
+	}
 	cmd := exec.CommandContext(ctx, program, "unleash", "--silent", "--output", output, "--exclude-files", "/", "--invert-logical",
 		"--workers", fmt.Sprint(workers), "--timeout-coefficient", fmt.Sprint(patience), "./"+below)
-	cmd.Dir, cmd.Env = filepath.Join(p.copy, module), p.environment
+	cmd.Dir, cmd.Env = filepath.Join(p.copy, module), slices.Concat(p.environment, []string{stateName + "=" + state, origName + "=" + filepath.Join(p.copy, dir)})
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)
@@ -179,8 +190,17 @@ func (p *place) unleash(ctx context.Context, program, dir string, workers, patie
 	if err != nil {
 		return nil, err
 	}
-	return parseOutput(content, dir, func(name string) ([]string, error) {
+	f, err := parseOutput(content, dir, func(name string) ([]string, error) {
 		text, err := os.ReadFile(filepath.Join(p.copy, name))
 		return strings.Split(string(text), "\n"), err
 	})
+	if err != nil {
+		return nil, err
+	}
+	endless, err := os.ReadFile(filepath.Join(state, "endless"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f.endless = bytes.Count(endless, []byte("\n"))
+	return f, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,13 +23,21 @@ type mutant struct {
 	text string
 }
 
+// survivor is a mutation that no test notices.
+type survivor struct {
+	mutant
+	line int
+}
+
 func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.kind, m.column, m.text) }
 
 // found holds the results of the mutations of a package.
 type found struct {
 	dir                        string
 	killed, timedOut, unviable int
-	lived                      []mutant
+	// endless is how many of the killed ones used up their processor time.
+	endless int
+	lived   []survivor
 }
 
 // parseOutput parses the output of gremlins. Its file names are relative to the package.
@@ -68,11 +77,13 @@ func parseOutput(content []byte, dir string, read func(name string) (lines []str
 				}
 				line := lines[m.Line-1]
 				text := strings.TrimLeft(line, "\t ")
-				f.lived = append(f.lived, mutant{name, m.Kind, m.Column - (len(line) - len(text)), strings.TrimRight(text, "\t ")})
+				f.lived = append(f.lived, survivor{mutant{name, m.Kind, m.Column - (len(line) - len(text)), strings.TrimRight(text, "\t ")}, m.Line})
 			}
 		}
 	}
-	slices.SortFunc(f.lived, func(a, b mutant) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(f.lived, func(a, b survivor) int {
+		return cmp.Or(strings.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
 	return f, nil
 }
 
@@ -85,17 +96,18 @@ func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good b
 	if all := noticed + len(f.lived); all > 0 {
 		rate = 100 * float64(noticed) / float64(all)
 	}
-	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long; %d more do not compile or are in other parts)\n",
-		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.unviable)
+	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long, %d used up their processor time; %d more do not compile or are in other parts)\n",
+		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.endless, f.unviable)
 	good = true
 	for _, m := range f.lived {
-		if _, ok := known[m]; !ok {
-			_, _ = fmt.Fprintln(w, "  no test notices:", m)
+		if _, ok := known[m.mutant]; !ok {
+			_, _ = fmt.Fprintf(w, "  no test notices: %s (line %d)\n", m, m.line)
 			good = false
 		}
 	}
 	for m := range known {
-		if whole && path.Dir(m.file) == f.dir && !slices.Contains(f.lived, m) {
+		lives := slices.ContainsFunc(f.lived, func(s survivor) bool { return s.mutant == m })
+		if whole && path.Dir(m.file) == f.dir && !lives {
 			_, _ = fmt.Fprintln(w, "  in survivors.txt, and is not there or is noticed now:", m)
 			good = false
 		}

@@ -31,8 +31,8 @@ func parsed(t *testing.T) *found {
 }
 
 func TestWhatGremlinsFound(t *testing.T) {
-	want := &found{dir: "host/x", killed: 1, timedOut: 1, unviable: 1, lived: []mutant{lives}}
-	if diff := cmp.Diff(want, parsed(t), cmp.AllowUnexported(found{}, mutant{})); diff != "" {
+	want := &found{dir: "host/x", killed: 1, timedOut: 1, unviable: 1, lived: []survivor{{lives, 2}}}
+	if diff := cmp.Diff(want, parsed(t), cmp.AllowUnexported(found{}, mutant{}, survivor{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", `{"files": [{"file_name": "a.go", "mutations": [{"status": "LIVED", "line": 3}]}]}`} {
@@ -55,8 +55,8 @@ func TestReport(t *testing.T) {
 		good   bool
 		want   string
 	}{
-		{"all known", 20, 0, map[mutant]string{lives: "equal", elsewhere: "of another package"}, true, "95.5 % noticed: 21 of 22 (1 took too long; 1 more do not compile or are in other parts)"},
-		{"a new one", 20, 0, nil, false, "no test notices: host/x/a.go CONDITIONALS_BOUNDARY 6: if a < b {"},
+		{"all known", 20, 0, map[mutant]string{lives: "equal", elsewhere: "of another package"}, true, "95.5 % noticed: 21 of 22 (1 took too long, 0 used up their processor time; 1 more do not compile or are in other parts)"},
+		{"a new one", 20, 0, nil, false, "no test notices: host/x/a.go CONDITIONALS_BOUNDARY 6: if a < b { (line 2)"},
 		{"one that is gone", 20, 0, map[mutant]string{lives: "equal", gone: "equal"}, false, "is noticed now: host/x/a.go CONDITIONALS_BOUNDARY 6: if a < c {"},
 		{"a busy machine", 20, 6, map[mutant]string{lives: "equal"}, false, "more than 20 % of these took too long"},
 		{"too many", 7, 0, map[mutant]string{lives: "equal"}, false, "less than 90 %"},
