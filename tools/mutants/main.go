@@ -170,7 +170,6 @@ func copyFile(from, to string) error {
 
 // unleash runs gremlins on a package.
 func (p *place) unleash(ctx context.Context, program, dir string, workers, patience int, stderr io.Writer) (*found, error) {
-	output := filepath.Join(p.dir, "output.json")
 	module, below := ".", dir
 	if rest, ok := strings.CutPrefix(dir, serverModule+"/"); ok {
 		module, below = serverModule, rest
@@ -179,6 +178,7 @@ func (p *place) unleash(ctx context.Context, program, dir string, workers, patie
 	if err := errors.Join(os.RemoveAll(state), os.Mkdir(state, 0o755)); err != nil {
 		return nil, err
 	}
+	output := filepath.Join(state, "output.json")
 	cmd := exec.CommandContext(ctx, program, "unleash", "--silent", "--output", output, "--exclude-files", "/", "--invert-logical",
 		"--workers", fmt.Sprint(workers), "--timeout-coefficient", fmt.Sprint(patience), "./"+below)
 	cmd.Dir, cmd.Env = filepath.Join(p.copy, module), slices.Concat(p.environment, []string{stateName + "=" + state, origName + "=" + filepath.Join(p.copy, dir)})
@@ -187,6 +187,9 @@ func (p *place) unleash(ctx context.Context, program, dir string, workers, patie
 		return nil, fmt.Errorf("gremlins: %w", err)
 	}
 	content, err := os.ReadFile(output)
+	if errors.Is(err, os.ErrNotExist) { // gremlins writes none if the package has nothing to change
+		return &found{dir: dir}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
