@@ -6,8 +6,8 @@
 //
 // It skips code that no test of the package covers. Each package is tested by its own tests alone, or also by those of other
 // packages if testedBy has some, in a copy of the repository. Mutations that do not compile do not count. A mutation counts as
-// noticed if a test fails, or if the tests use three times their usual processor time, because most of these are endless loops.
-// It also counts if the tests time out. The number of these is reported, because a busy machine causes more.
+// noticed if a test fails, or if the tests do not end: they use three times their usual processor time, or wait without using
+// any. It also counts if the tests take too long. The number of these is reported, because a busy machine causes more.
 //
 // All mutations of a package are compiled at once. So a mutation takes as long as the tests that it passes. With -part 3/10, only
 // the mutations of the third of ten parts are tried. The parts are about equal, and a mutation stays in its part until the

@@ -35,7 +35,7 @@ func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.k
 type found struct {
 	dir                        string
 	killed, timedOut, unviable int
-	// endless is how many of the killed ones used up their processor time.
+	// endless is how many of the killed ones have tests that did not end.
 	endless int
 	lived   []survivor
 }
@@ -96,7 +96,7 @@ func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good b
 	if all := noticed + len(f.lived); all > 0 {
 		rate = 100 * float64(noticed) / float64(all)
 	}
-	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long, %d used up their processor time; %d more do not compile or are in other parts)\n",
+	_, _ = fmt.Fprintf(w, "%s: %.1f %% noticed: %d of %d (%d took too long, %d did not end; %d more do not compile or are in other parts)\n",
 		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.endless, f.unviable)
 	good = true
 	for _, m := range f.lived {

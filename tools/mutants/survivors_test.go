@@ -55,7 +55,7 @@ func TestReport(t *testing.T) {
 		good   bool
 		want   string
 	}{
-		{"all known", 20, 0, map[mutant]string{lives: "equal", elsewhere: "of another package"}, true, "95.5 % noticed: 21 of 22 (1 took too long, 0 used up their processor time; 1 more do not compile or are in other parts)"},
+		{"all known", 20, 0, map[mutant]string{lives: "equal", elsewhere: "of another package"}, true, "95.5 % noticed: 21 of 22 (1 took too long, 0 did not end; 1 more do not compile or are in other parts)"},
 		{"a new one", 20, 0, nil, false, "no test notices: host/x/a.go CONDITIONALS_BOUNDARY 6: if a < b { (line 2)"},
 		{"one that is gone", 20, 0, map[mutant]string{lives: "equal", gone: "equal"}, false, "is noticed now: host/x/a.go CONDITIONALS_BOUNDARY 6: if a < c {"},
 		{"a busy machine", 20, 6, map[mutant]string{lives: "equal"}, false, "more than 20 % of these took too long"},

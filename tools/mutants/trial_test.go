@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +47,7 @@ func All(m map[string]int, list []int, d time.Duration) string {
 	sourceTest = `package p_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -177,15 +180,55 @@ func TestTrialOfAMutation(t *testing.T) {
 	}
 }
 
-// A package is not tried if its tests fail without a mutation.
+// A package is not tried if its tests fail without a mutation, or for any change of its sources.
 func TestTestsThatFail(t *testing.T) {
-	m := newModule(t)
-	if err := os.WriteFile(m.file, []byte(strings.Replace(source, "2 - 1", "2 + 1", 1)), 0o600); err != nil {
+	for _, tt := range []struct{ name, file, text string }{
+		{"a test fails", "p.go", strings.Replace(source, "2 - 1", "2 + 1", 1)},
+		{"a test compares the sources", "size_test.go", `package p_test
+
+import (
+	"context"
+	"os"
+	"testing"
+)
+
+func TestSize(t *testing.T) {
+	if text, err := os.ReadFile("p.go"); err != nil || len(text) != ` + fmt.Sprint(len(source)) + ` {
+		t.Error("the sources have changed")
+	}
+}
+`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newModule(t)
+			if err := os.WriteFile(filepath.Join(m.root, "p", tt.file), []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(m.root)
+			if err := measure(t.Context(), []string{"test"}, "./p"); err == nil {
+				t.Error("it is tried")
+			}
+			if after, err := os.ReadFile(m.file); err != nil || string(after) != string(before) {
+				t.Errorf("the source is %q, %v", after, err)
+			}
+		})
+	}
+}
+
+// Tests that wait for each other do not end.
+func TestStopIdle(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "kill -STOP $$")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(m.root)
-	if err := measure(t.Context(), []string{"test"}, "./p"); err == nil {
-		t.Error("it is tried")
+	stopIdle(ctx, cmd.Process.Pid, time.Millisecond, stop)
+	if err := cmd.Wait(); err == nil || ctx.Err() == nil {
+		t.Errorf("it has ended with %v", err)
 	}
 }
 
