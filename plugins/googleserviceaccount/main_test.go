@@ -269,18 +269,22 @@ func TestWhatIsMissing(t *testing.T) {
 	})
 }
 
-// A token without an expires_in serves one request, with a warning.
+// A token serves one request, with a warning, if it has no expires_in above 60 seconds.
 func TestATokenThatIsNotCached(t *testing.T) {
-	run(t, func(t *testing.T, h *hosttest.Harness) {
-		keyFile(t, h)
-		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+token+`"}`))
-		for range 2 {
-			h.Authenticate(config("scope", scope), get())
-		}
-		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") || len(h.Exchanges()) != 2 {
-			t.Errorf("%d exchanges, warnings: %q", len(h.Exchanges()), w)
-		}
-	})
+	for name, answer := range map[string]hosttest.Answer{"no expires_in": hosttest.JSON(200, `{"access_token":"`+token+`"}`), "60 seconds": hosttest.Token(token, 60)} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				keyFile(t, h)
+				h.TokenEndpoint(endpoint, answer)
+				for range 2 {
+					h.Authenticate(config("scope", scope), get())
+				}
+				if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") || len(h.Exchanges()) != 2 {
+					t.Errorf("%d exchanges, warnings: %q", len(h.Exchanges()), w)
+				}
+			})
+		})
+	}
 }
 
 // All problems are reported at once, each with its path.
