@@ -231,9 +231,10 @@ func TestProblems(t *testing.T) {
 		for text, c := range map[string]hosttest.Config{
 			"installation_id private_key api_url":                               {},
 			"app_id installation_id algorithm api_url repositories permissions": config("client_id", nil, "app_id", "x", "installation_id", 0, "algorithm", "ES256", "api_url", "http://a.test", "repositories", 7, "permissions", "all"),
-			"repositories": config("repositories", "one octo/two"),
-			"app_id":       config("app_id", 12345),
-			"":             config("repositories", "one two"),
+			"repositories":        config("repositories", "one octo/two"),
+			"repositories app_id": config("repositories", "/one", "app_id", 12345),
+			"app_id":              config("app_id", 12345),
+			"":                    config("repositories", "one two"),
 		} {
 			var paths []string
 			for _, problem := range h.Problems(c) {
