@@ -116,6 +116,9 @@ func measure(ctx context.Context, args []string, dir string) error {
 	if err := withComment(".", func() error { return t.run(ctx) }); err != nil {
 		return err
 	}
+	if err := t.sortReached(); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(t.state, processorTime), []byte(t.used.String()), 0o600)
 }
 

@@ -45,16 +45,36 @@ var others = map[token.Token][]token.Token{
 	token.INC: {token.DEC}, token.DEC: {token.INC},
 }
 
-// helpers is a further file of the package.
+// helpers is a further file of the package. It needs the number of mutations.
 const helpers = `
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 )
 
-var mutantsActive = func() int { n, _ := strconv.Atoi(os.Getenv("` + activeName + `")); return n }()
+var (
+	mutantsActive  = func() int { n, _ := strconv.Atoi(os.Getenv("` + activeName + `")); return n }()
+	mutantsReached = func() *os.File {
+		file, _ := os.OpenFile(os.Getenv("` + reachedName + `"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		return file
+	}()
+	mutantsTest atomic.Pointer[string]
+	mutantsLast [1 + %d]atomic.Pointer[string]
+)
 
-func mutantsIn(first, last int) bool { return first <= mutantsActive && mutantsActive <= last }
+// MutantsTest is called when a test begins.
+func MutantsTest(name string) { mutantsTest.Store(&name) }
+
+func mutantsIn(first, last int) bool {
+	if mutantsReached != nil {
+		if test := mutantsTest.Load(); test != nil && mutantsLast[first].Swap(test) != test {
+			fmt.Fprintln(mutantsReached, first, last, *test)
+		}
+	}
+	return first <= mutantsActive && mutantsActive <= last
+}
 
 type mutantsInteger interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
@@ -62,14 +82,14 @@ type mutantsInteger interface {
 
 type mutantsNumber interface{ mutantsInteger | ~float32 | ~float64 }
 
-func mutantsAdd[T mutantsNumber](n int, x, y T) T { if mutantsActive == n { return x - y }; return x + y }
-func mutantsSub[T mutantsNumber](n int, x, y T) T { if mutantsActive == n { return x + y }; return x - y }
-func mutantsMul[T mutantsNumber](n int, x, y T) T { if mutantsActive == n { return x / y }; return x * y }
-func mutantsQuo[T mutantsNumber](n int, x, y T) T { if mutantsActive == n { return x * y }; return x / y }
-func mutantsRem[T mutantsInteger](n int, x, y T) T { if mutantsActive == n { return x * y }; return x % y }
-func mutantsNegative[T mutantsNumber](n int, x T) T { if mutantsActive == n { return x }; return -x }
-func mutantsInc[T mutantsNumber](n int, x *T) { if mutantsActive == n { *x-- } else { *x++ } }
-func mutantsDec[T mutantsNumber](n int, x *T) { if mutantsActive == n { *x++ } else { *x-- } }
+func mutantsAdd[T mutantsNumber](n int, x, y T) T { if mutantsIn(n, n) { return x - y }; return x + y }
+func mutantsSub[T mutantsNumber](n int, x, y T) T { if mutantsIn(n, n) { return x + y }; return x - y }
+func mutantsMul[T mutantsNumber](n int, x, y T) T { if mutantsIn(n, n) { return x / y }; return x * y }
+func mutantsQuo[T mutantsNumber](n int, x, y T) T { if mutantsIn(n, n) { return x * y }; return x / y }
+func mutantsRem[T mutantsInteger](n int, x, y T) T { if mutantsIn(n, n) { return x * y }; return x %% y }
+func mutantsNegative[T mutantsNumber](n int, x T) T { if mutantsIn(n, n) { return x }; return -x }
+func mutantsInc[T mutantsNumber](n int, x *T) { if mutantsIn(n, n) { *x-- } else { *x++ } }
+func mutantsDec[T mutantsNumber](n int, x *T) { if mutantsIn(n, n) { *x++ } else { *x-- } }
 `
 
 // helper has the functions of helpers that stand for operators.
@@ -78,18 +98,19 @@ var helper = map[token.Token]string{
 	token.INC: "mutantsInc", token.DEC: "mutantsDec",
 }
 
-// writeSchema writes the schema of the package in a directory to files in scratch. It returns the path of an overlay for the go
-// command, and the numbers of the mutations.
-func writeSchema(ctx context.Context, dir, scratch string) (overlay string, numbers map[string]int, err error) {
+// writeSchema writes the schema of the package in a directory to files in scratch, and the files of its tests, which are in more
+// directories. It returns the path of an overlay for the go command, and the numbers of the mutations.
+func writeSchema(ctx context.Context, dir string, tests []string, scratch string) (overlay string, numbers map[string]int, err error) {
 	s := &schema{fset: token.NewFileSet(), numbers: map[string]int{}}
-	files, err := s.load(ctx, dir)
+	path, files, err := s.load(ctx, dir)
 	if err != nil {
 		return "", nil, err
 	}
 	replace := map[string]string{}
 	write := func(name, text string) error {
-		replace[filepath.Join(dir, name)] = filepath.Join(scratch, name)
-		return os.WriteFile(filepath.Join(scratch, name), []byte(text), 0o600)
+		to := filepath.Join(scratch, fmt.Sprintf("source-%d.go", len(replace)))
+		replace[name] = to
+		return os.WriteFile(to, []byte(text), 0o600)
 	}
 	for name, file := range files {
 		if s.source, err = os.ReadFile(filepath.Join(dir, name)); err != nil {
@@ -99,15 +120,35 @@ func writeSchema(ctx context.Context, dir, scratch string) (overlay string, numb
 		for i, t := range tokens(s.source) {
 			s.places[t.offset] = i
 		}
-		if err := write(name, s.text(file, 0, len(s.source), true)); err != nil {
+		if err := write(filepath.Join(dir, name), s.text(file, 0, len(s.source), true)); err != nil {
 			return "", nil, err
 		}
 	}
+	name := ""
 	for _, file := range files {
-		if err := write("mutants_helpers.go", "package "+file.Name.Name+"\n"+helpers); err != nil {
+		name = file.Name.Name
+	}
+	if err := write(filepath.Join(dir, "mutants_helpers.go"), "package "+name+"\n"+fmt.Sprintf(helpers, len(s.numbers))); err != nil {
+		return "", nil, err
+	}
+	for _, place := range tests {
+		names, err := filepath.Glob(filepath.Join(place, "*_test.go"))
+		if err != nil {
 			return "", nil, err
 		}
-		break
+		own := name // the tests of another package may have a package of the same name
+		if place != dir {
+			own = ""
+		}
+		for _, file := range names {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return "", nil, err
+			}
+			if err := write(file, announceTests(string(source), path, own)); err != nil {
+				return "", nil, err
+			}
+		}
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -117,15 +158,15 @@ func writeSchema(ctx context.Context, dir, scratch string) (overlay string, numb
 	return overlay, s.numbers, os.WriteFile(overlay, text, 0o600)
 }
 
-// load parses the package in a directory, and finds the types of its expressions.
-func (s *schema) load(ctx context.Context, dir string) (map[string]*ast.File, error) {
+// load parses the package in a directory, and finds its path and the types of its expressions.
+func (s *schema) load(ctx context.Context, dir string) (path string, files map[string]*ast.File, err error) {
 	list := exec.CommandContext(ctx, os.Getenv(realGo), "list", "-deps", "-export", "-f", "{{.ImportPath}}={{.Export}}{{if not .DepOnly}} {{.GoFiles}}{{end}}", ".")
 	list.Dir, list.Env = dir, environment()
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return "", nil, fmt.Errorf("go list: %w", err)
 	}
-	exports, names, path := map[string]string{}, []string(nil), ""
+	exports, names := map[string]string{}, []string(nil)
 	for line := range strings.Lines(string(out)) {
 		head, goFiles, last := strings.Cut(strings.TrimSpace(line), " ")
 		name, export, _ := strings.Cut(head, "=")
@@ -134,11 +175,12 @@ func (s *schema) load(ctx context.Context, dir string) (map[string]*ast.File, er
 			path, names = name, strings.Fields(strings.Trim(goFiles, "[]"))
 		}
 	}
-	files, all := map[string]*ast.File{}, []*ast.File(nil)
+	files = map[string]*ast.File{}
+	var all []*ast.File
 	for _, name := range names {
 		file, err := parser.ParseFile(s.fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		files[name] = file
 		all = append(all, file)
@@ -146,7 +188,7 @@ func (s *schema) load(ctx context.Context, dir string) (map[string]*ast.File, er
 	s.types = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	config := types.Config{Importer: importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
 	_, err = config.Check(path, s.fset, all, s.types)
-	return files, err
+	return path, files, err
 }
 
 // text returns the source of a node from one offset to another. If mutated is set, its mutations are in it.

@@ -11,16 +11,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // slowTests has the tests that take most of the time of their packages. They run only if the others notice nothing.
-const slowTests = "TestNoPartitionReadsAnothersValue|TestIndependentImplementationVerifiesManySignatures|" +
-	"TestMeteringChangesNoResultOfTheSpecification|TestHostileAnswers|TestStoreIsAsTheModel|TestReadersSeeNoTornPages|" +
-	"TestManyOpenAtOnce|TestManyArticlesOfOneActivity|TestReuseIsNotNoticed|TestDecision_Tokens_many_requests_at_once_one_exchange|" +
-	"TestCodeCacheThatOthersCanChangeIsRefused|TestAnotherImplementationVerifiesWhatThePluginSends|TestTokensOfAnotherImplementation|" +
-	"TestNoCanaryComesOut|TestHostileEndpoints|TestHostileMetadata|TestSinksOfWhatTheHostMakes_threats_15a"
+var slowTests = []string{
+	"Tests", "TestNoPartitionReadsAnothersValue", "TestIndependentImplementationVerifiesManySignatures",
+	"TestMeteringChangesNoResultOfTheSpecification", "TestHostileAnswers", "TestStoreIsAsTheModel",
+	"TestReadersSeeNoTornPages", "TestManyOpenAtOnce", "TestManyArticlesOfOneActivity", "TestReuseIsNotNoticed",
+	"TestDecision_Tokens_many_requests_at_once_one_exchange", "TestCodeCacheThatOthersCanChangeIsRefused",
+	"TestAnotherImplementationVerifiesWhatThePluginSends", "TestTokensOfAnotherImplementation", "TestNoCanaryComesOut",
+	"TestHostileEndpoints", "TestHostileMetadata", "TestSinksOfWhatTheHostMakes_threats_15a",
+}
 
 // sandboxTests matches the subtests of hosttest.Run that need the compiled module of a plugin. They do not run for mutations of
 // plugins: TinyGo would take half a minute for each, and the native subtests run the same code with the same cases.
@@ -53,7 +57,8 @@ const (
 //
 //   - processor-time has the time that the tests take without a mutation.
 //   - numbers.json has the numbers of the mutations of the schema, and schema-N its compiled tests.
-//   - noticed-FILE has the tests that have noticed mutations of the file. They run first.
+//   - reached-N has the tests that reach the mutation with this number. They run first. Others follow, since it may be chance.
+//   - noticed-FILE has the tests that have noticed mutations of the file. Of the first, they run before the others.
 //   - endless has a line for each mutation whose tests have used up their processor time, or wait for nothing.
 type trial struct {
 	// root is the directory of the module. dir is the package, relative to root.
@@ -71,6 +76,8 @@ type trial struct {
 	// compiled reports which packages are compiled in scratch, if the mutation has to be.
 	scratch  string
 	compiled map[string]bool
+	// passed has the tests that do not notice the mutation, by package.
+	passed map[string][]string
 	// used is the processor time of the tests so far.
 	used time.Duration
 }
@@ -78,7 +85,7 @@ type trial struct {
 func newTrial(root, dir, file string) *trial {
 	return &trial{
 		root: root, dir: dir, packages: append([]string{dir}, testedBy[dir]...), file: file, timeout: "0", state: os.Getenv(stateName),
-		limit: time.Hour, compiled: map[string]bool{},
+		limit: time.Hour, compiled: map[string]bool{}, passed: map[string][]string{},
 	}
 }
 
@@ -110,7 +117,11 @@ func (t *trial) choose() error {
 
 // compileAll compiles the schema of the package.
 func (t *trial) compileAll(ctx context.Context) error {
-	overlay, numbers, err := writeSchema(ctx, filepath.Join(t.root, t.dir), t.state)
+	var tests []string
+	for _, name := range t.packages {
+		tests = append(tests, filepath.Join(t.root, name))
+	}
+	overlay, numbers, err := writeSchema(ctx, tests[0], tests, t.state)
 	if err != nil {
 		return fmt.Errorf("the schema: %w", err)
 	}
@@ -145,26 +156,42 @@ func (t *trial) run(ctx context.Context) (err error) {
 	if strings.HasPrefix(t.dir, "plugins/") {
 		skip = "|" + sandboxTests
 	}
-	before := t.readNoticed()
-	for _, name := range t.packages {
-		if tests := before[name]; tests != nil {
+	reach := t.readTests("reached-" + strconv.Itoa(t.number))
+	for _, choose := range []func(name string) []string{
+		func(name string) []string { // those that are likely to notice it
+			tests := t.readTests("noticed-" + t.file)[name]
+			if t.number < 0 {
+				return tests
+			}
+			return slices.DeleteFunc(tests, func(test string) bool { return !slices.Contains(reach[name], test) })
+		},
+		func(name string) []string { return slices.DeleteFunc(slices.Clone(reach[name]), isSlow) },
+	} {
+		for _, name := range t.packages {
+			tests := slices.DeleteFunc(choose(name), func(test string) bool { return slices.Contains(t.passed[name], test) })
+			if len(tests) == 0 {
+				continue
+			}
 			if err := t.test(ctx, name, "-test.run", exactly(tests...), "-test.skip", "^$"+skip); err != nil {
 				return err
 			}
+			t.passed[name] = append(t.passed[name], tests...)
 		}
 	}
 	for _, name := range t.packages {
-		if err := t.test(ctx, name, "-test.skip", exactly(append(before[name], slowTests)...)+skip); err != nil {
+		if err := t.test(ctx, name, "-test.skip", exactly(append(t.passed[name], slowTests...)...)+skip); err != nil {
 			return err
 		}
 	}
 	for _, name := range t.packages {
-		if err := t.test(ctx, name, "-test.run", exactly(slowTests), "-test.skip", "^$"+skip); err != nil {
+		if err := t.test(ctx, name, "-test.run", exactly(slowTests...), "-test.skip", "^$"+skip); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+func isSlow(test string) bool { return slices.Contains(slowTests, test) }
 
 // exactly returns a pattern for the names of tests.
 func exactly(names ...string) string { return "^(" + strings.Join(names, "|") + ")$" }
@@ -192,17 +219,19 @@ func (t *trial) test(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", append(limited, args...)...)
 	var out bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(environment(), fmt.Sprintf("%s=%d", activeName, t.number)), &out, &out
+	if t.file == "" {
+		cmd.Env = append(cmd.Env, reachedName+"="+t.reachedBy(name))
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	go stopIdle(ctx, cmd.Process.Pid, time.Minute, stop)
 	err := cmd.Wait()
-	took := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	t.used += took
+	t.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if err == nil {
 		return nil
 	}
-	if cmd.ProcessState.ExitCode() < 0 && (ctx.Err() != nil || took >= t.limit*9/10) { // the kernel counts less exactly
+	if cmd.ProcessState.ExitCode() < 0 { // killed
 		err = t.add("endless", t.file)
 	} else if failed := failedTest.FindSubmatch(out.Bytes()); failed != nil && t.file != "" {
 		err = t.add("noticed-"+t.file, name+" "+string(failed[1]))
@@ -263,9 +292,9 @@ func (t *trial) add(name, line string) error {
 	return errors.Join(err, file.Close())
 }
 
-// readNoticed returns the tests that have noticed mutations of the file, by package.
-func (t *trial) readNoticed() map[string][]string {
-	text, _ := os.ReadFile(filepath.Join(t.state, "noticed-"+t.file)) // it does not exist until one has
+// readTests returns the tests in a file of the state, by package. The file may not exist.
+func (t *trial) readTests(name string) map[string][]string {
+	text, _ := os.ReadFile(filepath.Join(t.state, name))
 	tests := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		name, test, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,10 +45,19 @@ func All(m map[string]int, list []int, d time.Duration) string {
 	return ""
 }
 `
+	innerTest = `package p
+
+import "testing"
+
+func TestInner(t *testing.T) {
+	if Sum(0) != 0 {
+		t.Error("not empty")
+	}
+}
+`
 	sourceTest = `package p_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -93,7 +103,8 @@ func newModule(t *testing.T) *module {
 	m.file = filepath.Join(m.root, "p", "p.go")
 	for name, text := range map[string]string{
 		filepath.Join(m.root, "go.mod"): "module " + rootModule + "/x\n\ngo 1.26.0\n", m.file: source, filepath.Join(m.root, "p", "p_test.go"): sourceTest,
-		filepath.Join(m.original, "p.go"): source,
+		filepath.Join(m.root, "p", "inner_test.go"): innerTest,
+		filepath.Join(m.original, "p.go"):           source,
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -171,6 +182,10 @@ func TestTrialOfAMutation(t *testing.T) {
 			if alone := trial.number < 0; alone != tt.alone {
 				t.Errorf("compiled alone: %t", alone)
 			}
+			reach := trial.readTests("reached-" + strconv.Itoa(trial.number))["p"]
+			if got := strings.Join(reach, " "); !tt.alone && got != "TestAll" && got != "TestSum" && got != "TestInner TestEmpty TestSum" {
+				t.Errorf("reached by %s", got)
+			}
 		})
 	}
 	for name, want := range map[string]string{"noticed-p.go": "p TestSum\n", "endless": "p.go\n"} {
@@ -187,7 +202,6 @@ func TestTestsThatFail(t *testing.T) {
 		{"a test compares the sources", "size_test.go", `package p_test
 
 import (
-	"context"
 	"os"
 	"testing"
 )
