@@ -213,17 +213,21 @@ func TestSessionsOfUsers(t *testing.T) {
 
 // STS refuses a signature of another time. The host asks again with the time of STS.
 func TestClockOfSTS(t *testing.T) {
-	const refusal = `{"Error":{"Code":"SignatureDoesNotMatch","Message":"Signature expired","Type":"Sender"}}`
-	run(t, func(t *testing.T, h *hosttest.Harness) {
-		h.Canary("aws")
-		there := h.Now().Add(10 * time.Minute)
-		h.TokenEndpoint(stsURL, answer(http.StatusForbidden, refusal, there), credentials(1, there.Add(time.Hour), there))
-		h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
-		asked := h.Exchanges()
-		if len(asked) != 2 || asked[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || asked[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
-			t.Errorf("%v", asked)
-		}
-	})
+	for code, status := range map[string]int{"SignatureDoesNotMatch": http.StatusForbidden, "RequestExpired": http.StatusBadRequest} {
+		t.Run(code, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("aws")
+				there := h.Now().Add(10 * time.Minute)
+				refusal := answer(status, `{"Error":{"Code":"`+code+`","Message":"expired","Type":"Sender"}}`, there)
+				h.TokenEndpoint(stsURL, refusal, credentials(1, there.Add(time.Hour), there))
+				h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
+				asked := h.Exchanges()
+				if len(asked) != 2 || asked[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || asked[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
+					t.Errorf("%v", asked)
+				}
+			})
+		})
+	}
 }
 
 // A refusal of STS is an error, and the log has its reason. STS is not asked again because of it.

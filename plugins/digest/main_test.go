@@ -219,6 +219,15 @@ func TestStale(t *testing.T) {
 	})
 }
 
+// The number of requests with a nonce has eight digits in hex, RFC 7616 section 3.4.
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{1: "00000001", 0xabc: "00000abc", 0x90000000: "90000000"} {
+		if got := count(n); got != want {
+			t.Errorf("%d is %s, not %s", n, got, want)
+		}
+	}
+}
+
 // A nextnonce is used for the next request, and counted anew.
 func TestNextNonce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
