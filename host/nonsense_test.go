@@ -122,6 +122,7 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		"a challenge after 200":           challenge(func(c *abi.Challenge) { c.Statuses = []int{200} }),
 		"a challenge after 429":           challenge(func(c *abi.Challenge) { c.Statuses = []int{429} }),
 		"a challenge after 500":           challenge(func(c *abi.Challenge) { c.Statuses = []int{500} }),
+		"a challenge after too many":      challenge(func(c *abi.Challenge) { c.Statuses = slices.Repeat([]int{401}, abi.MaxAnswers+1) }),
 		"answers are kept for no time":    challenge(func(c *abi.Challenge) { c.Keep = 0 }),
 		"answers are kept for ever":       challenge(func(c *abi.Challenge) { c.Keep = 1 << 40 }),
 		"no answer is kept for a time":    challenge(func(c *abi.Challenge) { c.Answers[0].Keep = false }),
@@ -358,7 +359,8 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A description may have as many answers as the contract says, and as many of them plain.
+// A description may have as many answers as the contract says, and as many of them plain. Its challenge may have as many
+// statuses, and keep an answer for a day.
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	list := make([]abi.Answer, abi.MaxAnswers)
 	for i := range list {
@@ -367,5 +369,9 @@ func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 			list[i].Kind, list[i].Sinks = abi.AnswerSealed, []string{abi.SinkHeader}
 		}
 	}
-	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Answers: list}})) // fails if the description is refused
+	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerEnum, Enum: []string{"x"}, Keep: true}}}
+	for status := 409; len(challenge.Statuses) < abi.MaxAnswers; status++ {
+		challenge.Statuses = append(challenge.Statuses, status)
+	}
+	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Answers: list, Challenge: challenge}})) // fails if the description is refused
 }
