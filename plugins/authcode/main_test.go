@@ -242,6 +242,7 @@ func TestRefusedConsents(t *testing.T) {
 		{"no nonce", nil, grants(nil), tokens("access_token", "an-access-token", "id_token", idToken(`{}`)), host.ConsentForged, "", true},
 		{"strange ID token", nil, grants(nil), tokens("access_token", "an-access-token", "id_token", 7), host.ConsentForged, "", true},
 		{"refused code", nil, grants(nil), hosttest.JSON(400, `{"error":"invalid_grant"}`), "", "", true},
+		{"a token beside another status", nil, grants(nil), hosttest.JSON(300, `{"access_token":"the-first-access-token","refresh_token":"the-first-refresh-token"}`), "", "", true},
 		{"no token", nil, grants(nil), hosttest.JSON(200, `{"refresh_token":"the-first-refresh-token"}`), "", "", true},
 		{"another type of token", nil, grants(nil), hosttest.JSON(200, `{"access_token":"an-access-token","token_type":"mac"}`), "", "", true},
 	} {

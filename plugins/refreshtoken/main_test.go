@@ -206,6 +206,16 @@ func TestARefusedClient(t *testing.T) {
 	})
 }
 
+// A token counts only if the answer is a success.
+func TestATokenBesideAnotherStatus(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(http.StatusMultipleChoices, `{"access_token":"the-access-token","token_type":"bearer","expires_in":300}`))
+		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "300") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
 // All problems of a configuration are found when it is loaded.
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
