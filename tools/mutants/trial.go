@@ -225,7 +225,7 @@ func (t *trial) test(ctx context.Context, name string, args ...string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go stopIdle(ctx, cmd.Process.Pid, time.Minute, stop)
+	go stopIdle(ctx, cmd.Process.Pid, 20*time.Second, stop)
 	err := cmd.Wait()
 	t.used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if err == nil {
