@@ -96,6 +96,8 @@ const (
 	UserBody = "body"
 	// UserBodyForm is () → list of [Pair], or offset 0 if the body is not a form. It needs [GroupBody].
 	UserBodyForm = "body_form"
+	// UserCompose is (template, [Composition]) → text of the outgoing request, made by a template. The composition may be empty.
+	UserCompose = "compose"
 	// UserChallenge is () → [ChallengeReply].
 	UserChallenge = "challenge"
 	// UserTokenRequest is ([TokenRequest]) → [TokenReply]. It needs [GroupToken].
@@ -189,6 +191,12 @@ const (
 	FormatPercent         = "percent"          // RFC 3986 section 2.1, all but unreserved characters
 	FormatForm            = "form"             // application/x-www-form-urlencoded, as RFC 6749 appendix B
 	FormatQuoted          = "quoted"           // a quoted-string with its quotes, RFC 9110 section 5.6.4
+	FormatLower           = "lower"            // with the ASCII letters in lower case
+	FormatUpper           = "upper"            // with the ASCII letters in upper case
+	FormatPathNormalized  = "path_normalized"  // a path without dot segments (RFC 3986 section 5.2.4) and empty segments
+	FormatPathPercent     = "path_percent"     // a path whose segments are encoded as by percent
+	FormatPathReencoded   = "path_reencoded"   // a path whose segments are decoded, and then encoded as by percent
+	FormatQuerySorted     = "query_sorted"     // a query whose parameters are decoded, encoded as by percent, and sorted
 )
 
 // Algorithms of [UserDigest].

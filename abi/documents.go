@@ -23,6 +23,15 @@ type Mutation struct {
 	Pass bool `json:"pass,omitempty"`
 }
 
+// Composition holds the texts for a template of [UserCompose] that are not in the outgoing request.
+type Composition struct {
+	// Headers and Query are changes, as in a [Mutation]. The text is that of the request with them.
+	Headers []Pair `json:"headers,omitempty"`
+	Query   []Pair `json:"query,omitempty"`
+	// Values are texts that the template names as {NAME}.
+	Values []Pair `json:"values,omitempty"`
+}
+
 // Request is the input of [ExportAuthenticate]: the outgoing request.
 type Request struct {
 	Method string `json:"method"`

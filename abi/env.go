@@ -39,6 +39,8 @@ type Env interface {
 	Body() string
 	// BodyForm returns the members of the body as a JSON list of [Pair]. ok is false unless the body is a form.
 	BodyForm() (pairs []byte, ok bool)
+	// Compose returns a text of the outgoing request, made by a template. with is a [Composition] as JSON, or empty.
+	Compose(template string, with []byte) string
 	// Challenge returns the [ChallengeReply] of the API's answers, as JSON.
 	Challenge() []byte
 	// SecretGet returns the sealed value of a secret that the configuration names.

@@ -109,6 +109,7 @@ func TestACallAheadHasNoRequest(t *testing.T) {
 		"the request": func(env abi.Env) { env.Input() },
 		"the body":    func(env abi.Env) { env.Body() },
 		"the form":    func(env abi.Env) { env.BodyForm() },
+		"a text":      func(env abi.Env) { env.Compose("{method}", nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,8 @@ func mutationJSON(m Mutation) string {
 // pairs adds a list of pairs unless it is empty.
 func (m *Members) pairs(name string, list []Pair) {
 	if len(list) > 0 {
-		m.Raw(name, pairsJSON(list))
+		m.name(name)
+		m.b = appendPairs(m.b, list)
 	}
 }
 

@@ -48,6 +48,9 @@ func body() uint64
 //go:wasmimport extism:host/user body_form
 func bodyForm() uint64
 
+//go:wasmimport extism:host/user compose
+func compose(template, with uint64) uint64
+
 //go:wasmimport extism:host/user challenge
 func challenge() uint64
 
@@ -126,6 +129,14 @@ func (guest) Body() string { return takeText(body()) }
 func (guest) BodyForm() ([]byte, bool) {
 	pairs, ok := optional(bodyForm())
 	return []byte(pairs), ok
+}
+
+func (guest) Compose(template string, with []byte) string {
+	composition := uint64(0)
+	if len(with) > 0 {
+		composition = give(string(with))
+	}
+	return takeText(compose(give(template), composition))
 }
 
 func (guest) Challenge() []byte { return take(challenge()) }

@@ -50,7 +50,7 @@ func (m *Members) JSON() string {
 	if len(m.b) == 0 {
 		return "{}"
 	}
-	return string(m.b) + "}"
+	return string(add(m.b, "}"))
 }
 
 //go:noinline
@@ -62,8 +62,18 @@ func (m *Members) name(name string) {
 	m.b = add(appendString(add(m.b, before), name), ":")
 }
 
-func pairsJSON(pairs []Pair) string {
-	b := []byte{'['}
+func pairsJSON(pairs []Pair) string { return string(appendPairs(nil, pairs)) }
+
+// appendPairs appends a list of pairs as JSON. It makes room for all of them at once, unless they have escapes.
+//
+//go:noinline
+func appendPairs(b []byte, pairs []Pair) []byte {
+	const beside = len(`,{"name":"","value":""}`)
+	size := len("[]")
+	for _, p := range pairs {
+		size += beside + len(p.Name) + len(p.Value)
+	}
+	b = add(grow(b, size), "[")
 	for i, p := range pairs {
 		if i > 0 {
 			b = add(b, ",")
@@ -72,7 +82,7 @@ func pairsJSON(pairs []Pair) string {
 		b = appendString(add(b, `,"value":`), p.Value)
 		b = add(b, "}")
 	}
-	return string(add(b, "]"))
+	return add(b, "]")
 }
 
 // Strings returns a JSON array of texts.

@@ -9,8 +9,6 @@ package main
 
 import (
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -50,15 +48,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if !sdk.IsToken(c.Config("key_id")) { // it came from a template
 		return sdk.Mutation{}, errors.New("key_id " + noToken)
 	}
-	request, err := c.Request()
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	_, _, target := request.Split()
-	body := c.Hex(c.Digest(sdk.DigestSHA256, c.Body()))
-	now := strconv.FormatInt(c.Now(), 10)
-	signed := strings.Join([]string{request.Method, target, now, body}, "\n")
+	signed := c.Compose("{method}\n{target}\n{timestamp}\n{body|sha256|hex}")
 	signature := c.Hex(c.MAC(sdk.SHA256, c.Config("secret"), signed))
-	return sdk.Header("Authorization",
-		"ACME-HMAC-SHA256 key="+c.Config("key_id")+", time="+now+", signature="+signature), nil
+	return sdk.Header("Authorization", c.Compose("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=")+signature), nil
 }

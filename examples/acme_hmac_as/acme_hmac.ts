@@ -26,10 +26,7 @@ export function validate(): i32 {
 export function authenticate(): i32 {
   const keyID = sdk.config("key_id");
   if (!sdk.isToken(keyID)) return sdk.fail("key_id " + NO_TOKEN); // it came from a template
-  const request = sdk.request();
-  const body = sdk.hex(sdk.digest(sdk.DIGEST_SHA256, sdk.body()));
-  const now = sdk.now().toString();
-  const message = [request.method, request.split()[2], now, body].join("\n");
+  const message = sdk.compose("{method}\n{target}\n{timestamp}\n{body|sha256|hex}");
   const signature = sdk.hex(sdk.mac(sdk.SHA256, sdk.config("secret"), message));
-  return sdk.mutate(sdk.header("Authorization", "ACME-HMAC-SHA256 key=" + keyID + ", time=" + now + ", signature=" + signature));
+  return sdk.mutate(sdk.header("Authorization", sdk.compose("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=") + signature));
 }

@@ -26,11 +26,7 @@ KW_EXPORT(validate) {
 KW_EXPORT(authenticate) {
 	kw_text key_id = kw_config(KW("key_id"));
 	if (!kw_is_token(key_id)) return kw_fail(KW_JOIN(KW("key_id "), NO_TOKEN)); // it came from a template
-	struct kw_request request = kw_request();
-	kw_text body = kw_hex(kw_digest(KW_DIGEST_SHA256, kw_body()));
-	kw_text now = kw_decimal(kw_now());
-	kw_text message = KW_JOIN(request.method, KW("\n"), kw_split(request.url, 0, 0), KW("\n"), now, KW("\n"), body);
+	kw_text message = kw_compose(KW("{method}\n{target}\n{timestamp}\n{body|sha256|hex}"));
 	kw_text signature = kw_hex(kw_mac(KW_SHA256, kw_config(KW("secret")), message));
-	kw_text value = KW_JOIN(KW("ACME-HMAC-SHA256 key="), key_id, KW(", time="), now, KW(", signature="), signature);
-	return kw_mutate(kw_header(KW("Authorization"), value));
+	return kw_mutate(kw_header(KW("Authorization"), KW_JOIN(kw_compose(KW("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=")), signature)));
 }

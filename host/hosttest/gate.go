@@ -133,6 +133,11 @@ func (g *gate) BodyForm() ([]byte, bool) {
 	return g.env.BodyForm()
 }
 
+func (g *gate) Compose(template string, with []byte) string {
+	defer g.enter()()
+	return g.env.Compose(template, with)
+}
+
 func (g *gate) Challenge() []byte {
 	defer g.enter()()
 	return g.env.Challenge()

@@ -110,7 +110,7 @@ func makeImports() map[Import]host {
 	add(user, "", ofI64, abi.UserTimeNow, abi.UserTimeMillis, abi.UserClockOffset, abi.UserBody, abi.UserBodyForm, abi.UserChallenge)
 	add(user, ofI64, ofI64, abi.UserRandom, abi.UserSecretGet, abi.UserTokenRequest, abi.UserExchange, abi.UserCacheGet, abi.UserCacheDrop, abi.UserStateGet,
 		abi.UserJWTSign, abi.UserReveal)
-	add(user, ofI64+ofI64, ofI64, abi.UserEncode, abi.UserDecode, abi.UserDigest, abi.UserPublicKey, abi.UserSign)
+	add(user, ofI64+ofI64, ofI64, abi.UserCompose, abi.UserEncode, abi.UserDecode, abi.UserDigest, abi.UserPublicKey, abi.UserSign)
 	add(user, ofI64+ofI64+ofI64, ofI64, abi.UserMAC, abi.UserSignSealed)
 	add(user, ofI64+ofI64+ofI64, "", abi.UserCacheSet)
 	addWASI(all)

@@ -152,6 +152,10 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 	case abi.UserTokenRequest:
 		note += m.block(stack[0])
 		stack[0] = m.put(`{"status":200,"access_token":"` + sealedValue + `","token_type":"bearer","expires_in":300}`)
+	case abi.UserCompose:
+		template := m.block(stack[0])
+		note += template
+		stack[0] = m.put(template)
 	case abi.UserCacheGet:
 		stack[0] = 0
 	case abi.UserTimeNow:

@@ -44,12 +44,12 @@ func (plugin) Describe() sdk.Description {
 // request is made.
 func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 	check := func(field, text string) {
-		if strings.Contains(text, "{{") {
-			return
+		values := []string{"signature"}
+		if field != "value" {
+			values = nil
 		}
-		_, err := expand(text, func(placeholder string) (string, error) { return "", known(placeholder, field == "value") })
-		if err != nil {
-			problems = append(problems, sdk.Problem{Field: field, Message: err.Error()})
+		if problem := sdk.CheckTemplate(text, values...); problem != "" && !strings.Contains(text, "{{") {
+			problems = append(problems, sdk.Problem{Field: field, Message: problem})
 		}
 	}
 	headerName := func(field, name string) {
@@ -88,37 +88,37 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	m, err := newMessage(c)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
 	var out sdk.Mutation
-	if out.Query, err = m.pairs("query"); err != nil {
+	var err error
+	if out.Query, err = pairs(c, "query", out); err != nil {
 		return sdk.Mutation{}, err
 	}
-	for _, p := range out.Query { // as the host appends them
-		m.query = strings.TrimPrefix(m.query+"&"+c.Percent(p.Name)+"="+c.Percent(p.Value), "&")
-	}
-	if out.Headers, err = m.pairs("headers"); err != nil {
+	if out.Headers, err = pairs(c, "headers", out); err != nil {
 		return sdk.Mutation{}, err
 	}
-	m.headers = out.Headers
-	text, err := m.field("message", c.Config("message"))
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
+	text := c.ComposeWith(c.Config("message"), out)
 	secret := c.Config("secret")
 	if encoding := c.Config("secret_encoding"); encoding != "text" {
 		secret = c.Decode(encoding, secret)
 	}
 	hash := "HS" + strings.TrimPrefix(c.Config("algorithm"), "SHA-")
-	m.signature = c.Encode(c.Config("encoding"), c.MAC(hash, secret, text))
-	value, err := m.field("value", c.Config("value"))
-	signed := sdk.Pair{Name: c.Config("key"), Value: value}
+	signature := c.Encode(c.Config("encoding"), c.MAC(hash, secret, text))
+	signed := sdk.Pair{Name: c.Config("key"), Value: c.ComposeWith(c.Config("value"), out, sdk.Pair{Name: "signature", Value: signature})}
 	if c.Config("in") == "query" {
 		out.Query = append(out.Query, signed)
 	} else {
 		out.Headers = append(out.Headers, signed)
 	}
-	return out, err
+	return out, nil
+}
+
+// pairs returns the members of an object field with their placeholders replaced, for a request with what is added so far.
+func pairs(c *sdk.Call, field string, added sdk.Mutation) ([]sdk.Pair, error) {
+	pairs, err := sdk.Pairs(c.Config(field))
+	for i := range pairs {
+		if strings.ContainsAny(pairs[i].Value, special) { // an object may have thousands of others
+			pairs[i].Value = c.ComposeWith(pairs[i].Value, added)
+		}
+	}
+	return pairs, err
 }

@@ -103,7 +103,7 @@ func TestContentLength(t *testing.T) {
 		stated.Header.Set("Content-Length", "7") // net/http does not send it
 		for _, r := range []*http.Request{hosttest.GET("https://api.test/"), stated, streamed} {
 			err := h.AuthenticateError(c, r)
-			if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "sent without content-length") {
+			if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "has no {header:content-length}") {
 				t.Errorf("stage %s: %v", err.Stage, err)
 			}
 		}
@@ -113,9 +113,9 @@ func TestContentLength(t *testing.T) {
 // A request that lacks a component fails before anything is sent, and the error names the component (specification.md 3.36).
 func TestRequestsThatLackAComponent(t *testing.T) {
 	for _, test := range []struct{ name, components, target, text string }{
-		{"header", "@method x-two", "https://api.test/", "without x-two"},
-		{"no query", "@query-param;name=a", "https://api.test/", "query has no a"},
-		{"other query", "@query-param;name=a", "https://api.test/?A=1&b=a", "query has no a"},
+		{"header", "@method x-two", "https://api.test/", "has no {header:x-two}"},
+		{"no query", "@query-param;name=a", "https://api.test/", "has no {query_param:a}"},
+		{"other query", "@query-param;name=a", "https://api.test/?A=1&b=a", "has no {query_param:a}"},
 		{"parameter that is there twice", "@query-param;name=a", "https://api.test/?a=1&%61=2", "a more than once"},
 		{"Signature-Agent that is not configured", "signature-agent;key=x", "https://api.test/", "needs the field signature_agent"},
 	} {

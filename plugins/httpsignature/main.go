@@ -71,31 +71,31 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, errors.New("components " + err.Error())
 	}
-	m, err := newMessage(c)
+	added, err := addAgent(c, covered)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	m.addDigest(c, covered)
-	if err := m.addAgent(c, covered); err != nil {
-		return sdk.Mutation{}, err
-	}
-	base, identifiers := "", ""
-	for i := range covered {
-		value, err := m.value(&covered[i])
-		if err != nil {
-			return sdk.Mutation{}, err
+	added = append(addDigest(c, covered), added...)
+	if length := find(covered, "content-length"); length != nil {
+		switch c.Compose("{method} {content_length}") {
+		case "POST 0", "PUT 0", "PATCH 0": // net/http sends it
+			length.value = "0"
 		}
-		base += covered[i].identifier + ": " + value + "\n"
-		identifiers += " " + covered[i].identifier
+	}
+	template, identifiers := "", ""
+	for _, o := range covered {
+		template += o.identifier + ": " + o.value + "\n"
+		identifiers += " " + o.identifier
 	}
 	stated, err := parameters(c)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
 	input := "(" + strings.TrimPrefix(identifiers, " ") + ")" + stated
-	signature := c.SignSealed("private_key", sdk.ForHTTPSignature, base+`"@signature-params": `+input)
+	base := c.ComposeWith(template+`"@signature-params": `+sdk.Literal(input), sdk.Mutation{Headers: added})
+	signature := c.SignSealed("private_key", sdk.ForHTTPSignature, base)
 	label := c.Config("label")
-	return sdk.Mutation{Headers: append(m.added,
+	return sdk.Mutation{Headers: append(added,
 		sdk.Pair{Name: "Signature-Input", Value: label + "=" + input},
 		sdk.Pair{Name: "Signature", Value: label + "=:" + c.Base64(signature) + ":"},
 	)}, nil

@@ -120,15 +120,11 @@ func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
 	case "HMAC-SHA256":
 		hash, digest = sdk.SHA256, sdk.DigestSHA256
 	}
-	r, err := c.Request()
-	if err != nil {
-		return nil, err
-	}
 	form, isForm := c.BodyForm()
 	if !isForm && c.Config("body_hash") == "true" {
 		own = append(own, sdk.Pair{Name: "oauth_body_hash", Value: c.Base64(c.Digest(digest, c.Body()))})
 	}
-	base, err := baseString(c, &r, form, own)
+	base, err := baseString(c, form, own)
 	if err != nil {
 		return nil, err
 	}
@@ -145,20 +141,11 @@ func secrets(c *sdk.Call, consumer, token string) string {
 }
 
 // baseString returns the signature base string, section 3.4.1.1. form has the members of the body.
-func baseString(c *sdk.Call, r *sdk.Request, form, own []sdk.Pair) (string, error) {
-	scheme, authority, target := r.Split()
-	path, query, _ := strings.Cut(target, "?")
-	theirs := append(sdk.ParseQuery(query), form...)
-	for _, p := range theirs {
+func baseString(c *sdk.Call, form, own []sdk.Pair) (string, error) {
+	for _, p := range append(sdk.ParseQuery(c.Compose("{query}")), form...) {
 		if slices.ContainsFunc(own, func(other sdk.Pair) bool { return other.Name == p.Name }) || p.Name == "oauth_signature" {
 			return "", errors.New("the request has the parameter " + p.Name + ": leave it out, this auth type sets it")
 		}
 	}
-	var lines []string // encoded names and values, with a NUL between, which sorts before all other bytes
-	for _, p := range append(theirs, own...) {
-		lines = append(lines, c.Percent(p.Name)+"\x00"+c.Percent(p.Value))
-	}
-	slices.Sort(lines)
-	parameters := strings.ReplaceAll(strings.Join(lines, "&"), "\x00", "=")
-	return c.Percent(strings.ToUpper(r.Method)) + "&" + c.Percent(scheme+"://"+authority+path) + "&" + c.Percent(parameters), nil
+	return c.ComposeWith("{method|upper|percent}&{scheme}%3A%2F%2F{authority|percent}{path|percent}&{query|query_sorted|percent}", sdk.Mutation{Query: append(form, own...)}), nil
 }

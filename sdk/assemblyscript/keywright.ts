@@ -87,6 +87,7 @@ export const MAX_ENUM: i64 = 32;
 @external("extism:host/user", "cache_set") declare function cache_set(key: u64, value: u64, seconds: i64): void;
 @external("extism:host/user", "cache_drop") declare function cache_drop(key: u64): u64;
 @external("extism:host/user", "state_get") declare function state_get(name: u64): u64;
+@external("extism:host/user", "compose") declare function host_compose(template: u64, composition: u64): u64;
 @external("extism:host/user", "challenge") declare function host_challenge(): u64;
 @external("extism:host/user", "jwt_sign") declare function jwt_sign(request: u64): u64;
 @external("extism:host/user", "encode") declare function host_encode(format: u64, text: u64): u64;
@@ -503,6 +504,20 @@ export function body(): string {
 export function bodyForm(): Pair[] | null {
   const list = maybe(body_form());
   return list === null ? null : pairs(list);
+}
+
+// compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". composeWith is the same
+// for a request with the headers and the query of a mutation; values are further placeholders. A call can use the cache and an
+// endpoint as long as no placeholder is of the request. {body}: body.
+export function compose(template: string): string {
+  return take(host_compose(give(template), 0));
+}
+export function composeWith(template: string, changes: Mutation, values: Pair[] = []): string {
+  const o = new Members();
+  o.pairs("headers", changes.headers);
+  o.pairs("query", changes.query);
+  o.pairs("values", values);
+  return take(host_compose(give(template), give(o.json())));
 }
 
 // Code is the code with which a user came back from consent. code is for connect.

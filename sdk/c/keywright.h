@@ -109,6 +109,7 @@ KW_USER(uint64_t, cache_get, uint64_t key)
 KW_USER(void, cache_set, uint64_t key, uint64_t value, int64_t seconds)
 KW_USER(uint64_t, cache_drop, uint64_t key)
 KW_USER(uint64_t, state_get, uint64_t name)
+KW_USER(uint64_t, compose, uint64_t text, uint64_t with)
 KW_USER(uint64_t, challenge, void)
 KW_USER(uint64_t, jwt_sign, uint64_t request)
 KW_USER(uint64_t, encode, uint64_t format, uint64_t text)
@@ -688,6 +689,18 @@ static inline struct kw_pairs kw_body_form(void) {
 	kw_text list = kw_take(kw_host_body_form());
 	return list ? kw_pairs(list) : (struct kw_pairs){0, 0};
 }
+
+// kw_compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". kw_compose_with is
+// the same for a request with the headers and the query of a mutation; values are further placeholders. A call can use the cache and
+// an endpoint as long as no placeholder is of the request. {body}: body.
+static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, struct kw_pairs values) {
+	struct kw_members o = {0};
+	kw_list(&o, KW("headers"), changes.headers);
+	kw_list(&o, KW("query"), changes.query);
+	kw_list(&o, KW("values"), values);
+	return kw_take(kw_host_compose(kw_give(text), kw_give(kw_object(&o))));
+}
+static inline kw_text kw_compose(kw_text text) { return kw_take(kw_host_compose(kw_give(text), 0)); }
 
 // struct kw_code is the code with which a user came back from consent. kw_code is for connect.
 struct kw_code {

@@ -76,6 +76,7 @@ func testProbe(t *testing.T, h *hosttest.Harness) {
 		"Authorization": "Bearer the-access-token", "X-Extra": "https://eu.instance.test", "X-Token": "bearer 77 -9223372036854775807",
 		"X-Many": `1, "\2`, "X-None": "no", "X-Length": "19", "X-Millis": strconv.FormatInt(h.Now().UnixMilli(), 10),
 		"X-URL": "https api.test /a%2Fb?c=d", "X-Absent": "absent", "X-Encoded": `YOUT6=== C3A93F %C3%A9%3F %C3%A9%3F+ "e\"" Pz4_`,
+		"X-Composed": `https /a%2Fb?c=d 1 c=d&b=%26 {"}`,
 	} {
 		if text := got.Header(name); text != want {
 			t.Errorf("%s is %q, want %q", name, text, want)

@@ -98,6 +98,8 @@ type Call struct {
 	// steps holds the steps of an explained call.
 	steps []Step
 	held  heldGrant
+	// composer is nil until the first call of compose.
+	composer *composer
 	// putIn holds the origins of the values that were revealed or put into the mutation.
 	putIn *seal.Origins
 }
@@ -181,6 +183,7 @@ const handleBytes = 150
 // DropRequest releases everything that refers to the request. It may be called once the call has ended.
 func (c *Call) DropRequest() {
 	c.ctx, c.inputs.Request = nil, nil
+	c.composer = nil
 	c.Found, c.rendered, c.renderedBuffer = nil, nil, [4]renderedField{}
 }
 

@@ -42,6 +42,9 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 	if field.Kind == abi.KindURL && r.ok {
 		c.urls = append(c.urls, r.value)
 	}
+	if len(c.rendered) == cap(c.rendered) {
+		c.rendered = slices.Grow(c.rendered, len(c.plan.Fields)-len(c.rendered))
+	}
 	c.rendered = append(c.rendered, r)
 	return r.value, r.ok
 }

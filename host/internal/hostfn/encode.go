@@ -43,6 +43,13 @@ var encodings = map[string]encoding{
 	abi.FormatPercent: {percentEncode, nil, tripled},
 	abi.FormatForm:    {url.QueryEscape, nil, tripled},
 	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }},
+
+	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1),
+	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1),
+	abi.FormatPathNormalized: canonical(pathNormalized, 1),
+	abi.FormatPathPercent:    canonical(pathPercent, 3),
+	abi.FormatPathReencoded:  canonical(pathReencoded, 3),
+	abi.FormatQuerySorted:    canonical(querySorted, 4),
 }
 
 // quote returns text as a quoted-string.

@@ -45,7 +45,7 @@ func (c *Call) Input() []byte {
 			longest = max(longest, len(value))
 		}
 	}
-	sealed := sealer{c, c.requestForms(longest), map[string]string{}}
+	sealed := sealer{c, c.requestForms(longest), nil}
 	request := abi.Request{Method: r.Method, URL: sealed.text(address), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
@@ -64,17 +64,23 @@ func (c *Call) Input() []byte {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.text(name), Value: sealed.text(value)})
 		}
 	}
-	switch {
-	case c.inputs.Body != nil && len(r.Trailer) == 0: // a kept body is sent with its length, whatever the caller knew
-		request.ContentLength = &c.inputs.BodySize
-	case r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody:
-		request.ContentLength = &r.ContentLength
+	if n, known := c.contentLength(); known {
+		request.ContentLength = &n
 	}
 	document, err := strictjson.Marshal(request)
 	if err != nil {
 		c.endf(StagePlugin, "the request cannot be given to the plugin: %w", err)
 	}
 	return document
+}
+
+// contentLength returns the length of the request's body, and whether it is known.
+func (c *Call) contentLength() (n int64, known bool) {
+	r := c.inputs.Request
+	if c.inputs.Body != nil && len(r.Trailer) == 0 { // a kept body is sent with its length, whatever the caller knew
+		return c.inputs.BodySize, true
+	}
+	return r.ContentLength, r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody
 }
 
 // sentHost returns the host of a request as net/http sends it: that of Host, if there is one, with names in other scripts in
@@ -105,6 +111,9 @@ func (s *sealer) text(text string) string {
 		if s.references[form] == "" {
 			// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
 			const sent = seal.Header | seal.Query | seal.Claim
+			if s.references == nil {
+				s.references = map[string]string{}
+			}
 			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
 		}
 		pairs = append(pairs, form, s.references[form])
@@ -120,8 +129,8 @@ func (s *sealer) text(text string) string {
 // No form of a secret is shorter than the secret, so requestForms also leaves out those that are longer than the longest text
 // of the request. Most keys are.
 func (c *Call) requestForms(longest int) []string {
-	return c.formsOf(func(secret string, v *seal.Value) bool {
-		return len(secret) >= scrubbable && len(secret) <= longest && (v == nil || !v.Raw && v.Size == 0)
+	return c.formsOf(longest, func(secret string, v *seal.Value) bool {
+		return len(secret) >= scrubbable && (v == nil || !v.Raw && v.Size == 0)
 	})
 }
 
@@ -243,7 +252,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		c.endf(StageBody, "the request's form is longer than %d bytes, too long to be signed", maxForm)
 	}
 	list := []any{}
-	sealed := sealer{c, c.requestForms(len(form)), map[string]string{}}
+	sealed := sealer{c, c.requestForms(len(form)), nil}
 	for member := range strings.SplitSeq(string(form), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)

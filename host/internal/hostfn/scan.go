@@ -29,6 +29,29 @@ func scanMutation(output []byte) (m abi.Mutation, simple bool) {
 	return m, true
 }
 
+// scanComposition decodes an abi.Composition in the same form.
+func scanComposition(document []byte) (with abi.Composition, simple bool) {
+	s := scanner{string(document), true}
+	next := "{"
+	for _, list := range []struct {
+		name  string
+		pairs *[]abi.Pair
+	}{{`"headers":`, &with.Headers}, {`"query":`, &with.Query}, {`"values":`, &with.Values}} {
+		if s.has(next + list.name) {
+			*list.pairs = s.pairs()
+			next = ","
+		}
+	}
+	if next == "{" {
+		s.expect(next)
+	}
+	s.expect("}")
+	if !s.simple || len(s.rest) > 0 || !utf8.Valid(document) {
+		return abi.Composition{}, false
+	}
+	return with, true
+}
+
 type scanner struct {
 	rest string
 	// simple is false once the text has turned out not to be in the simplest form.

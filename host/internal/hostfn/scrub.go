@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -63,15 +64,16 @@ func (s *scrubbed) Is(target error) bool { return s.is(target) }
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
 // longest first.
 func (c *Call) secretForms() []string {
-	return c.formsOf(func(string, *seal.Value) bool { return true })
+	return c.formsOf(math.MaxInt, func(string, *seal.Value) bool { return true })
 }
 
-// formsOf returns the forms of the secrets and sealed values that wanted is true for. v is nil for a secret.
-func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string {
+// formsOf returns the forms of the secrets and sealed values that wanted is true for, and that may be in a text of longest bytes. v
+// is nil for a secret.
+func (c *Call) formsOf(longest int, wanted func(secret string, v *seal.Value) bool) []string {
 	var all []string
 	add := func(secret string, v *seal.Value) {
 		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text
-			all = append(all, forms(secret)...)
+			all = appendForms(all, secret, longest)
 		}
 	}
 	for v := range c.sealed.Values() {
@@ -87,11 +89,23 @@ func (c *Call) formsOf(wanted func(secret string, v *seal.Value) bool) []string 
 }
 
 // forms returns the encodings in which a secret may appear in texts of others.
-func forms(secret string) []string {
-	standard := base64.RawStdEncoding.EncodeToString([]byte(secret))
-	all := append(make([]string, 0, 7), secret, standard, hex.EncodeToString([]byte(secret)))
-	if strings.ContainsAny(standard, "+/") {
-		all = append(all, base64.RawURLEncoding.EncodeToString([]byte(secret)))
+func forms(secret string) []string { return appendForms(make([]string, 0, 7), secret, math.MaxInt) }
+
+// appendForms appends the forms of a secret that may be in a text of longest bytes.
+func appendForms(all []string, secret string, longest int) []string {
+	if len(secret) > longest {
+		return all
+	}
+	all = append(all, secret)
+	if base64.RawStdEncoding.EncodedLen(len(secret)) <= longest {
+		standard := base64.RawStdEncoding.EncodeToString([]byte(secret))
+		all = append(all, standard)
+		if strings.ContainsAny(standard, "+/") {
+			all = append(all, base64.RawURLEncoding.EncodeToString([]byte(secret)))
+		}
+	}
+	if hex.EncodedLen(len(secret)) <= longest {
+		all = append(all, hex.EncodeToString([]byte(secret)))
 	}
 	if strings.ContainsFunc(secret, escaped) {
 		quoted := strconv.Quote(secret)

@@ -34,6 +34,7 @@ func TestHostFunctions(t *testing.T) {
 		"random":        {`(call $random (i64.const -7))`, `Random["-7"]`, "random"},
 		"body":          {`(call $body)`, `Body[]`, "sealed body"},
 		"body_form":     {`(call $body_form)`, `BodyForm[]`, "form"},
+		"compose":       {`(call $compose (call $d) (call $b))`, `Compose["\xff" "bbb"]`, "composed"},
 		"challenge":     {`(call $challenge)`, `Challenge[]`, "challenge"},
 		"cache_drop":    {`(drop (call $cache_drop (call $a))) (call $a)`, `CacheDrop["aa"]`, "aa"},
 		"state_get":     {`(call $state_get (call $a))`, `StateGet["aa"]`, "state"},

@@ -100,6 +100,7 @@ const prelude = `
 	(import "extism:host/user" "body" (func $body (result i64)))
 	(import "extism:host/user" "body_form" (func $body_form (result i64)))
 	(import "extism:host/user" "challenge" (func $challenge (result i64)))
+	(import "extism:host/user" "compose" (func $compose (param i64 i64) (result i64)))
 	(import "extism:host/user" "exchange" (func $exchange (param i64) (result i64)))
 	(import "extism:host/user" "state_get" (func $state_get (param i64) (result i64)))
 	(import "extism:host/user" "cache_drop" (func $cache_drop (param i64) (result i64)))
@@ -245,6 +246,10 @@ func (e *env) ClockOffset() int64        { e.note("ClockOffset"); return -5 }
 func (e *env) Random(bytes int64) string { e.note("Random", fmt.Sprint(bytes)); return "random" }
 func (e *env) Body() string              { e.note("Body"); return "sealed body" }
 func (e *env) BodyForm() ([]byte, bool)  { e.note("BodyForm"); return []byte("form"), true }
+func (e *env) Compose(template string, with []byte) string {
+	e.note("Compose", template, string(with))
+	return "composed"
+}
 func (e *env) Challenge() []byte         { e.note("Challenge"); return []byte("challenge") }
 func (e *env) CacheDrop(key string) bool { e.note("CacheDrop", key); return true }
 

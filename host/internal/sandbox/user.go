@@ -51,6 +51,7 @@ var userFunctions = []function{
 	{abi.UserRandom, i64, i64, random},
 	{abi.UserBody, none, i64, body},
 	{abi.UserBodyForm, none, i64, bodyForm},
+	{abi.UserCompose, i64x2, i64, compose},
 	{abi.UserChallenge, none, i64, challenge},
 	{abi.UserTokenRequest, i64, i64, exchanging(abi.UserTokenRequest, abi.Env.TokenRequest)},
 	{abi.UserExchange, i64, i64, exchanging(abi.UserExchange, abi.Env.Exchange)},
@@ -115,6 +116,15 @@ func bodyForm(r *run, stack []uint64) {
 	if ok {
 		stack[0] = put(r, pairs)
 	}
+}
+
+// compose implements compose(template, composition) → text.
+func compose(r *run, stack []uint64) {
+	r.inTime(abi.UserCompose) // because hashing a large body may take a tenth of a second
+	template, with := r.data(abi.UserCompose, stack[0]), r.data(abi.UserCompose, stack[1])
+	var text string
+	r.callEnv(func() { text = r.env.Compose(template, []byte(with)) })
+	stack[0] = put(r, text)
 }
 
 // challenge implements challenge() → reply.

@@ -3,7 +3,6 @@ package sigv4
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,104 +65,120 @@ func Refused(c *sdk.Call) bool {
 // Apart reports whether two times, in seconds, differ so much that a signature of one is not valid at the other.
 func Apart(a, b int64) bool { return a-b >= leastOffset || b-a >= leastOffset }
 
+// settings is a template of fields, so that one call of the host returns all of them. The last two may be any text.
+const settings = "{time:" + stampFormat + "} {config:in} {config:unsigned_payload} {config:sign_session_token} {config:content_sha256_header}" +
+	" {config:normalize_path} {config:double_encode_path}\n{config:region}\n{config:service}"
+
 // Request signs the outgoing request, as the fields of the configuration say.
 func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
-	now := c.Now() + c.ClockOffset()
-	t := newScope(now, c.Config("region"), c.Config("service"))
+	all := strings.SplitN(c.Compose(settings), "\n", 3)
+	set := strings.Split(all[0], " ")
+	t := newScope(set[0], all[1], all[2])
 	if k.Secret != "" {
 		t.derive(c, k.Secret)
 	} else if name := "signing key " + t.text; !t.cached(c, name) {
 		t.derive(c, c.Config("secret_access_key"))
-		c.Cache(name, t.key, time.Duration(day-now%day)*time.Second)
+		c.Cache(name, t.key, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
 	}
-	r, err := c.Request()
+	s3, query := isS3(t.service), set[1] == "query"
+	body, err := payload(c, s3 && query || set[2] == "true")
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	s3, query := isS3(t.service), c.Config("in") == "query"
-	m := newMessage(&r)
-	m.path = canonicalPath(m.path, flag(c, "normalize_path", !s3), flag(c, "double_encode_path", !s3))
-	if r.ContentLength > 0 {
-		m.set("content-length", strconv.FormatInt(r.ContentLength, 10))
+	path := "{path"
+	if flag(set[5], !s3) {
+		path += "|path_normalized"
 	}
-	if m.payload, err = payload(c, &r, s3 && query); err != nil {
-		return sdk.Mutation{}, err
+	if flag(set[6], !s3) {
+		path += "|path_percent}"
+	} else {
+		path += "|path_reencoded}"
 	}
-	for _, p := range m.query {
-		if reserved(p.Name) {
-			return sdk.Mutation{}, errors.New("the request's query has " + p.Name + ": the type signs requests, send it one that is not presigned")
-		}
-	}
-	signsToken := k.Token == "" || flag(c, "sign_session_token", true)
+	m := message{c, k, t, path, body}
+	signsToken := k.Token == "" || set[3] == "true"
 	if query {
-		return sdk.Mutation{Query: m.presign(c, k, t, signsToken)}, nil
+		return m.presign(signsToken), nil
 	}
-	if m.payload == unsigned || flag(c, "content_sha256_header", s3) {
-		return sdk.Mutation{Headers: m.authorize(c, k, t, signsToken, sdk.Pair{Name: "X-Amz-Content-Sha256", Value: m.payload})}, nil
-	}
-	return sdk.Mutation{Headers: m.authorize(c, k, t, signsToken)}, nil
+	return m.authorize(signsToken, body == unsigned || flag(set[4], s3)), nil
 }
 
 // Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.
 func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now int64) []sdk.Pair {
-	m := newMessage(&sdk.Request{Method: "POST", URL: url})
-	m.path = canonicalPath(m.path, true, true)
-	m.set("content-type", "application/x-www-form-urlencoded")
-	body := ""
-	for i, p := range form {
-		if i > 0 {
-			body += "&"
-		}
-		body += c.FormEncode(p.Name) + "=" + c.FormEncode(p.Value)
-	}
-	m.payload = c.Hex(c.Digest(sdk.DigestSHA256, body))
-	t := newScope(now, region, service)
+	t := newScope(sdk.FormatTime(now*1000, stampFormat), region, service)
 	t.derive(c, k.Secret)
-	return m.authorize(c, k, t, true)
+	r := sdk.Request{URL: url}
+	_, _, target := r.Split()
+	path, query, _ := strings.Cut(target, "?")
+	body := ""
+	for _, p := range form {
+		body += "&" + c.FormEncode(p.Name) + "=" + c.FormEncode(p.Value)
+	}
+	names := "content-type;host;x-amz-date"
+	lines := "content-type:application/x-www-form-urlencoded\nhost:" + r.Host() + "\nx-amz-date:" + t.stamp
+	if k.Token != "" {
+		names, lines = names+";x-amz-security-token", lines+"\nx-amz-security-token:"+k.Token
+	}
+	canonical := "POST\n" + c.Encode("path_percent", c.Encode("path_normalized", path)) + "\n" + c.Encode("query_sorted", query) + "\n" + lines + "\n\n" + names +
+		"\n" + c.Hex(c.Digest(sdk.DigestSHA256, strings.TrimPrefix(body, "&")))
+	return append(t.headers(k), t.authorization(c, k, names, canonical))
 }
 
-// authorize signs a message. It returns the headers, Authorization and what it signs beside those of the request.
-func (m *message) authorize(c *sdk.Call, k Key, t *scope, signsToken bool, headers ...sdk.Pair) []sdk.Pair {
-	headers = append(headers, sdk.Pair{Name: "X-Amz-Date", Value: t.stamp})
-	if k.Token != "" {
-		headers = append(headers, sdk.Pair{Name: tokenName, Value: k.Token})
-	}
-	for _, p := range headers { // they replace those of the request
-		m.set(sdk.Lower(p.Name), p.Value)
-	}
+// signable are the headers that are signed: all but those that a proxy or an HTTP client may set, change or leave out.
+const signable = "*;!accept-encoding;!connection;!expect;!keep-alive;!te;!trailer;!transfer-encoding;!upgrade;!user-agent;!baggage;!forwarded;" +
+	"!traceparent;!tracestate;!via;!x-amzn-trace-id;!x-forwarded-*;!proxy-*;!sec-*"
+
+// message is a request that is to be signed.
+type message struct {
+	*sdk.Call
+	key   Key
+	scope *scope
+	// path and payload are templates of the path, and of what stands for the body.
+	path, payload string
+}
+
+// canonical returns the canonical request, with the changes so far. selection lists the headers.
+func (m *message) canonical(selection string, changes sdk.Mutation) string {
+	template := strings.Join([]string{
+		"{method}\n", m.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{header_names:", selection, "}\n", m.payload,
+	}, "")
+	return m.ComposeWith(template, changes)
+}
+
+// authorize signs a message with headers, and returns them.
+func (m *message) authorize(signsToken, sendsPayload bool) sdk.Mutation {
+	selection, headers := signable, m.scope.headers(m.key)
 	if !signsToken {
-		m.drop(sdk.Lower(tokenName))
+		selection += ";!x-amz-security-token"
 	}
-	names, canonical := m.canonical()
-	return append(headers, sdk.Pair{
-		Name:  "Authorization",
-		Value: algorithm + " Credential=" + k.ID + "/" + t.text + ", SignedHeaders=" + names + ", Signature=" + t.sign(c, canonical),
-	})
+	if sendsPayload {
+		m.payload = m.Compose(m.payload)
+		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: m.payload}}, headers...)
+	}
+	canonical := m.canonical(selection, sdk.Mutation{Headers: headers})
+	names := canonical[:strings.LastIndexByte(canonical, '\n')] // the payload has no line break
+	names = names[strings.LastIndexByte(names, '\n')+1:]
+	return sdk.Mutation{Headers: append(headers, m.scope.authorization(m.Call, m.key, names, canonical))}
 }
 
 // presign signs a message with parameters of the query, and returns them.
-func (m *message) presign(c *sdk.Call, k Key, t *scope, signsToken bool) []sdk.Pair {
-	names, _ := m.canonical()
+func (m *message) presign(signsToken bool) sdk.Mutation {
 	own := []sdk.Pair{
 		{Name: "X-Amz-Algorithm", Value: algorithm},
-		{Name: "X-Amz-Credential", Value: k.ID + "/" + t.text},
-		{Name: "X-Amz-Date", Value: t.stamp},
-		{Name: "X-Amz-Expires", Value: c.Config("expires_seconds")},
-		{Name: "X-Amz-SignedHeaders", Value: names},
+		{Name: "X-Amz-Credential", Value: m.key.ID + "/" + m.scope.text},
+		{Name: "X-Amz-Date", Value: m.scope.stamp},
+		{Name: "X-Amz-Expires", Value: m.Config("expires_seconds")},
+		{Name: "X-Amz-SignedHeaders", Value: m.Compose("{header_names:" + signable + "}")},
 	}
-	token := []sdk.Pair{{Name: tokenName, Value: k.Token}}
+	token := []sdk.Pair{{Name: tokenName, Value: m.key.Token}}
 	switch {
-	case k.Token == "":
+	case m.key.Token == "":
 		token = nil
 	case signsToken:
 		own, token = append(own, token...), nil
 	}
-	for _, p := range own {
-		m.query = append(m.query, sdk.Pair{Name: p.Name, Value: c.Percent(p.Value)})
-	}
-	_, canonical := m.canonical()
-	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: t.sign(c, canonical)})
-	return append(own, token...)
+	canonical := m.canonical(signable, sdk.Mutation{Query: own})
+	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: m.scope.sign(m.Call, canonical)})
+	return sdk.Mutation{Query: append(own, token...)}
 }
 
 const (
@@ -174,33 +189,46 @@ const (
 	ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	// day is the time for which a signing key is valid, in seconds.
 	day = 24 * 60 * 60
+	// stampFormat is the format of the time of a signature.
+	stampFormat = "%Y%m%dT%H%M%SZ"
 )
 
-// payload returns the text that stands for the body in a signature. presigned is set for a presigned request to S3, whose body
-// is never signed.
-func payload(c *sdk.Call, r *sdk.Request, presigned bool) (string, error) {
-	stated, _ := sdk.HeaderValue(r.Headers, "X-Amz-Content-Sha256")
+// payload returns a template of the text that stands for the body in a signature. leftOut is set if the body is not signed, such
+// as that of a presigned request to S3. A request that is presigned already is an error.
+func payload(c *sdk.Call, leftOut bool) (string, error) {
+	length, rest, _ := strings.Cut(c.Compose("{content_length}\n{query|query_sorted}\n{header:X-Amz-Content-Sha256}"), "\n")
+	query, stated, _ := strings.Cut(rest, "\n")
+	for _, name := range []string{"Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token"} {
+		if query != "" && strings.Contains("&"+query, "&X-Amz-"+name+"=") {
+			return "", errors.New("the request's query has X-Amz-" + name + ": the type signs requests, send it one that is not presigned")
+		}
+	}
 	switch {
 	case stated == unsigned, stated == trailer, isDigest(stated):
 		return stated, nil
 	case stated != "":
 		return "", errors.New("the request's X-Amz-Content-Sha256 is neither a SHA-256 in hex nor " + unsigned + " nor " + trailer +
 			": chunks with signatures of their own need the secret, send one of these")
-	case presigned, flag(c, "unsigned_payload", false):
+	case leftOut:
 		return unsigned, nil
-	case r.ContentLength == 0:
+	case length == "0":
 		return ofNothing, nil
 	}
-	return c.Hex(c.Digest(sdk.DigestSHA256, c.Body())), nil
+	return "{body|sha256|hex}", nil
+}
+
+// isDigest reports whether text is a SHA-256 in hex, in lower case.
+func isDigest(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(text) == 64
 }
 
 // flag returns the value of a boolean field, or usual if it is absent.
-func flag(c *sdk.Call, name string, usual bool) bool {
-	if value := c.Config(name); value != "" {
-		return value == "true"
-	}
-	return usual
-}
+func flag(value string, usual bool) bool { return value == "true" || value == "" && usual }
 
 // isS3 reports whether a service has the rules of S3 for paths and bodies.
 func isS3(service string) bool {
@@ -214,8 +242,7 @@ type scope struct {
 	key string
 }
 
-func newScope(now int64, region, service string) *scope {
-	stamp := sdk.FormatTime(now*1000, "%Y%m%dT%H%M%SZ")
+func newScope(stamp, region, service string) *scope {
 	return &scope{stamp: stamp, region: region, service: service, text: stamp[:8] + "/" + region + "/" + service + "/aws4_request"}
 }
 
@@ -231,6 +258,22 @@ func (t *scope) derive(c *sdk.Call, secret string) {
 	for _, part := range []string{t.stamp[:8], t.region, t.service, "aws4_request"} {
 		t.key = c.MAC(sdk.SHA256, t.key, part)
 	}
+}
+
+// headers returns the time and the session token.
+func (t *scope) headers(k Key) []sdk.Pair {
+	headers := []sdk.Pair{{Name: "X-Amz-Date", Value: t.stamp}}
+	if k.Token != "" {
+		headers = append(headers, sdk.Pair{Name: tokenName, Value: k.Token})
+	}
+	return headers
+}
+
+// authorization returns the header with the signature of a canonical request.
+func (t *scope) authorization(c *sdk.Call, k Key, names, canonical string) sdk.Pair {
+	return sdk.Pair{Name: "Authorization", Value: strings.Join([]string{
+		algorithm, " Credential=", k.ID, "/", t.text, ", SignedHeaders=", names, ", Signature=", t.sign(c, canonical),
+	}, "")}
 }
 
 // sign returns the signature of a canonical request.

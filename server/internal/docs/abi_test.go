@@ -157,7 +157,7 @@ func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 	documents := []any{
 		&abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{},
 		&abi.ConsentRequest{}, &abi.ConsentReply{}, &abi.TokenRequest{}, &abi.TokenReply{},
-		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
+		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.Composition{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
 	if len(examples) != len(documents) {

@@ -47,7 +47,8 @@ export function authenticate(): i32 {
   sdk.debug("debug é");
   sdk.info("info");
   sdk.warn("warn");
-  const m = new sdk.Mutation();
+  const m = new sdk.Mutation(), added = sdk.header("x-a", "1");
+  added.query = [new sdk.Pair("b", "&")];
   m.headers = [
     new sdk.Pair("Authorization", "Bearer " + token.accessToken), new sdk.Pair("X-JWT", sdk.signJWT(jwt)),
     new sdk.Pair("X-Extra", sdk.get(token.extra, "instance")), new sdk.Pair("X-Unknown", sdk.base64(sdk.get(token.extra, "unknown"))),
@@ -57,6 +58,7 @@ export function authenticate(): i32 {
     new sdk.Pair("X-Length", request.contentLength.toString()), new sdk.Pair("X-Millis", sdk.nowMillis().toString()),
     new sdk.Pair("X-URL", request.split().join(" ")), new sdk.Pair("X-Absent", sdk.config("absent") == "" ? "absent" : "there"),
     new sdk.Pair("X-Encoded", [sdk.base32("é?"), sdk.hexUpper("é?"), sdk.percent("é?"), sdk.formEncode("é? "), sdk.quoted('e"'), sdk.base64URL("?>?")].join(" ")),
+    new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeWith("{header:X-A} {query} {v}", added, [new sdk.Pair("v", '{"}')])),
   ];
   m.query = [new sdk.Pair("q", "a&b")];
   return sdk.mutate(m);

@@ -55,7 +55,9 @@ KW_EXPORT(authenticate) {
 			{KW("X-Length"), kw_decimal(request.content_length)}, {KW("X-Millis"), kw_decimal(kw_now_millis())},
 			{KW("X-URL"), KW_JOIN(scheme, KW(" "), authority, KW(" "), target)}, {KW("X-Absent"), kw_config(KW("absent")) ? KW("there") : KW("absent")},
 			{KW("X-Encoded"), KW_JOIN(kw_base32(KW("é?")), KW(" "), kw_hex_upper(KW("é?")), KW(" "), kw_percent(KW("é?")), KW(" "), kw_form_encode(KW("é? ")), KW(" "),
-				kw_quoted(KW("e\"")), KW(" "), kw_base64_url(KW("?>?")))}),
+				kw_quoted(KW("e\"")), KW(" "), kw_base64_url(KW("?>?")))},
+			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_with(KW("{header:X-A} {query} {v}"),
+				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))}),
 		.query = KW_PAIRS({KW("q"), KW("a&b")}),
 	});
 }
