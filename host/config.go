@@ -97,7 +97,8 @@ type Attempt struct {
 	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
 	Exchanges int
 	Token     time.Duration
-	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was.
+	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was, or
+	// if a secret is a part of its host.
 	Endpoint string
 	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
 	// that wait for the same metadata do not count it.

@@ -65,8 +65,8 @@ func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.
 	stats.ran(result)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
 	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
-	if endpoint := call.Endpoint(); endpoint != "" {
-		stats.Endpoint = endpoint
+	if call.Exchanges() > 0 {
+		stats.Endpoint = call.Endpoint()
 	}
 	return result, failure
 }

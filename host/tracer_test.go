@@ -229,6 +229,9 @@ func TestSpansHaveNoPartOfAURLThatIsSecret_threats_230(t *testing.T) {
 			w.Out("the end of a span", fmt.Sprintf("%+v %v", e, e.Attributes()))
 		}
 	}
+	for _, call := range w.calls {
+		w.Out("an attempt", fmt.Sprintf("%+v", call))
+	}
 	got := made.tree()
 	for _, want := range []string{"exchange http.request.method=POST url.scheme=https field=token_url |", "send http.request.method=_OTHER url.scheme=https server.address=api.test"} {
 		if !strings.Contains(got, want) {

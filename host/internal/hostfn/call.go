@@ -81,7 +81,7 @@ type Call struct {
 	urlReference, urlField string
 	// exchanges counts the token requests that were sent.
 	exchanges int
-	// endpoint is the origin of the last one.
+	// endpoint is the origin of the last one, or "" if a sealed value is a part of its host.
 	endpoint string
 	// exchangeTime is the time that token endpoints took.
 	exchangeTime time.Duration
@@ -146,7 +146,7 @@ func (c *Call) Inputs() *Inputs { return c.inputs }
 // Exchanges returns the number of token requests that were sent.
 func (c *Call) Exchanges() int { return c.exchanges }
 
-// Endpoint returns the origin to which the last token request was sent, or "".
+// Endpoint returns the origin to which the last token request was sent. It returns "" if none was, or if a sealed value is a part of the host.
 func (c *Call) Endpoint() string { return c.endpoint }
 
 // ExchangeTime returns the time that token endpoints took.

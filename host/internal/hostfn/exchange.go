@@ -134,8 +134,12 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	client, outgoing, intended := c.intend(ctx, client, outgoing)
 	defer intended()
 	c.exchanges++
-	c.endpoint = outgoing.URL.Scheme + "://" + outgoing.URL.Host
-	outgoing, end := c.exchangeSpan(outgoing)
+	shown := c.shownHost(outgoing)
+	c.endpoint = ""
+	if shown != "" {
+		c.endpoint = outgoing.URL.Scheme + "://" + shown
+	}
+	outgoing, end := c.exchangeSpan(outgoing, shown)
 	began := c.plan.Clock()
 	answer, err := c.send(client, outgoing)
 	if end != nil {

@@ -34,9 +34,9 @@ func (c *Call) span(ctx context.Context, s Span) (within context.Context, end fu
 	return c.plan.Span(ctx, s)
 }
 
-// exchangeSpan begins the span of a request to a token endpoint.
-func (c *Call) exchangeSpan(r *http.Request) (sent *http.Request, end func(SpanEnd)) {
-	ctx, end := c.span(r.Context(), Span{Field: c.urlField, Exchange: r, Host: c.shownHost(r)})
+// exchangeSpan begins the span of a request to a token endpoint, with the host that may be shown.
+func (c *Call) exchangeSpan(r *http.Request, host string) (sent *http.Request, end func(SpanEnd)) {
+	ctx, end := c.span(r.Context(), Span{Field: c.urlField, Exchange: r, Host: host})
 	if end == nil {
 		return r, nil
 	}

@@ -318,3 +318,32 @@ func TestAuditLogOfTests(t *testing.T) {
 		"test connector=orders status=401 upstream_status=401 sent=2",
 	)
 }
+
+// threats.md 181: a token URL may have its host from a secret. The line of a token request does not have it.
+func TestAuditLogOfASecretTokenEndpoint(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	c := testworld.NewCanaries(t)
+	login := httptest.NewServer(answering(c, c.Issued(time.Now)))
+	t.Cleanup(login.Close)
+	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
+		`  - {name: Orders, url: API/v1, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: "http://{{ get_secret('host') }}/token"}}}` + "\n"
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
+		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret"), "host": c.Hide("the host", strings.TrimPrefix(login.URL, "http://"))}
+	})
+	w.get(w.callers + "/connectors/orders")
+	_, metrics := w.get(w.operators + "/metrics")
+	c.Out("the metrics", metrics)
+	_, page := w.get(w.operators + "/connectors/orders")
+	c.Out("the console", page)
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+	written, _ := os.ReadFile(log)
+	c.Out("the audit log", string(written))
+	checkUses(t, log, "token connector=orders token_requests=1", "request connector=orders status=200 upstream_status=200 sent=1")
+	for _, line := range auditLines(t, log) {
+		if origin, there := line["origin"]; line["use"] == "token" && there {
+			t.Errorf("the line of the token request has the origin %v", origin)
+		}
+	}
+}
