@@ -151,7 +151,7 @@ func others(before, after *connectors.Set) (all []string) {
 	if !reflect.DeepEqual(egressOf(&before.Egress), egressOf(&after.Egress)) {
 		all = append(all, "egress")
 	}
-	if (before.State == nil) != (after.State == nil) || !slices.Equal(before.StateSecrets, after.StateSecrets) {
+	if !before.State.Equal(after.State) {
 		all = append(all, "state")
 	}
 	modules := map[string][2]string{}

@@ -85,7 +85,7 @@ func TestTheDifferenceOfTwoFiles(t *testing.T) {
 		t.Errorf("between a file and itself there is the difference %+v", same)
 	}
 	w.state.Waiting, w.state.Changed = nil, console.Compare(was, was)
-	w.shows("/configuration", "What the file on disk would change is known once it can be read.", "Nothing that connectors, plugins or settings have.")
+	w.shows("/configuration", "What the file on disk would change is known once nothing is wrong with it.", "Nothing that connectors, plugins or settings have.")
 }
 
 // threats.md 240: a problem of the file on disk shows with its line and a caret, and without the values of the line.
@@ -102,6 +102,8 @@ func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
 		"comment":       {"  # " + secret + ": x", "#", "  …", "  ^"},
 		"key":           {"  " + secret + ": x", secret, "  …", "  ^"},
 		"continued":     {"  " + secret + " url: b", "url", "  …", "  ^"},
+		"colon":         {"  value: hunter: " + secret, "hunter", "  value: …", "         ^"},
+		"colons":        {"  config: {value: hunter: " + secret + ", key: - x}", "hunter", "  config: {value: …, key: …}", "                  ^"},
 		"end":           {"  url:", "", "  url:", "      ^"},
 		"open":          {"  auth: {type: \"" + secret, "\"", "  auth: {type: …", "               ^"},
 		"markup":        {"  url: <b>" + secret + "</b>", "<b>", "  url: …", "       ^"},

@@ -3,6 +3,7 @@ package console
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -53,6 +54,7 @@ func structure(line string, at int) (shape string, where int) {
 	rest, done, depth := []rune(strings.TrimRight(line, "\r")), 0, 0
 	var b []rune
 	where = -1
+	name := true // whether a name may be next
 	put := func(read int, text ...rune) {
 		if where < 0 && done+read > at {
 			where = len(b) + min(at-done, max(0, len(text)-1))
@@ -65,18 +67,23 @@ func structure(line string, at int) (shape string, where int) {
 			put(1, ' ')
 		case c == '{' || c == '[':
 			depth++
+			name = true
 			put(1, c)
 		case depth > 0 && (c == '}' || c == ']'):
 			depth--
 			put(1, c)
-		case depth > 0 && c == ',', c == '-' && (len(rest) == 1 || unicode.IsSpace(rest[1])):
+		case depth > 0 && c == ',':
+			name = true
 			put(1, c)
+		case name && c == '-' && (len(rest) == 1 || unicode.IsSpace(rest[1])):
+			put(1, c)
+		case name && memberName.MatchString(string(rest[:min(len(rest), 48)])):
+			name = false
+			length := slices.Index(rest, ':') + 1
+			put(length, rest[:length]...)
 		default:
-			if name := memberName.FindString(string(rest[:min(len(rest), 48)])); name != "" {
-				put(strings.IndexByte(name, ':')+1, []rune(name[:strings.IndexByte(name, ':')+1])...)
-			} else {
-				put(valueLength(rest, depth), '…')
-			}
+			name = false
+			put(valueLength(rest, depth), '…')
 		}
 	}
 	if where < 0 {

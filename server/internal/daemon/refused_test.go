@@ -15,6 +15,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 )
@@ -104,9 +105,15 @@ func (r *reader) open() (n int) {
 func TestNothingOfARefusedFileStaysOpen(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	keys := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_file: none.json, issuer: https://id.example.com, audiences: gateway}}}\n"
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	certText, keyText := testworld.NewAuthority(t).Client("gateway", time.Now().Add(time.Hour))
+	if err := errors.Join(os.WriteFile(cert, []byte(certText), 0o600), os.WriteFile(key, []byte(keyText), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ first, next, want string }{
 		"users are taken away":  {users + file, file, "gateway.user cannot be taken away"},
-		"TLS is added":          {file, "gateway: {tls: {cert: a, key: b}}\n" + file, "gateway.tls cannot be added"},
+		"TLS is added":          {file, "gateway: {tls: {cert: " + cert + ", key: " + key + "}}\n" + file, "gateway.tls cannot be added"},
+		"TLS has no files":      {file, "gateway: {tls: {cert: a, key: b}}\n" + file, "gateway.tls: "},
 		"traces are added":      {file, "gateway: {traces: 'http://localhost/v1/traces'}\n" + file, "gateway.traces cannot be changed"},
 		"keys are not there":    {file, keys + file, "the file of keys cannot be read"},
 		"a connector is wrong":  {file, strings.Replace(file, "none", "nome", 1), "there is no auth type"},

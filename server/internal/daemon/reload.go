@@ -109,21 +109,25 @@ func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	set, err := d.read(ctx)
 	if err != nil {
+		var wrong *connectors.Error
+		if errors.As(err, &wrong) {
+			err = &unusable{error: err, problems: console.ProblemsOf(d.config.File, wrong.Problems)}
+		}
 		return nil, err
 	}
 	next := &inUse{Set: set}
 	if err := d.complete(ctx, next); err != nil {
-		if before := d.current(); before != nil {
-			err = &unusable{err, console.Compare(before.Set, set)}
-		}
 		return nil, errors.Join(err, set.Close(context.WithoutCancel(ctx)))
 	}
 	return next, nil
 }
 
-// unusable is the error for a file that is right in itself, and cannot replace the one in use.
+// unusable is the error for a file that cannot be used, with what the console shows of it. It is made before anything is locked,
+// because a disk may hang.
 type unusable struct {
 	error
+	problems []console.Problem
+	// difference says what the file would change after a restart. It is nil unless the file waits for one.
 	difference *console.Difference
 }
 
@@ -132,31 +136,38 @@ func (u *unusable) Unwrap() error { return u.error }
 
 // complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
-	secure := next.Settings.TLS != (connectors.TLS{})
 	if d.config.Login.Claim != "" && next.Settings.User.Mode != identity.ModeJWT {
 		return errClaim
 	}
-	if before := d.current(); before != nil {
-		switch {
-		case next.Settings.Traces != d.traces:
-			return errTraces
-		case !reflect.DeepEqual(before.Settings.Audit, next.Settings.Audit):
-			return errAudit
-		case before.Settings.HasUsers() && !next.Settings.HasUsers():
-			return errUsers
-		case before.State != nil && next.State == nil:
-			return errStateGone
-		case secure != (d.certificate != nil):
-			return errSecure
-		}
-	}
-	if secure {
+	if next.Settings.TLS != (connectors.TLS{}) {
 		if next.pair, err = httpserver.ReadPair(httpserver.Files(next.Settings.TLS)); err != nil {
 			return fmt.Errorf("gateway.tls: %w", err)
 		}
 	}
+	if before := d.current(); before != nil {
+		if err := d.needsRestart(before, next); err != nil {
+			return &unusable{error: err, difference: console.Compare(before.Set, next.Set)}
+		}
+	}
 	next.sessions, err = d.sessions(ctx, next)
 	return err
+}
+
+// needsRestart returns an error if a set cannot replace the one in use before a restart.
+func (d *daemon) needsRestart(before, next *inUse) error {
+	switch {
+	case next.Settings.Traces != d.traces:
+		return errTraces
+	case !reflect.DeepEqual(before.Settings.Audit, next.Settings.Audit):
+		return errAudit
+	case before.Settings.HasUsers() && !next.Settings.HasUsers():
+		return errUsers
+	case before.State != nil && next.State == nil:
+		return errStateGone
+	case (next.pair != nil) != (d.certificate != nil):
+		return errSecure
+	}
+	return nil
 }
 
 // kept returns the sessions in use, which the next set may keep, or nil.
@@ -292,12 +303,13 @@ func (d *daemon) refuse(err error) {
 	d.problems, d.waiting = nil, nil
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
-		d.problems, d.tried = console.ProblemsOf(d.config.File, wrong.Problems), wrong.Files
-		return
+		d.tried = wrong.Files
 	}
-	d.problems = []console.Problem{{Text: err.Error()}}
 	var unusable *unusable
 	if errors.As(err, &unusable) {
-		d.waiting = unusable.difference
+		d.problems, d.waiting = unusable.problems, unusable.difference
+	}
+	if d.problems == nil {
+		d.problems = []console.Problem{{Text: err.Error()}}
 	}
 }

@@ -105,9 +105,9 @@ type sessionKey struct{}
 // HasSession reports whether a request that has passed a Guard has a session of a login, which POST /logout ends.
 func HasSession(r *http.Request) bool { return r.Context().Value(sessionKey{}) != nil }
 
-// admit returns a nil refusal if a request is of an operator, and reports whether it has a session of a login. A token that is not the one of operators may still be a session token, so
-// it counts as wrong unless the request has an operator's session. Whether it is a session token of somebody else does not matter:
-// the session may come from a cookie (threats.md 156).
+// admit returns a nil refusal if a request is of an operator, and reports whether it has a session of a login. A token that is not the
+// one of operators may still be a session token, so it counts as wrong unless the request has an operator's session. Whether it is a
+// session token of somebody else does not matter: the session may come from a cookie (threats.md 156).
 func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
 	var wanted digest
 	var unread error
