@@ -6,10 +6,12 @@ import (
 	"testing"
 )
 
-// CHANGELOG.md has the form of Keep a Changelog: each entry is in an area of a kind of change, and the kinds are in their order.
+// CHANGELOG.md has the form of Keep a Changelog: each entry is in an area of a kind of change, and the kinds are in their order. No
+// entry is there twice, as after a merge.
 func TestTheChangelogHasItsForm(t *testing.T) {
 	kinds := []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 	last, area, empty := -1, "", false
+	lines := map[string]int{}
 	for i, line := range strings.Split(document(t, "CHANGELOG.md"), "\n") {
 		kind, isKind := strings.CutPrefix(line, "### ")
 		name, isArea := strings.CutPrefix(line, "#### ")
@@ -32,6 +34,10 @@ func TestTheChangelogHasItsForm(t *testing.T) {
 				t.Errorf("line %d: the entry is in no area", i+1)
 			}
 			empty = false
+			if before := lines[line]; before > 0 {
+				t.Errorf("line %d: the entry is that of line %d", i+1, before)
+			}
+			lines[line] = i + 1
 		}
 	}
 }
