@@ -1,9 +1,11 @@
 package audit_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/keywright/keywright/server/internal/audit"
@@ -152,5 +154,34 @@ func TestOldHead(t *testing.T) {
 	}
 	if _, err := audit.Verify([]string{w.path("audit.log")}, ""); err == nil || !strings.Contains(err.Error(), "audit.log.head that was changed") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// threats.md 262: a pipe or a link in the place of the head delays neither a start nor a verification, and is not followed.
+func TestHeadThatIsNoFile(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":      func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a long file": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 1<<20), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.open("audit.log")
+			if err := put(w.path("audit.log.head")); err != nil {
+				t.Fatal(err)
+			}
+			const want = "audit.log.head that was changed: remove that"
+			if _, err := audit.Verify([]string{w.path("audit.log")}, ""); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("to verify, the error is %v", err)
+			}
+			_ = l.Close() // which replaces it, but for a directory
+			if err := errors.Join(os.RemoveAll(w.path("audit.log.head")), put(w.path("audit.log.head"))); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("to open, the error is %v", err)
+			}
+		})
 	}
 }

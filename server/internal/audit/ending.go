@@ -81,7 +81,11 @@ const headSuffix = ".head"
 // readHead returns the head beside the log at a path. It returns the zero link if there is none.
 func readHead(path string) (link, error) {
 	path += headSuffix
-	text, err := os.ReadFile(path)
+	info, err := os.Lstat(path)
+	var text []byte
+	if err == nil && info.Mode().IsRegular() && info.Size() <= maxTail { // a pipe or a device may have no end
+		text, err = os.ReadFile(path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return link{}, nil
