@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"crypto/tls"
+	"crypto/x509"
 	"maps"
 	"reflect"
 	"slices"
@@ -77,7 +78,7 @@ type member struct {
 func members(d *gateway.Definition) map[string]member {
 	all := map[string]member{
 		"name": {value: d.Name}, "url": {d.URL, origin(d)}, "method": {d.Methods, strings.Join(d.Methods, ", ")}, "paths": {value: d.Paths},
-		"auth.type": {d.Auth.Type, d.Auth.Type}, "tls": {value: d.TLS}, "egress": {value: egressOf(d.Egress)}, "request": {value: d.Request},
+		"auth.type": {d.Auth.Type, d.Auth.Type}, "tls": {value: d.TLS}, "egress": {value: d.Egress}, "request": {value: d.Request},
 		"response": {value: d.Response}, "timeout": {d.Timeout, d.Timeout.String()}, "refresh_ahead": {d.RefreshAhead, d.RefreshAhead.String()}, "limits": {value: d.Limits},
 	}
 	for prefix, parameters := range map[string][]gateway.Parameter{"headers.": d.Headers, "query.": d.Query} {
@@ -100,22 +101,24 @@ func origin(d *gateway.Definition) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// egressOf returns an egress without what differs each time that a file is read.
-func egressOf(e *host.Egress) any {
-	if e == nil {
-		return nil
+// same reports whether two values of a member are the same.
+func same(before, after any) bool {
+	was, isEgress := before.(*host.Egress)
+	is, _ := after.(*host.Egress)
+	if !isEgress || was == nil || is == nil {
+		return reflect.DeepEqual(before, after)
 	}
-	plain := *e
-	plain.TLS = nil
-	return []any{plain, authorities(e.TLS)}
+	plainWas, plainIs := *was, *is
+	plainWas.TLS, plainIs.TLS = nil, nil // they have functions, which are never the same
+	return reflect.DeepEqual(plainWas, plainIs) && authorities(was.TLS).Equal(authorities(is.TLS))
 }
 
-// authorities returns the subjects of the authorities of a TLS configuration, or nil.
-func authorities(c *tls.Config) [][]byte {
-	if c == nil || c.RootCAs == nil {
+// authorities returns the authorities of a TLS configuration, or nil.
+func authorities(c *tls.Config) *x509.CertPool {
+	if c == nil {
 		return nil
 	}
-	return c.RootCAs.Subjects() //nolint:staticcheck // the file's own authorities are in it
+	return c.RootCAs
 }
 
 // compareMembers returns the members that differ, sorted by their paths. Values show if both may.
@@ -128,7 +131,7 @@ func compareMembers(was, is map[string]member) (changed []ChangedMember) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		before, after := was[path], is[path]
-		if reflect.DeepEqual(before.value, after.value) {
+		if same(before.value, after.value) {
 			continue
 		}
 		c := ChangedMember{Path: path}
@@ -148,7 +151,7 @@ func others(before, after *connectors.Set) (all []string) {
 			all = append(all, "gateway."+snake(was.Type().Field(i).Name))
 		}
 	}
-	if !reflect.DeepEqual(egressOf(&before.Egress), egressOf(&after.Egress)) {
+	if !same(&before.Egress, &after.Egress) {
 		all = append(all, "egress")
 	}
 	if !before.State.Equal(after.State) {

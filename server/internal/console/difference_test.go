@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/console"
 )
@@ -86,6 +88,28 @@ func TestTheDifferenceOfTwoFiles(t *testing.T) {
 	}
 	w.state.Waiting, w.state.Changed = nil, console.Compare(was, was)
 	w.shows("/configuration", "What the file on disk would change is known once nothing is wrong with it.", "Nothing that connectors, plugins or settings have.")
+}
+
+// An authority that was replaced by another one of the same name is a difference.
+func TestTheDifferenceOfAuthorities(t *testing.T) {
+	w := newWorld(t, oneKey)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := "egress: {ca_file: " + file + "}\nconnectors:\n  - {name: Own, url: https://api.example.com, egress: {ca_file: " + file + "}, auth: {type: none}}\n"
+	read := func(a *testworld.Authority) *connectors.Set {
+		if err := os.WriteFile(file, []byte(a.PEM()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return w.set(text)
+	}
+	first := testworld.NewAuthority(t)
+	was, again, is := read(first), read(first), read(testworld.NewAuthority(t))
+	if d := console.Compare(was, again); !d.Empty() {
+		t.Errorf("with the same authority there is the difference %+v", d)
+	}
+	d := console.Compare(was, is)
+	if !slices.Equal(d.Others, []string{"egress"}) || len(d.Changed) != 1 || !slices.Equal(d.Changed[0].Members, []console.ChangedMember{{Path: "egress"}}) {
+		t.Errorf("with another authority there is the difference %+v", d)
+	}
 }
 
 // threats.md 240: a problem of the file on disk shows with its line and a caret, and without the values of the line.
