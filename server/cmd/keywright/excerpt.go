@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -19,16 +20,21 @@ type excerpts struct {
 	width int
 	// lines has the lines of each file, without the credentials that the warnings found.
 	lines map[string][][]rune
+	// unread has the files that are no YAML, so that nobody knows which of their texts are credentials.
+	unread map[string]bool
 }
 
 // excerptsFor returns the excerpts of a file and those that it names, with stars in place of the credentials that warnings found
-// (threats.md 250). There are none if the command does not write to a terminal, or if the file cannot be read again.
+// (threats.md 250), and without any value for a file that is no YAML. There are none if the command does not write to a terminal, or if the file cannot be read again.
 func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
-	e := excerpts{terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), map[string][][]rune{}}
+	e := excerpts{terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), map[string][][]rune{}, map[string]bool{}}
 	if e.width == 0 {
 		return e
 	}
 	for _, p := range slices.Concat(problems, warnings) {
+		if p.Path == "" && p.Line > 0 { // a problem of the text, and not of a member
+			e.unread[p.File] = true
+		}
 		if _, known := e.lines[p.File]; known {
 			continue
 		}
@@ -56,10 +62,14 @@ func (e excerpts) of(p connectors.Problem, caret string) string {
 	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
 		return ""
 	}
-	line := lines[p.Line-1]
+	line, column := lines[p.Line-1], p.Column-1
+	if e.unread[p.File] {
+		shape, where := problem.WithoutValues(string(line), column)
+		line, column = []rune(shape), where
+	}
 	before := fmt.Sprintf("%5d | ", p.Line)
 	room := max(20, e.width-len(before))
-	at := min(p.Column-1, len(line))
+	at := min(column, len(line))
 	if from := min(at-room/2, len(line)-room); from > 0 {
 		line, at = line[from:], at-from
 	}

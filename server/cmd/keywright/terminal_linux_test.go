@@ -90,6 +90,25 @@ func TestCheckShowsTheLine(t *testing.T) {
 	}
 }
 
+// Of a file that is no YAML, check knows no credential. It shows the members of the line, and none of their values (threats.md 250).
+func TestCheckShowsNoValueOfAFileThatIsNoYAML(t *testing.T) {
+	for line, want := range map[string]string{
+		"    value: 'hunter2":          "value: …",
+		"    value: hunter2: 'x":       "value: …",
+		"    config: {value: hunter2]": "config: {value: …",
+		"   value: hunter2":            "value: …",
+	} {
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(file, []byte("connectors:\n  - name: a\n    x: y\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shown := colours.ReplaceAllString(inTerminal(t, 100, "check", "-c", file), "")
+		if strings.Contains(shown, "hunter2") || !strings.Contains(shown, "    4 | ") || !strings.Contains(shown, want) {
+			t.Errorf("of %q, there is\n%s", line, shown)
+		}
+	}
+}
+
 // In a terminal, request shows the status of the answer, unless -i does.
 func TestRequestShowsTheStatus(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())

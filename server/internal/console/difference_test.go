@@ -119,21 +119,10 @@ func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		line, place, want, under string
 	}{
-		"misspelt":      {"    client_secrt: " + secret, "client_secrt", "    client_secrt: …", "    ^"},
-		"value":         {"  - auth: hello " + secret, "hello", "  - auth: …", "          ^"},
-		"braces":        {"  config: {key: '" + secret + ", x', value: " + secret + "}", "value", "  config: {key: …, value: …}", "                   ^"},
-		"list":          {"  method: [GET, " + secret + "]", secret, "  method: […, …]", "              ^"},
-		"comment":       {"  # " + secret + ": x", "#", "  …", "  ^"},
-		"key":           {"  " + secret + ": x", secret, "  …", "  ^"},
-		"continued":     {"  " + secret + " url: b", "url", "  …", "  ^"},
-		"colon":         {"  value: hunter: " + secret, "hunter", "  value: …", "         ^"},
-		"colons":        {"  config: {value: hunter: " + secret + ", key: - x}", "hunter", "  config: {value: …, key: …}", "                  ^"},
-		"end":           {"  url:", "", "  url:", "      ^"},
-		"open":          {"  auth: {type: \"" + secret, "\"", "  auth: {type: …", "               ^"},
-		"markup":        {"  url: <b>" + secret + "</b>", "<b>", "  url: …", "       ^"},
-		"control":       {"  url: \x1b[31m" + secret, "\x1b", "  url: …", "       ^"},
-		"carriage":      {"  url: x\r", "x", "  url: …", "       ^"},
-		"upper letters": {"  AKIAIOSFODNN: x", "AKIA", "  …", "  ^"},
+		"misspelt": {"    client_secrt: " + secret, "client_secrt", "    client_secrt: …", "    ^"},
+		"end":      {"  url:", "", "  url:", "      ^"},
+		"markup":   {"  url: <b>" + secret + "</b>", "<b>", "  url: …", "       ^"},
+		"control":  {"  url: \x1b[31m" + secret, "\x1b", "  url: …", "       ^"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "connectors.yaml")
