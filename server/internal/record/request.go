@@ -80,7 +80,7 @@ func (r *recorder) query(query string) string {
 // plainName is a name that consists of words, and no credential. Four words may be a passphrase.
 var plainName = regexp.MustCompile(`^[a-z]{1,12}([_.-][a-z]{1,12}|[A-Z][a-z]{1,12}){0,2}$`)
 
-// headerName is a name as headers have them, of up to four words, the first of which may be X.
+// headerName is a name as headers have them, of up to three words, which X may precede.
 var headerName = regexp.MustCompile(`^(X-)?[A-Z][a-z]{0,11}(-[A-Z][a-z]{0,11}){0,2}$`)
 
 // matters reports whether a header may matter to a plugin: one that it may sign because it describes the body, one that the
