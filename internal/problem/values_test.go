@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// threats.md 240, 250: a line without its values keeps the members and the place.
+// threats.md 240, 250, 282: a line without its values keeps the members and the place.
 func TestALineWithoutItsValues(t *testing.T) {
 	const secret = "a-Credential-0815"
 	for name, c := range map[string]struct {

@@ -37,12 +37,15 @@ var tokens = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----` +
 
 var (
 	// secretMember matches names of members, headers and parameters whose values are credentials whatever they look like.
-	secretMember = regexp.MustCompile(`(?i)(^|[^a-z])(proxy-)?(authorization|pass(word|wd|phrase)|(client|api|app|consumer|shared)?[-_]?secret|api[-_]?key|(access|refresh|auth)[-_]?token|private[-_]?key)$`)
+	secretMember = regexp.MustCompile(secretName + `$`)
 	// likelyMember matches names whose values are credentials if they look like one.
 	likelyMember = regexp.MustCompile(`(?i)(token|key|secret|cookie|session|signature|auth)$`)
 	// expressions matches the expressions of a template.
 	expressions = regexp.MustCompile(`\{\{.*?\}\}`)
 )
+
+// secretName is the expression of secretMember without its end.
+const secretName = `(?i)(?:^|[^a-z])(?:proxy-)?(?:authorization|pass(?:word|wd|phrase)|(?:client|api|app|consumer|shared)?[-_]?secret|api[-_]?key|(?:access|refresh|auth)[-_]?token|private[-_]?key)`
 
 const credentialInFile = "a credential stands in the file: store it as a secret, and write \"{{ get_secret('NAME') }}\" in its place"
 
@@ -136,19 +139,25 @@ func (i *inspector) secret(n *node, path string) {
 	i.warnOfText(n, utf8.RuneCountInString(text[:from]), utf8.RuneCountInString(text[:to]), path, credentialInFile)
 }
 
-// randomPart returns the first part of a template outside of expressions that looks like a credential, or nothing.
+// randomPart returns the part of a template from the first to the last word outside of expressions that looks like a credential, or
+// nothing.
 func randomPart(text string) (from, to int) {
 	begin := 0
 	for _, found := range append(expressions.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
 		for _, word := range strings.Fields(text[begin:found[0]]) {
-			if isRandom(word) {
-				from = begin + strings.Index(text[begin:], word)
-				return from, from + len(word)
+			if !isRandom(word) {
+				continue
 			}
+			at := max(begin, to)
+			at += strings.Index(text[at:], word)
+			if to == 0 {
+				from = at
+			}
+			to = at + len(word)
 		}
 		begin = found[1]
 	}
-	return 0, 0
+	return from, to
 }
 
 // tokens warns of credentials of a known form, wherever they stand.

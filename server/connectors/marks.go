@@ -65,6 +65,25 @@ func directive(text string) (line int) {
 	return 0
 }
 
+// otherLineEnd returns the line of the first end of a line that is neither a line feed nor a carriage return before one, or 0. With it,
+// the parser counts other lines than editors do, and what is shown for a problem would be another line (threats.md 280).
+func otherLineEnd(text string) (line int) {
+	line = 1
+	for i, c := range text {
+		switch c {
+		case '\n':
+			line++
+		case '\r':
+			if !strings.HasPrefix(text[i+1:], "\n") {
+				return line
+			}
+		case '\u0085', '\u2028', '\u2029':
+			return line
+		}
+	}
+	return 0
+}
+
 func isWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

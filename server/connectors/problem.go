@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -22,7 +21,8 @@ type Problem struct {
 	Path string `json:"path,omitempty"`
 	// Message says what is wrong and how to correct it.
 	Message string `json:"message"`
-	// Hidden is the number of characters from Column on that are a credential, which no output may show. It is 0 for most problems.
+	// Hidden is the number of characters from Column on that are a credential, which no output may show. They may go on in the next
+	// lines, of which each counts one character more. It is 0 for most problems.
 	Hidden int `json:"-"`
 }
 
@@ -80,7 +80,7 @@ func (p *problems) at(where problem.Place, path, format string, args ...any) {
 	if p.Skip() {
 		return
 	}
-	found := where.Problem(host.Printable(path), "%s", host.Printable(fmt.Sprintf(format, args...)))
+	found := where.Problem(printable(path), "%s", printable(fmt.Sprintf(format, args...)))
 	if !slices.Contains(p.Problems, found) {
 		p.Problems = append(p.Problems, found)
 	}

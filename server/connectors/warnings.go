@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -30,7 +29,7 @@ func (w *warnings) add(where problem.Place, path string, hidden int, format stri
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := Problem{
-		Line: where.Line, Column: where.Column, Path: host.Printable(path), Message: host.Printable(fmt.Sprintf(format, args...)), Hidden: hidden,
+		Line: where.Line, Column: where.Column, Path: printable(path), Message: printable(fmt.Sprintf(format, args...)), Hidden: hidden,
 	}
 	switch {
 	case slices.ContainsFunc(w.all, func(p Problem) bool {
@@ -88,7 +87,7 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 	hidden := end.Column - where.Column
 	if !ok || !whole { // a text of several lines, or with an escape
 		where = n.Place
-		hidden = utf8.RuneCountInString(l.source.rest(where))
+		hidden = l.source.length(where)
 	}
 	l.warnings.add(where, path, hidden, "%s", message)
 }

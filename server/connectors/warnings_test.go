@@ -52,7 +52,7 @@ func TestCredentialsInTheFile(t *testing.T) {
 	bearer := `{type: bearer, config: {token: "{{ get_secret('a') }}"}}`
 	tests := map[string]struct {
 		text string
-		// path is that of the warning, and hidden what it hides. For hidden "", everything to the end of the line is hidden.
+		// path is that of the warning, and hidden what it hides. For hidden "", it hides all lines of the value.
 		path, hidden string
 	}{
 		"in a sealed field":             {connector("{type: bearer, config: {token: "+canary+"}}", ""), "auth.config.token", canary},
@@ -82,12 +82,41 @@ func TestCredentialsInTheFile(t *testing.T) {
 				t.Fatalf("there is no warning of %s:\n%s", tt.path, all)
 			}
 			p := warnings[found]
-			line := []rune(strings.Split(tt.text, "\n")[p.Line-1])
-			hidden := string(line[p.Column-1 : p.Column-1+p.Hidden])
-			if tt.hidden == "" && p.Column-1+p.Hidden != len(line) || tt.hidden != "" && hidden != tt.hidden {
+			rest := []rune(strings.Join(strings.Split(tt.text, "\n")[p.Line-1:], "\n"))
+			hidden := string(rest[p.Column-1 : p.Column-1+p.Hidden])
+			if tt.hidden == "" && (!strings.HasPrefix(hidden, "|") || !strings.HasSuffix(hidden, canary)) || tt.hidden != "" && hidden != tt.hidden {
 				t.Errorf("hidden is %q", hidden)
 			}
 		})
+	}
+}
+
+// A credential that stands in the place of a name is in no problem, and neither is one of a known form: in braces, YAML takes a name
+// and a value for a name if there is no blank after the colon (threats.md 281).
+func TestNoProblemShowsACredentialAsAName(t *testing.T) {
+	const canary = "c4n4ry0x9c4n4ry0x9"
+	for name, tt := range map[string]struct{ config, want string }{
+		"no blank after the colon": {"{username: me, password:" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
+		"an equals sign":           {"{username: me, password=" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
+		"a name of a known form":   {"{username: me, password: '', sk" + "_live_" + canary + ": ''}", "connectors.a.auth.config.…: is not a field of auth type basic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems, warnings := inspect(t, "connectors:\n  - {name: a, url: https://api.example.com, auth: {type: basic, config: "+tt.config+"}}\n", connectors.Options{})
+			all := strings.Join(append(lines(problems), lines(warnings)...), "\n")
+			if strings.Contains(all, canary) || !strings.Contains(all, tt.want) {
+				t.Error(all)
+			}
+		})
+	}
+}
+
+// YAML ends a line at characters that editors do not. What is shown for a problem would be another line (threats.md 280).
+func TestEndsOfLinesAreThoseOfEditors(t *testing.T) {
+	for _, end := range []string{"\r", "\u0085", "\u2028", "\u2029"} {
+		problems, _ := inspect(t, "# one\r\n# two"+end+"# three\nconnectors: []\n", connectors.Options{})
+		if len(problems) != 1 || problems[0].Line != 2 || !strings.Contains(problems[0].Message, "ends a line in YAML") {
+			t.Errorf("%q: %q", end, lines(problems))
+		}
 	}
 }
 

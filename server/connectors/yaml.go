@@ -91,6 +91,10 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 		p.at(problem.Place{Line: line, Column: 1}, "", "directives are not used here: remove the line")
 		return nil
 	}
+	if line := otherLineEnd(text); line > 0 {
+		p.at(problem.Place{Line: line, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
+		return nil
+	}
 	root := parseYAML(ctx, text, p)
 	if root == nil {
 		return nil
@@ -285,6 +289,10 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, d
 			return
 		}
 		name, ok := memberName(key)
+		if colonMissing(key, value) {
+			r.at(placeOf(key), at.String(), "has a member without a value: there is a blank after the colon behind its name")
+			continue
+		}
 		if !ok {
 			r.at(placeOf(key), at.String(), "has a member whose name is not text: put the name in quotes")
 			continue
@@ -320,6 +328,12 @@ func memberName(key *yaml.Node) (string, bool) {
 		return "", false
 	}
 	return key.Value, true
+}
+
+// colonMissing reports whether a text was meant as a name and a value, such as client_secret:hunter2 in braces, which YAML takes for a
+// name. No problem may show it (threats.md 281).
+func colonMissing(key, value *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Style&quotes == 0 && isNothing(value) && strings.ContainsAny(key.Value, ":=")
 }
 
 // merge returns the objects that << merges, nil if there are none.

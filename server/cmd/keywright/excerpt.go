@@ -25,10 +25,12 @@ type excerpts struct {
 }
 
 // excerptsFor returns the excerpts of a file and those that it names, with stars in place of the credentials that warnings found
-// (threats.md 250), and without any value for a file that is no YAML. There are none if the command does not write to a terminal, or if the file cannot be read again.
+// (threats.md 250), and in place of those that a line shows by itself (threats.md 280). The lines of a file that is no YAML have no values.
+// There are none if the command does not write to a terminal, if the file cannot be read again, or if there are more warnings than are listed.
 func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
 	e := excerpts{terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), map[string][][]rune{}, map[string]bool{}}
-	if e.width == 0 {
+	cut := slices.ContainsFunc(warnings, func(p connectors.Problem) bool { return p.Line == 0 })
+	if e.width == 0 || cut {
 		return e
 	}
 	for _, p := range slices.Concat(problems, warnings) {
@@ -40,19 +42,26 @@ func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) 
 		}
 		text, _ := os.ReadFile(cmp.Or(p.File, file)) // without it, there is no line
 		e.lines[p.File] = nil
-		for line := range strings.SplitSeq(string(text), "\n") {
-			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, strings.TrimRight(line, "\r"))))
+		for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
+			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, connectors.Conceal(strings.TrimRight(line, "\r")))))
 		}
 	}
 	for _, p := range warnings {
-		if p.Hidden > 0 && p.Line >= 1 && p.Line <= len(e.lines[p.File]) {
-			line := e.lines[p.File][p.Line-1]
-			for i := max(p.Column-1, 0); i < min(p.Column-1+p.Hidden, len(line)); i++ {
-				line[i] = '*'
-			}
-		}
+		e.hide(p)
 	}
 	return e
+}
+
+// hide puts stars in place of the credential that a warning has found.
+func (e excerpts) hide(p connectors.Problem) {
+	lines, from, hidden := e.lines[p.File], max(p.Column-1, 0), p.Hidden
+	for at := max(p.Line-1, 0); hidden > 0 && at < len(lines); at++ {
+		for i := from; i < min(from+hidden, len(lines[at])); i++ {
+			lines[at][i] = '*'
+		}
+		hidden -= max(len(lines[at])-from, 0) + 1 // and the end of the line
+		from = 0
+	}
 }
 
 // of returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of

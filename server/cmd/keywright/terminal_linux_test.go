@@ -109,6 +109,45 @@ func TestCheckShowsNoValueOfAFileThatIsNoYAML(t *testing.T) {
 	}
 }
 
+// The line of a problem shows no credential, wherever one stands in it, and whether or not the file can be read (threats.md 280).
+func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
+	const canary = "c4n4ry0x9c4n4ry0x9"
+	connector := func(more string) string { return "connectors:\n  - {name: a, url: htps://a.example, " + more + "}\n" }
+	basic := func(password string) string {
+		return "auth: {type: basic, config: {username: me, password: " + password + "}}"
+	}
+	many := "connectors:\n"
+	for i := range 101 {
+		many += fmt.Sprintf("  - {name: a%d, url: htps://a.example, auth: {type: bearer, config: {token: %s%d}}}\n", i, canary, i)
+	}
+	token := "sk" + "_live_" + canary
+	for name, text := range map[string]string{
+		"a comment":              connector(basic("''")) + "# " + token + "\nnope: 1 # " + token + "\n",
+		"two in a text":          connector("headers: [{name: X-A, value: '" + token + " " + token + "'}], auth: {type: none}"),
+		"beside an expression":   connector(basic(`"abcdefgh12345678 {{ user.id }} ` + canary + `"`)),
+		"several lines":          connector(basic("\"one\n     "+canary+"\"") + ", nope: 1"),
+		"a block":                "connectors:\n  - name: a\n    url: https://a.example\n    auth:\n      type: bearer\n      config:\n        token: |\n          " + canary + " {{ nope( }}\n",
+		"a byte order mark":      "\ufeffconnectors: [{url: htps://a.example, auth: {type: bearer, config: {token: " + canary + "}}}]\n",
+		"more than are listed":   many,
+		"two colons":             "connectors:\n  - password: a: " + canary + "\n",
+		"no blank":               "connectors:\n  - name: a\n    password:" + canary + "\n",
+		"a tag":                  connector(basic("!!str " + canary)),
+		"no end":                 connector(basic(`"` + canary)),
+		"no end of single quote": connector(basic("'" + canary)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			shown := inTerminal(t, 250, "check", "-c", file)
+			if strings.Contains(colours.ReplaceAllString(shown, ""), canary[2:]) || !strings.Contains(shown, "problem") {
+				t.Error(shown)
+			}
+		})
+	}
+}
+
 // In a terminal, request shows the status of the answer, unless -i does.
 func TestRequestShowsTheStatus(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
