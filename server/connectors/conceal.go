@@ -12,14 +12,19 @@ import (
 // printable returns a path or a message that can be shown, without credentials of a known form: a member may have one as its name.
 func printable(text string) string { return host.Printable(tokens.ReplaceAllString(text, "…")) }
 
-// secretValue matches the beginning of a member whose value is a credential, up to the value and what YAML may have before it.
-var secretValue = regexp.MustCompile(secretName + `["']?\s*[:=]\s*(?:[&!]\S+\s+)*`)
+var (
+	// secretValue matches the beginning of a member whose value is probably a credential, up to the value and what YAML may have before it.
+	secretValue = regexp.MustCompile(`(?i)(?:authorization|token|secret|pass(?:word|wd|phrase)|cookie|(?:api|private)[-_]?key)["']?\s*[:=]\s*(?:[&!]\S+\s+)*`)
+	// userInfo matches the user info of a URL.
+	userInfo = regexp.MustCompile(`://[^/?#\s"']*@`)
+)
 
 // Conceal returns a line of a file with stars in place of the credentials that show without the rest of the file: those of a known
 // form, and the values of members such as password. It is for lines of files that cannot be read, and for comments.
 func Conceal(line string) string {
 	stars := func(text string) string { return strings.Repeat("*", utf8.RuneCountInString(text)) }
 	line = tokens.ReplaceAllStringFunc(line, stars)
+	line = userInfo.ReplaceAllStringFunc(line, func(text string) string { return "://" + stars(text[len("://"):len(text)-1]) + "@" })
 	var b strings.Builder
 	for {
 		found := secretValue.FindStringIndex(line)
@@ -30,17 +35,17 @@ func Conceal(line string) string {
 		value = value[:valueEnd(value, strings.ContainsAny(b.String()+line[:found[1]], "{["))]
 		b.WriteString(line[:found[1]])
 		line = line[found[1]+len(value):]
+		from, to := 0, len(value)
 		if strings.Contains(value, "{{") {
-			b.WriteString(value)
-		} else {
-			b.WriteString(stars(value))
+			from, to = randomPart(value)
 		}
+		b.WriteString(value[:from] + stars(value[from:to]) + value[to:])
 	}
 }
 
 // valueEnd returns the length of the value at the beginning of a line's rest. inside reports whether it is within brackets.
 func valueEnd(rest string, inside bool) int {
-	if rest == "" || rest[0] == '|' || rest[0] == '>' || rest[0] == '*' || rest[0] == '{' || rest[0] == '[' {
+	if rest == "" || strings.IndexByte("|>*[", rest[0]) >= 0 || rest[0] == '{' && !strings.HasPrefix(rest, "{{") {
 		return 0
 	}
 	if quote := rest[0]; quote == '"' || quote == '\'' {

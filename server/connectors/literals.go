@@ -37,15 +37,12 @@ var tokens = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----` +
 
 var (
 	// secretMember matches names of members, headers and parameters whose values are credentials whatever they look like.
-	secretMember = regexp.MustCompile(secretName + `$`)
+	secretMember = regexp.MustCompile(`(?i)(^|[^a-z])(proxy-)?(authorization|pass(word|wd|phrase)|(client|api|app|consumer|shared)?[-_]?secret|api[-_]?key|(access|refresh|auth)[-_]?token|private[-_]?key)$`)
 	// likelyMember matches names whose values are credentials if they look like one.
 	likelyMember = regexp.MustCompile(`(?i)(token|key|secret|cookie|session|signature|auth)$`)
 	// expressions matches the expressions of a template.
 	expressions = regexp.MustCompile(`\{\{.*?\}\}`)
 )
-
-// secretName is the expression of secretMember without its end.
-const secretName = `(?i)(?:^|[^a-z])(?:proxy-)?(?:authorization|pass(?:word|wd|phrase)|(?:client|api|app|consumer|shared)?[-_]?secret|api[-_]?key|(?:access|refresh|auth)[-_]?token|private[-_]?key)`
 
 const credentialInFile = "a credential stands in the file: store it as a secret, and write \"{{ get_secret('NAME') }}\" in its place"
 

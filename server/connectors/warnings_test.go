@@ -98,6 +98,7 @@ func TestNoProblemShowsACredentialAsAName(t *testing.T) {
 	for name, tt := range map[string]struct{ config, want string }{
 		"no blank after the colon": {"{username: me, password:" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
 		"an equals sign":           {"{username: me, password=" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
+		"in quotes":                {"{username: me, 'password: " + canary + "'}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
 		"a name of a known form":   {"{username: me, password: '', sk" + "_live_" + canary + ": ''}", "connectors.a.auth.config.…: is not a field of auth type basic"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -333,7 +333,7 @@ func memberName(key *yaml.Node) (string, bool) {
 // colonMissing reports whether a text was meant as a name and a value, such as client_secret:hunter2 in braces, which YAML takes for a
 // name. No problem may show it (threats.md 281).
 func colonMissing(key, value *yaml.Node) bool {
-	return key.Kind == yaml.ScalarNode && key.Style&quotes == 0 && isNothing(value) && strings.ContainsAny(key.Value, ":=")
+	return key.Kind == yaml.ScalarNode && isNothing(value) && strings.ContainsAny(key.Value, ":=")
 }
 
 // merge returns the objects that << merges, nil if there are none.

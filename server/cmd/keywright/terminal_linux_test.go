@@ -133,6 +133,9 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 		"no blank":               "connectors:\n  - name: a\n    password:" + canary + "\n",
 		"a tag":                  connector(basic("!!str " + canary)),
 		"no end":                 connector(basic(`"` + canary)),
+		"a bare template":        "connectors:\n  - password: {{ get_secret('a') }} " + canary + "\n",
+		"user info":              "connectors: [{url: 'https://me:" + canary + "@a.example', auth: {type: none}}]\n",
+		"no end of a token":      "connectors:\n  - token: \"" + canary + "\n",
 		"no end of single quote": connector(basic("'" + canary)),
 	} {
 		t.Run(name, func(t *testing.T) {
