@@ -45,7 +45,7 @@ func Conceal(line string) string {
 
 // valueEnd returns the length of the value at the beginning of a line's rest. inside reports whether it is within brackets.
 func valueEnd(rest string, inside bool) int {
-	if rest == "" || strings.IndexByte("|>*[", rest[0]) >= 0 || rest[0] == '{' && !strings.HasPrefix(rest, "{{") {
+	if rest == "" || strings.IndexByte("|>[", rest[0]) >= 0 || rest[0] == '{' && !strings.HasPrefix(rest, "{{") {
 		return 0
 	}
 	if quote := rest[0]; quote == '"' || quote == '\'' {

@@ -268,14 +268,14 @@ func TestConnectorProblems(t *testing.T) {
 		line, column int
 		problem      string
 	}{
-		{"tag", "a: !!str 5\n", 1, 14, `auth.config.claims.a: has the tag !!str: tags are not used here, remove it; text goes in quotes`},
+		{"tag", "a: !!str 5\n", 1, 14, `auth.config.claims.a: has a tag, which begins with !: tags are not used here, remove it; text goes in quotes`},
 		{"hexadecimal", "a: 0x10\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
 		{"octal", "a: 010\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
 		{"underscores", "a: 1_000\n", 1, 14, `auth.config.claims.a: is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant`},
 		{"infinity", "a: .inf\n", 1, 14, `auth.config.claims.a: is not a number that JSON has: put it in quotes if text is meant`},
 		{"key no text", "1: a\n", 1, 11, `auth.config.claims: has a member whose name is not text: put the name in quotes`},
-		{"no anchor", "a: *b\n", 1, 14, `auth.config.claims.a: there is no anchor &b`},
-		{"endless alias", "a: &a [*a]\n", 1, 18, `auth.config.claims.a[0]: the alias *a stands inside of what it repeats`},
+		{"no anchor", "a: *b\n", 1, 14, `auth.config.claims.a: there is no anchor of this name: put text that begins with * in quotes`},
+		{"endless alias", "a: &a [*a]\n", 1, 18, `auth.config.claims.a[0]: the alias stands inside of what it repeats`},
 		{"merge of text", "<<: x\n", 1, 11, `auth.config.claims: << takes an alias of an object, or a list of them`},
 		{"column, plain text", "é: a{{ b }}\n", 1, 18, `auth.config.claims["é"]: unknown variable "b"` + known},
 		{"column, single quotes", "é: 'it''s {{ b }}'\n", 1, 24, `auth.config.claims["é"]: unknown variable "b"` + known},

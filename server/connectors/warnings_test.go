@@ -92,13 +92,17 @@ func TestCredentialsInTheFile(t *testing.T) {
 }
 
 // A credential that stands in the place of a name is in no problem, and neither is one of a known form: in braces, YAML takes a name
-// and a value for a name if there is no blank after the colon (threats.md 281).
+// and a value for a name if there is no blank after the colon, and a password that begins with *, ! or & for an alias, a tag or an anchor
+// (threats.md 281).
 func TestNoProblemShowsACredentialAsAName(t *testing.T) {
 	const canary = "c4n4ry0x9c4n4ry0x9"
 	for name, tt := range map[string]struct{ config, want string }{
 		"no blank after the colon": {"{username: me, password:" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
 		"an equals sign":           {"{username: me, password=" + canary + "}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
 		"in quotes":                {"{username: me, 'password: " + canary + "'}", "2:88: connectors.a.auth.config: has a member without a value: there is a blank after the colon behind its name"},
+		"an alias":                 {"{username: me, password: *" + canary + "}", "there is no anchor of this name: put text that begins with * in quotes"},
+		"a tag":                    {"{username: me, password: !" + canary + "}", "has a tag, which begins with !"},
+		"two anchors":              {"{username: &" + canary + " me, password: &" + canary + " x}", "an anchor of this name is there before"},
 		"a name of a known form":   {"{username: me, password: '', sk" + "_live_" + canary + ": ''}", "connectors.a.auth.config.…: is not a field of auth type basic"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (p *yamlPolicy) EndDocument() error { return nil }
 // DefineAnchor stores an anchor, and reports one that exists already.
 func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	if _, twice := p.anchors[name]; twice {
-		p.at(placeOf(n), "", "the anchor &%s is there twice: give one of them another name", name)
+		p.at(placeOf(n), "", "an anchor of this name is there before: give one of them another name, or put text that begins with & in quotes")
 	}
 	p.anchors[name] = n
 	return nil
@@ -218,7 +218,7 @@ func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
 	}
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
-		r.at(result.Place, at.String(), "has the tag %s: tags are not used here, remove it; text goes in quotes", n.Tag)
+		r.at(result.Place, at.String(), "has a tag, which begins with !: tags are not used here, remove it; text goes in quotes")
 	case n.Kind == yaml.SequenceNode:
 		result.kind = list
 		for i, item := range n.Content {
@@ -260,15 +260,15 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
 	}
 }
 
-// alias returns the node of the anchor that n names.
+// alias returns the node of the anchor that n names. No problem has the name, because *NAME may be a password (threats.md 281).
 func (r *yamlReader) alias(n *yaml.Node, at *problem.Path, depth int) *node {
 	where := placeOf(n)
 	target, known := r.done[n.Alias]
 	switch {
 	case n.Alias == noAnchor:
-		r.at(where, at.String(), "there is no anchor &%s", n.Value)
+		r.at(where, at.String(), "there is no anchor of this name: put text that begins with * in quotes")
 	case !known || target == nil:
-		r.at(where, at.String(), "the alias *%s stands inside of what it repeats", n.Value)
+		r.at(where, at.String(), "the alias stands inside of what it repeats")
 	case r.repeat(where, depth, target):
 		return target
 	}

@@ -135,6 +135,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 		"no end":                 connector(basic(`"` + canary)),
 		"a bare template":        "connectors:\n  - password: {{ get_secret('a') }} " + canary + "\n",
 		"user info":              "connectors: [{url: 'https://me:" + canary + "@a.example', auth: {type: none}}]\n",
+		"an alias":               connector(basic("*" + canary)),
 		"no end of a token":      "connectors:\n  - token: \"" + canary + "\n",
 		"no end of single quote": connector(basic("'" + canary)),
 	} {
