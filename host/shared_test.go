@@ -48,7 +48,7 @@ func TestRequestsShareNothingThatABaseMayChange(t *testing.T) {
 			w := newWorld(t, change)
 			w.setSecret("prefix", "key of ")
 			c := w.connect("api_key", config{"key": "X-Key", "in": "header", "value": "{{ get_secret('prefix') }}{{ user.id }}"})
-			identity := []string{"identity"} // as a gateway has it for all of its requests
+			identity := []string{"identity"} // shared by all requests, as in a gateway
 			var all sync.WaitGroup
 			for i := range 8 {
 				all.Go(func() {

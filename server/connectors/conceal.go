@@ -15,6 +15,8 @@ func printable(text string) string { return host.Printable(tokens.ReplaceAllStri
 var (
 	// secretValue matches the beginning of a member whose value is probably a credential, up to the value and what YAML may have before it.
 	secretValue = regexp.MustCompile(`(?i)(?:authorization|token|secret|pass(?:word|wd|phrase)|cookie|(?:api|private)[-_]?key)["']?\s*[:=]\s*(?:[&!]\S+\s+)*`)
+	// begunExpressions matches the expressions of a template, and one without an end.
+	begunExpressions = regexp.MustCompile(`\{\{.*?(?:\}\}|$)`)
 	// userInfo matches the user info of a URL.
 	userInfo = regexp.MustCompile(`://[^/?#\s"']*@`)
 )
@@ -35,11 +37,11 @@ func Conceal(line string) string {
 		value = value[:valueEnd(value, strings.ContainsAny(b.String()+line[:found[1]], "{["))]
 		b.WriteString(line[:found[1]])
 		line = line[found[1]+len(value):]
-		from, to := 0, len(value)
-		if strings.Contains(value, "{{") {
-			from, to = randomPart(value)
+		begin := 0
+		for _, found := range append(begunExpressions.FindAllStringIndex(value, -1), []int{len(value), len(value)}) {
+			b.WriteString(stars(value[begin:found[0]]) + value[found[0]:found[1]])
+			begin = found[1]
 		}
-		b.WriteString(value[:from] + stars(value[from:to]) + value[to:])
 	}
 }
 

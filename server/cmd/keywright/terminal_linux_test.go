@@ -136,6 +136,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 		"a bare template":        "connectors:\n  - password: {{ get_secret('a') }} " + canary + "\n",
 		"user info":              "connectors: [{url: 'https://me:" + canary + "@a.example', auth: {type: none}}]\n",
 		"an alias":               connector(basic("*" + canary)),
+		"a bad expression":       "connectors:\n  - {name: a, url: 'https://a.example', auth: {type: basic, config: {username: me, password: \"" + canary[:12] + " {{ bad( }}\"}}}\n",
 		"no end of a token":      "connectors:\n  - token: \"" + canary + "\n",
 		"no end of single quote": connector(basic("'" + canary)),
 	} {
@@ -145,7 +146,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 				t.Fatal(err)
 			}
 			shown := inTerminal(t, 250, "check", "-c", file)
-			if strings.Contains(colours.ReplaceAllString(shown, ""), canary[2:]) || !strings.Contains(shown, "problem") {
+			if strings.Contains(colours.ReplaceAllString(shown, ""), canary[2:12]) || !strings.Contains(shown, "problem") {
 				t.Error(shown)
 			}
 		})
