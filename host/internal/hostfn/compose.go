@@ -10,8 +10,8 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read.
-// The fuel of a call counts only what comes from the guest and goes to it.
+// maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read, and
+// the headers and values that a name is compared with. Fuel counts only what comes from the guest and goes to it.
 const maxComposed = 2 << 20
 
 // composer has what all calls of compose in a call of a guest share.
@@ -32,11 +32,13 @@ type composition struct {
 	// selected are the headers of the last list, which selection is.
 	selected  []abi.Pair
 	selection string
+	// longer is the query with what the composition adds, or empty until it is needed.
+	longer string
 }
 
 // Compose returns a text of the outgoing request by a template. The host writes it, since code in the sandbox is many times slower,
-// and each plugin would bring its own. A guest gets nothing that Input would not give it: texts from secrets are sealed before
-// anything is made of them. with is an abi.Composition, or empty.
+// and each plugin would need its own. A guest sees nothing that Input would not show: texts from secrets are sealed before anything
+// is made of them. with is an abi.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
 	c.need(abi.UserCompose)
 	if c.composer == nil {
@@ -142,6 +144,7 @@ func (t *composition) format(word, value string) (_ string, known bool) {
 
 // valueOf returns the value of a name.
 func (t *composition) valueOf(name string) (value string, is bool) {
+	t.count(len(t.Values))
 	for _, v := range t.Values {
 		if v.Name == name {
 			return v.Value, true

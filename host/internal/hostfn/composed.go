@@ -13,8 +13,9 @@ import (
 // composed is the outgoing request for compose. Its texts have references in place of secrets.
 type composed struct {
 	sealed sealer
-	header http.Header
 	method string
+	// fields are the headers that plugins see. They are nil until a placeholder of headers is used.
+	fields []field
 	// scheme is in lower case. host is the one that the API sees in Host.
 	scheme, host string
 	// path and query are as they are sent. hasQuery is set for a target with a ?.
@@ -29,12 +30,13 @@ func (t *composition) read() *composed {
 	c := t.call
 	c.needRequest(abi.UserCompose)
 	q := &t.request
-	if q.header != nil {
+	if q.method != "" {
 		return q
 	}
 	r := c.inputs.Request
-	target := r.URL.RequestURI()
-	longest := len(target) + len(r.Host)
+	q.method, q.scheme = cmp.Or(r.Method, http.MethodGet), strings.ToLower(r.URL.Scheme)
+	a := addressOf(r)
+	longest := len(a.text)
 	for name, values := range r.Header {
 		longest = max(longest, len(name))
 		for _, value := range values {
@@ -42,19 +44,74 @@ func (t *composition) read() *composed {
 		}
 	}
 	q.sealed = sealer{c, c.requestForms(longest), nil}
-	if q.header = r.Header; q.header == nil {
-		q.header = http.Header{}
+	q.host = q.sealed.part(a.text, a.host, a.path)
+	q.path = cmp.Or(q.sealed.part(a.text, a.path, a.query), "/")
+	if q.hasQuery = a.fragment > a.query; q.hasQuery {
+		q.query = q.sealed.part(a.text, a.query+len("?"), a.fragment)
 	}
-	q.method = cmp.Or(r.Method, http.MethodGet)
-	q.scheme = strings.ToLower(r.URL.Scheme)
-	q.host = q.sealed.text(sentHost(r))
-	path, query, hasQuery := strings.Cut(target, "?")
-	q.path, q.query, q.hasQuery = q.sealed.text(path), q.sealed.text(query), hasQuery
 	if n, known := c.contentLength(); known {
 		q.length = strconv.FormatInt(n, 10)
 	}
 	t.count(longest)
 	return q
+}
+
+// address is the URL of a request, with the host that the API sees. Its numbers are the indexes at which its parts begin.
+type address struct {
+	text                        string
+	host, path, query, fragment int
+}
+
+func addressOf(r *http.Request) (a address) {
+	a.text = r.URL.Scheme + "://"
+	a.host = len(a.text)
+	a.text += sentHost(r)
+	a.path = len(a.text)
+	path, query, hasQuery := strings.Cut(r.URL.RequestURI(), "?")
+	if r.URL.Path != "" {
+		a.text += path
+	}
+	a.query = len(a.text)
+	if hasQuery {
+		a.text += "?" + query
+	}
+	a.fragment = len(a.text)
+	if fragment := r.URL.EscapedFragment(); fragment != "" {
+		a.text += "#" + fragment
+	}
+	return a
+}
+
+// field is a header of the request. A secret in its name or its values is a reference.
+type field struct {
+	name   string
+	values []string
+	// sealed is set once that is true of the values.
+	sealed bool
+}
+
+// headers returns the headers that plugins see, sorted by name, without those that the HTTP client writes itself.
+func (q *composed) headers(header http.Header) []field {
+	if q.fields != nil {
+		return q.fields
+	}
+	q.fields = make([]field, 0, len(header))
+	for _, key := range sortedKeys(header) {
+		q.fields = append(q.fields, field{name: q.sealed.text(key), values: header[key]})
+	}
+	return q.fields
+}
+
+// read returns the values of a header.
+func (f *field) read(s *sealer) []string {
+	if !f.sealed {
+		values := make([]string, len(f.values))
+		for i, value := range f.values {
+			values[i] = s.text(value)
+		}
+		f.values, f.sealed = values, true
+	}
+	return f.values
 }
 
 // authority returns the host and the port in lower case, without the default port of the scheme (RFC 9110 section 4.2.3).
@@ -63,7 +120,7 @@ func (q *composed) authority() string {
 	if q.scheme == "http" {
 		port = ":80"
 	}
-	return strings.TrimSuffix(strings.ToLower(q.host), port)
+	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(q.host), port), ":")
 }
 
 // hostname returns the authority without its port.
@@ -95,14 +152,21 @@ func portAt(authority string) int {
 // query returns the query with what the composition adds, as the host will append it, and whether there is one.
 func (t *composition) query() (query string, has bool) {
 	r := t.read()
-	query, has = r.query, r.hasQuery || len(t.Query) > 0
-	for _, p := range t.Query {
-		if query != "" {
-			query += "&"
-		}
-		query += t.call.Encode(abi.FormatPercent, p.Name) + "=" + t.call.Encode(abi.FormatPercent, p.Value)
+	if len(t.Query) == 0 {
+		return r.query, r.hasQuery
 	}
-	return query, has
+	if t.longer == "" {
+		b := []byte(r.query)
+		for _, p := range t.Query {
+			if len(b) > 0 {
+				b = append(b, '&')
+			}
+			b = append(append(b, t.call.Encode(abi.FormatPercent, p.Name)...), '=')
+			b = append(b, t.call.Encode(abi.FormatPercent, p.Value)...)
+		}
+		t.longer = string(b)
+	}
+	return t.longer, true
 }
 
 // appendTarget appends the path and the query, as in the request line (RFC 9112 section 3.2.1).
@@ -126,37 +190,25 @@ func (t *composition) header(name string) (value string, found bool) {
 	case lower == "content-length":
 		return "", false
 	}
-	add := func(text string) {
-		if found {
-			value += ", "
-		}
-		value, found = value+strings.Trim(text, " \t"), true
-	}
+	fields := r.headers(t.call.inputs.Request.Header)
+	t.count(len(t.Headers) + len(fields))
+	var values []string
 	for _, p := range t.Headers {
 		if strings.EqualFold(p.Name, name) {
-			add(p.Value)
+			values = append(values, strings.Trim(p.Value, " \t"))
 		}
 	}
-	if found {
-		return value, true
+	if values != nil {
+		return strings.Join(values, ", "), true
 	}
-	for _, key := range keysOf(r.header, name) {
-		for _, text := range r.header[key] {
-			add(r.sealed.text(text))
+	for i := range fields {
+		if strings.EqualFold(fields[i].name, name) {
+			for _, text := range fields[i].read(&r.sealed) {
+				values = append(values, strings.Trim(text, " \t"))
+			}
 		}
 	}
-	return value, found
-}
-
-// keysOf returns the keys of a header in any case of letters, sorted.
-func keysOf(header http.Header, name string) (keys []string) {
-	for key := range header {
-		if strings.EqualFold(key, name) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
+	return strings.Join(values, ", "), values != nil
 }
 
 // list returns the headers as they will be sent that a list of names selects, sorted by name. The names are in lower case. The
@@ -166,11 +218,11 @@ func (t *composition) list(selection string) []abi.Pair {
 		return t.selected
 	}
 	r := t.read()
+	fields := r.headers(t.call.inputs.Request.Header)
+	t.countList(fields, selection)
 	items := parseSelection(selection)
-	all := make([]abi.Pair, 0, len(r.header)+len(t.Headers)+2)
-	bytes := 0
+	all := make([]abi.Pair, 0, len(fields)+len(t.Headers)+2)
 	add := func(name, value string) {
-		bytes += len(name) + len(value) + len(selection)
 		if name = strings.ToLower(name); selects(items, name) {
 			all = append(all, abi.Pair{Name: name, Value: folded(value)})
 		}
@@ -179,21 +231,32 @@ func (t *composition) list(selection string) []abi.Pair {
 	if length, sent := t.header("content-length"); sent {
 		add("content-length", length)
 	}
-	for _, key := range sortedKeys(r.header) {
-		if t.replaces(key) {
-			continue
-		}
-		for _, value := range r.header[key] {
-			add(r.sealed.text(key), r.sealed.text(value))
+	for i := range fields {
+		if f := &fields[i]; !t.replaces(f.name) {
+			for _, value := range f.read(&r.sealed) {
+				add(f.name, value)
+			}
 		}
 	}
 	for _, p := range t.Headers {
 		add(p.Name, p.Value)
 	}
-	t.count(bytes)
 	slices.SortStableFunc(all, func(a, b abi.Pair) int { return strings.Compare(a.Name, b.Name) })
 	t.selection, t.selected = selection, joined(all)
 	return t.selected
+}
+
+// countList counts what it takes to select headers by a list of names, before anything is done for it.
+func (t *composition) countList(fields []field, selection string) {
+	t.count(len(selection) + len(fields)*len(t.Headers))
+	for _, f := range fields {
+		for _, value := range f.values {
+			t.count(len(f.name) + len(value) + len(selection))
+		}
+	}
+	for _, p := range t.Headers {
+		t.count(len(p.Name) + len(p.Value) + len(selection))
+	}
 }
 
 // sortedKeys returns the keys of headers that plugins see, without those that the HTTP client writes itself.
@@ -216,12 +279,19 @@ func (t *composition) replaces(name string) bool {
 // joined returns sorted pairs with one for each name.
 func joined(pairs []abi.Pair) []abi.Pair {
 	out := pairs[:0]
-	for _, p := range pairs {
-		if last := len(out) - 1; last >= 0 && out[last].Name == p.Name {
-			out[last].Value += "," + p.Value
-		} else {
-			out = append(out, p)
+	for len(pairs) > 0 {
+		first, n := pairs[0], 1
+		for n < len(pairs) && pairs[n].Name == first.Name {
+			n++
 		}
+		if n > 1 {
+			values := make([]string, n)
+			for i, p := range pairs[:n] {
+				values[i] = p.Value
+			}
+			first.Value = strings.Join(values, ",")
+		}
+		out, pairs = append(out, first), pairs[n:]
 	}
 	return out
 }

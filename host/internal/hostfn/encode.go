@@ -22,6 +22,8 @@ type encoding struct {
 	decode func(text string) ([]byte, error)
 	// size returns the maximum length of n bytes in the format.
 	size func(n int) int
+	// keeps is set if bytes stay in the format as they are, so that raw bytes are still raw.
+	keeps bool
 }
 
 // encodings are the formats of encode and decode, by name.
@@ -34,22 +36,22 @@ var encodings = map[string]encoding{
 		func(text string) ([]byte, error) {
 			return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
 		},
-		base32.StdEncoding.EncodedLen,
+		base32.StdEncoding.EncodedLen, false,
 	},
-	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen},
+	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
 	abi.FormatHexUpper: {
-		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen,
+		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false,
 	},
-	abi.FormatPercent: {percentEncode, nil, tripled},
-	abi.FormatForm:    {url.QueryEscape, nil, tripled},
-	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }},
+	abi.FormatPercent: {percentEncode, nil, tripled, false},
+	abi.FormatForm:    {url.QueryEscape, nil, tripled, false},
+	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
 
-	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1),
-	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1),
-	abi.FormatPathNormalized: canonical(pathNormalized, 1),
-	abi.FormatPathPercent:    canonical(pathPercent, 3),
-	abi.FormatPathReencoded:  canonical(pathReencoded, 3),
-	abi.FormatQuerySorted:    canonical(querySorted, 4),
+	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
+	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
+	abi.FormatPathNormalized: canonical(pathNormalized, 1, true),
+	abi.FormatPathPercent:    canonical(pathPercent, 3, false),
+	abi.FormatPathReencoded:  canonical(pathReencoded, 3, false),
+	abi.FormatQuerySorted:    canonical(querySorted, 4, false),
 }
 
 // quote returns text as a quoted-string.
@@ -81,7 +83,7 @@ func (c *Call) Encode(format, text string) string {
 	if !sealed {
 		return out
 	}
-	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", encoding.size(v.Size), false, format
+	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", encoding.size(v.Size), encoding.keeps && c.sealed.Raw(text), format
 	return c.seal(v)
 }
 

@@ -80,7 +80,10 @@ func (c *Call) contentLength() (n int64, known bool) {
 	if c.inputs.Body != nil && len(r.Trailer) == 0 { // a kept body is sent with its length, whatever the caller knew
 		return c.inputs.BodySize, true
 	}
-	return r.ContentLength, r.ContentLength > 0 || r.Body == nil || r.Body == http.NoBody
+	if r.Body == nil || r.Body == http.NoBody {
+		return 0, true
+	}
+	return r.ContentLength, r.ContentLength > 0
 }
 
 // sentHost returns the host of a request as net/http sends it: that of Host, if there is one, with names in other scripts in
@@ -108,20 +111,49 @@ func (s *sealer) text(text string) string {
 		if len(form) < scrubbable || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
 			continue
 		}
-		if s.references[form] == "" {
-			// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
-			const sent = seal.Header | seal.Query | seal.Claim
-			if s.references == nil {
-				s.references = map[string]string{}
-			}
-			s.references[form] = s.call.seal(seal.Value{Text: form, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
-		}
-		pairs = append(pairs, form, s.references[form])
+		pairs = append(pairs, form, s.reference(form))
 	}
 	if pairs == nil {
 		return text
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// part returns text[from:to] like text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
+// becomes a reference.
+func (s *sealer) part(text string, from, to int) string {
+	if from == to {
+		return ""
+	}
+	for _, form := range s.forms {
+		if len(form) < scrubbable {
+			continue
+		}
+		for at := 0; at < to; at++ {
+			i := strings.Index(text[at:], form)
+			if i < 0 {
+				break
+			}
+			at += i
+			if end := at + len(form); at < to && end > from && (at < from || end > to) {
+				return s.reference(text[from:to])
+			}
+		}
+	}
+	return s.text(text[from:to])
+}
+
+// reference returns the reference to a text of the request.
+func (s *sealer) reference(text string) string {
+	if s.references[text] == "" {
+		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
+		const sent = seal.Header | seal.Query | seal.Claim
+		if s.references == nil {
+			s.references = map[string]string{}
+		}
+		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
+	}
+	return s.references[text]
 }
 
 // requestForms returns the forms that secrets may have in a request, the longest first. It leaves out short secrets, and all
