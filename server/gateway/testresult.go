@@ -74,8 +74,15 @@ func (r *TestRefusal) String() string {
 	if r.Code != "" && r.Code != "other" {
 		code = " (" + r.Code + ")"
 	}
-	return fmt.Sprintf("the token endpoint was not asked: it answered %d%s %.0f s ago, and requests of callers ask it again in %.0f s", r.Status, code, r.AgeSeconds, math.Ceil(r.RetrySeconds))
+	ago := fmt.Sprintf("%.0f s ago", r.AgeSeconds)
+	if r.JustAsked() {
+		ago = "less than 1 s ago"
+	}
+	return fmt.Sprintf("the token endpoint was not asked: it answered %d%s %s, and requests of callers ask it again in %.0f s", r.Status, code, ago, math.Ceil(r.RetrySeconds))
 }
+
+// JustAsked reports whether the endpoint was asked less than a second ago, so that AskAnew of a [Try] does not ask it either.
+func (r *TestRefusal) JustAsked() bool { return r.AgeSeconds < 1 }
 
 // TestRequest is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.
 type TestRequest struct {

@@ -253,7 +253,11 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 		fmt.Fprintf(&b, "%s %s\n", s.Red(host.Printable(r.Problem)+":"), host.Printable(r.Cause))
 	}
 	if r.Refused != nil {
-		fmt.Fprintf(&b, "%s; --ask-anew asks it now\n", r.Refused)
+		anew := "--ask-anew asks it now"
+		if r.Refused.JustAsked() {
+			anew = "--ask-anew asks it at most once a second: try again in 1 s"
+		}
+		fmt.Fprintf(&b, "%s; %s\n", r.Refused, anew)
 	}
 	if r.Remedy != "" {
 		fmt.Fprintf(&b, "%s\n", s.Bold(host.Printable(r.Remedy)))

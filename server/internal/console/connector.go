@@ -45,11 +45,13 @@ type testForm struct {
 	Anew bool
 }
 
-// user returns the user of the form.
-func (f *testForm) user() host.User { return host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant} }
-
-// sample has the values of the form before an operator has filled it in.
-var sample = testForm{Email: "ann@example.com", ID: "ann", Tenant: "t1"}
+// shownUser returns the user for whom the page shows the request: that of the form, or a made-up one if the form has none.
+func (f *testForm) shownUser() host.User {
+	if f.ID == "" && f.Email == "" && f.Tenant == "" {
+		return host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
+	}
+	return host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant}
+}
 
 // find returns the connector in the path of a request.
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
@@ -67,7 +69,7 @@ func (c *Console) connector(s *State, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.one(s, r, connector, sample), nil
+	return c.one(s, r, connector, testForm{}), nil
 }
 
 // one returns the view of a connector, with its request for the values of a form.
@@ -84,7 +86,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	if view.Form.Method == "" {
 		view.Form.Method = d.Methods[0]
 	}
-	text, err := explained.Text(host.WithUser(r.Context(), form.user()), connector, form.Method, form.Path)
+	text, err := explained.Text(host.WithUser(r.Context(), form.shownUser()), connector, form.Method, form.Path)
 	if view.Explained = text; err != nil {
 		view.NotExplained = host.Printable(err.Error())
 	}

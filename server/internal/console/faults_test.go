@@ -121,14 +121,14 @@ func TestARememberedRefusal(t *testing.T) {
 	w.clock.Advance(20 * time.Second)
 	page := plain(w.try("crm", form).body)
 	if !strings.Contains(page, "The token endpoint was not asked: it answered 401 invalid_client 20 s ago, and requests of callers ask it again in") ||
-		!strings.Contains(page, "Send, and ask anew") || !strings.Contains(page, "The client id or its secret is wrong") || w.servers.Count() != asked {
+		!strings.Contains(page, "Send, and ask anew below does not wait.") || !strings.Contains(page, "The client id or its secret is wrong") || w.servers.Count() != asked {
 		t.Errorf("after %d requests to the endpoint, the page says %s", w.servers.Count(), page)
 	}
 	form.Set("anew", "1")
 	if page = plain(w.try("crm", form).body); !strings.Contains(page, "Request to the token endpoint") || strings.Contains(page, "was not asked") || w.servers.Count() != asked+1 {
 		t.Errorf("asked anew, the endpoint got %d requests, and the page says %s", w.servers.Count()-asked, page)
 	}
-	if page = plain(w.try("crm", form).body); !strings.Contains(page, "was not asked: it answered 401 invalid_client 0 s ago") || w.servers.Count() != asked+1 {
+	if page = plain(w.try("crm", form).body); !strings.Contains(page, "was not asked: it answered 401 invalid_client less than 1 s ago") || !strings.Contains(page, "below asks it at most once a second: try again in 1 s.") || w.servers.Count() != asked+1 {
 		t.Errorf("asked twice in a second, the endpoint got %d requests, and the page says %s", w.servers.Count()-asked, page)
 	}
 	token := testworld.Token(w.Word("a token"), 3600)
@@ -144,6 +144,32 @@ func TestARememberedRefusal(t *testing.T) {
 	}
 	if status := w.call("crm/orders"); status != http.StatusOK {
 		t.Errorf("after a test that got a token, a caller gets %d", status)
+	}
+}
+
+// The form of a test has no user until an operator fills one in. Only the request that is shown has a made-up one.
+func TestATestHasNoUserOfItsOwn(t *testing.T) {
+	w := newWorld(t, `
+connectors:
+  - name: orders
+    url: https://api.example.com
+    headers: [{name: X-User, value: "{{ user.email }}"}]
+    auth: {type: none}
+`)
+	page := w.get("/connectors/orders").body
+	form := url.Values{}
+	for _, field := range regexp.MustCompile(`<input id="(\w+)" name="\w+" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		form.Set(field[1], field[2])
+	}
+	if !form.Has("email") || !form.Has("id") || !form.Has("tenant") || !strings.Contains(page, `placeholder="ann@example.com"`) || !strings.Contains(plain(page), "X-User: ann@example.com") {
+		t.Fatalf("the fields are %v of %s", form, page)
+	}
+	if w.try("orders", form); w.servers.Count() != 0 {
+		t.Error("a test without a user sent a made-up one")
+	}
+	form.Set("email", "bob@example.com")
+	if page = plain(w.try("orders", form).body); w.servers.Count() != 1 || !strings.Contains(page, "X-User: bob@example.com") {
+		t.Errorf("with a user, %d requests were sent, and the page says %s", w.servers.Count(), page)
 	}
 }
 

@@ -85,6 +85,9 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 	}
 	if refused := result.Refused; refused != nil {
 		shown.Ago, shown.Until = lasts(seconds(refused.AgeSeconds)), lasts(seconds(math.Ceil(refused.RetrySeconds)))
+		if refused.JustAsked() {
+			shown.Ago = "less than 1 s"
+		}
 	}
 	for _, exchange := range result.Exchanges {
 		shown.Exchanged = append(shown.Exchanged, exchange.String())
