@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,14 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 // descriptionUsage is the usage of --error-description.
 const descriptionUsage = "show what token endpoints say about a refusal (error_description), which is not masked"
 
+// descriptionMasked is the line after an answer whose error_description is masked.
+const descriptionMasked = "  error_description is masked: --error-description shows what the endpoint says"
+
+// masksDescription reports whether a masked body has an error_description that is not shown beside it.
+func masksDescription(body, shown string) bool {
+	return shown == "" && strings.Contains(body, "error_description")
+}
+
 // statusOf returns a line about an exchange.
 func statusOf(e host.TracedExchange) string {
 	if e.Answer.Status == 0 {
@@ -92,6 +101,11 @@ func (a *app) showTrace(trace *host.Trace) {
 		} else {
 			b.WriteString(s.Dim(text) + "\n")
 		}
+	}
+	if !trace.Descriptions && slices.ContainsFunc(trace.Exchanges(), func(e host.TracedExchange) bool {
+		return masksDescription(e.Answer.JSON+e.Answer.Form, e.Answer.Description)
+	}) {
+		b.WriteString(descriptionMasked + "\n")
 	}
 	if b.Len() == 0 {
 		b.WriteString(s.Dim("nothing was sent") + "\n")

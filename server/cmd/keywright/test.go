@@ -61,11 +61,18 @@ func (a *app) test() *cobra.Command {
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
 	c.Flags().BoolVar(&flags.askAnew, "ask-anew", false, "ask the token endpoint although it has refused the same request before: it may count a failed login")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "write JSON, for machines")
+	c.Flags().StringP("config", "c", "", "") // other commands have it
+	if err := c.Flags().MarkHidden("config"); err != nil {
+		panic(err) // it is there
+	}
 	c.DisableFlagsInUseLine = true
 	return c
 }
 
 func (a *app) runTest(c *cobra.Command, f *testFlags, args []string) error {
+	if c.Flags().Changed("config") {
+		return misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
+	}
 	tried, err := a.tried(c, f, args)
 	if err != nil {
 		return err
@@ -77,7 +84,7 @@ func (a *app) runTest(c *cobra.Command, f *testFlags, args []string) error {
 	if f.asJSON {
 		err = a.writeJSON(result)
 	} else {
-		err = a.writeTest(result, f.include)
+		err = a.writeTest(result, f)
 	}
 	if err == nil && (result.Problem != "" || result.Cut != "") {
 		return errReported
@@ -223,16 +230,10 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 }
 
 // writeTest writes what happened to stderr, and the answer to stdout.
-func (a *app) writeTest(r *gateway.TestResult, include bool) error {
+func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
 	s := terminal.StyleOf(a.err, a.env)
 	var b strings.Builder
-	for _, stage := range r.Stages {
-		failed := ""
-		if stage.Failed {
-			failed = "  " + s.Red("failed")
-		}
-		fmt.Fprintf(&b, "%s %9.1f ms%s\n", s.Bold(fmt.Sprintf("%-14s", stage.Name)), stage.Milliseconds, failed)
-	}
+	writeStages(&b, s, r)
 	if r.Request != nil {
 		heading := "the request to the API"
 		if len(r.Answers) == 0 {
@@ -245,6 +246,9 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 	}
 	for _, e := range r.Exchanges {
 		writeIndented(&b, s, e.String())
+		if !f.description && masksDescription(e.Answer.Body, e.Answer.Description) {
+			b.WriteString(descriptionMasked + "\n")
+		}
 	}
 	for _, answer := range r.Answers {
 		writeIndented(&b, s, "the API: "+answer.String())
@@ -259,9 +263,6 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 		}
 		fmt.Fprintf(&b, "%s; %s\n", r.Refused, anew)
 	}
-	if r.Remedy != "" {
-		fmt.Fprintf(&b, "%s\n", s.Bold(host.Printable(r.Remedy)))
-	}
 	if r.Cut != "" {
 		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))
 	}
@@ -270,7 +271,25 @@ func (a *app) writeTest(r *gateway.TestResult, include bool) error {
 		return err
 	}
 	response := &http.Response{Proto: "HTTP/1.1", Status: strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))), Header: headerOf(r.Headers), Body: io.NopCloser(bytes.NewReader(r.Body))}
-	return a.writeResponse(response, include)
+	return a.writeResponse(response, f.include)
+}
+
+// writeStages writes the stages of a request. The remedy is after the stage that failed, or at the end if the API refused the request.
+func writeStages(b *strings.Builder, s terminal.Style, r *gateway.TestResult) {
+	remedy := ""
+	if r.Remedy != "" {
+		remedy = s.Bold(host.Printable(r.Remedy)) + "\n"
+	}
+	for _, stage := range r.Stages {
+		line := fmt.Sprintf("%s %9.1f ms", s.Bold(fmt.Sprintf("%-14s", stage.Name)), stage.Milliseconds)
+		if !stage.Failed {
+			b.WriteString(line + "\n")
+			continue
+		}
+		b.WriteString(line + "  " + s.Red("failed") + "\n" + remedy)
+		remedy = ""
+	}
+	b.WriteString(remedy)
 }
 
 // writeIndented writes a text whose lines without two spaces before them are headings.

@@ -44,7 +44,7 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/wrong":
-			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
+			http.Error(w, `{"error":"invalid_client","error_description":"no such client"}`, http.StatusUnauthorized)
 		case "/token":
 			http.Error(w, `{"error":"server_error"}`, http.StatusServiceUnavailable)
 		case "/refused":
@@ -201,6 +201,7 @@ func TestTestsThatDoNotRun(t *testing.T) {
 		"no URL":               {[]string{"--admin", "127.0.0.1:8081", "orders"}, exitUsage, "--admin wants a URL"},
 		"plain http":           {[]string{"--admin", "http://gateway.test:8081", "--token-file", file, "orders"}, exitUsage, "could read the token: use https"},
 		"no file":              {[]string{"--admin", operators, "--token-file", file + "x", "orders"}, exitFailure, "--token-file: "},
+		"a file":               {[]string{"-c", "connectors.yaml", "orders"}, exitUsage, "test asks the gateway that runs; it takes --admin URL, not -c"},
 		"no connector":         {nil, exitUsage, "without CONNECTOR"},
 	} {
 		code, _, errs := keywright(t.Context(), append([]string{"test"}, c.args...)...)
@@ -265,5 +266,28 @@ func TestTestOfARememberedRefusal(t *testing.T) {
 		if !strings.Contains(errs, c.want) || !strings.Contains(errs, "The client id or its secret is wrong") {
 			t.Errorf("%q says\n%s", c.args, errs)
 		}
+	}
+}
+
+// keywright test says right after the stage that failed what to do, and how to see an error_description that is masked.
+func TestTestSaysWhatToDo(t *testing.T) {
+	const masked = "  error_description is masked: --error-description shows what the endpoint says\n"
+	for _, asked := range []bool{false, true} {
+		_, operators := testedGateway(t, "")
+		args := []string{"test", "--admin", operators, "wrong"}
+		if asked {
+			args = append(args, "--error-description")
+		}
+		_, _, errs := keywright(t.Context(), args...)
+		if !regexp.MustCompile(`ms  failed\nThe client id or its secret is wrong`).MatchString(errs) || strings.Count(errs, "The client id") != 1 {
+			t.Errorf("the remedy is not after what failed:\n%s", errs)
+		}
+		if strings.Contains(errs, masked) == asked || strings.Contains(errs, "the endpoint's error_description: no such client") != asked {
+			t.Errorf("asked for it %t, the error_description shows as\n%s", asked, errs)
+		}
+	}
+	_, operators := testedGateway(t, "")
+	if _, _, errs := keywright(t.Context(), "test", "--admin", operators, "orders", "/refused"); strings.Count(errs, "ms\nThe API does not take the credential") != 1 {
+		t.Errorf("the API refused the request:\n%s", errs)
 	}
 }

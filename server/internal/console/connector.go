@@ -43,6 +43,8 @@ type testForm struct {
 	Method, Path, Body, Email, ID, Tenant string
 	// Anew asks token endpoints although refusals of them are remembered.
 	Anew bool
+	// Description asks for what token endpoints say about a refusal.
+	Description bool
 }
 
 // shownUser returns the user for whom the page shows the request: that of the form, or a made-up one if the form has none.

@@ -173,6 +173,21 @@ connectors:
 	}
 }
 
+// A test shows a token endpoint's error_description if the operator ticks the box.
+func TestATestShowsADescriptionThatIsAskedFor(t *testing.T) {
+	w := newWorld(t, withToken)
+	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, `{"error":"invalid_client","error_description":"no such client"}`))
+	page := w.try("crm", url.Values{"path": {"/1"}}).body
+	if strings.Contains(page, "no such client") || !strings.Contains(page, `<input type="checkbox" name="description" value="1">`) {
+		t.Errorf("without being asked, the page says %s", page)
+	}
+	w.clock.Advance(time.Minute)
+	page = w.try("crm", url.Values{"path": {"/1"}, "description": {"1"}}).body
+	if !strings.Contains(plain(page), "error_description: no such client") || !strings.Contains(page, `name="description" value="1" checked>`) {
+		t.Errorf("asked, the page says %s", page)
+	}
+}
+
 // try sends the form of a test.
 func (w *world) try(permalink string, form url.Values, header ...string) answer {
 	w.t.Helper()

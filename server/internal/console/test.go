@@ -61,14 +61,14 @@ func readForm(r *http.Request) (f testForm, err error) {
 	value := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
 	return testForm{
 		Method: value("method"), Path: value("path"), Body: r.PostForm.Get("body"), Email: value("email"), ID: value("id"), Tenant: value("tenant"),
-		Anew: value("anew") != "",
+		Anew: value("anew") != "", Description: value("description") != "",
 	}, nil
 }
 
 // run runs a test.
 func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm) (*testResult, error) {
 	result, err := c.config.Gateway.RunTest(r.Context(), connector.Definition().Permalink, gateway.Try{
-		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, User: gateway.TriedUser{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
+		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, ErrorDescription: f.Description, Trace: true, User: gateway.TriedUser{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
 	})
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
