@@ -37,10 +37,13 @@ func (e *Event) NotConnected() bool {
 }
 
 // Remedy says in a sentence or two what the likely reason of a failure is, and what to do about it. It returns "" if it knows none, or if
-// FailedAt does. It is for operators, and has nothing of the user.
+// FailedAt does, unless an operator's test named a path that the connector does not have. It is for operators, and has nothing of the user.
 func (e *Event) Remedy() string {
 	if e.NotConnected() {
 		return remedy.Of(remedy.Fault{Err: &host.GrantError{User: e.User, Condition: host.NotConnected}})
+	}
+	if e.Test && e.Problem == "unknown-path" {
+		return "No path of the connector matches: add the path to the connector's paths, or send another one."
 	}
 	at := e.FailedAt()
 	if at == "" {

@@ -52,6 +52,9 @@ func TestRemedies(t *testing.T) {
 		"use another path of the API":                                 {Err: host.ErrCredentialInResponse},
 		"look at the field that the cause names":                      {Err: errors.New("blank"), Stage: host.StageConfig},
 		"the user has to connect.":                                    {Err: &host.GrantError{User: "ann", Condition: host.NotConnected}},
+		"or this machine's clock is wrong":                            {Err: host.ErrServerCertificate},
+		"or the client id, its secret or the tenant is wrong":         token(400, "unauthorized_client", "", 0),
+		"is the audience right, if the connector has one":             token(403, "access_denied", "", 0),
 		"compare its name, type and policy":                           {Err: host.ErrKeyRefused, Stage: host.StageSign},
 	} {
 		if got := remedy.Of(fault); !strings.Contains(got, want) {

@@ -33,13 +33,13 @@ func ofCode(code string) string {
 	case "invalid_target":
 		return "The audience or resource is wrong: compare it with the one that the product names for the API."
 	case "unauthorized_client":
-		return "The client may not use this grant type: allow it for the client at the product."
+		return "The client may not use this grant type: allow it for the client at the product, or the client id, its secret or the tenant is wrong."
 	case "unsupported_grant_type":
 		return "The token endpoint does not know the grant type: is token_url the right one?"
 	case "invalid_request":
 		return "The token endpoint misses or refuses a parameter: compare audience, scope and parameters with those that the product documents."
 	case "access_denied":
-		return "The product denies access: is the client approved there?"
+		return "The product denies access: is the client approved there, and is the audience right, if the connector has one?"
 	}
 	return ""
 }
