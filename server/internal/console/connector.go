@@ -81,6 +81,9 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
 		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form,
 	}
+	for i, f := range view.Failures {
+		view.Failures[i] = f.shownAt(now)
+	}
 	if view.Certificate != nil {
 		view.Left = view.Certificate.NotAfter.Sub(now)
 		view.Ended = view.Left <= 0

@@ -71,6 +71,7 @@ func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connecto
 	row.Rate = rate(row.Lately)
 	row.Bars = bars(&row.summary)
 	if row.Last != nil {
+		*row.Last = row.Last.shownAt(now) // a copy
 		row.Age, row.Better = now.Sub(row.Last.Time), now.Sub(row.Again)
 	}
 	row.Mark, row.Class, row.Sign = row.condition()

@@ -18,6 +18,8 @@ type Failure struct {
 	RequestID string
 	// Stage is the stage of the host at which it failed, the problem, or API if the API refused it.
 	Stage string
+	// At is the step of Way at which it failed, with the stage if that has another name.
+	At string
 	// Status is that of the answer.
 	Status int
 	// Method and Pattern are those of the event, and Tenant the ID of the tenant.
@@ -28,6 +30,20 @@ type Failure struct {
 	Remedy string
 	// Way is the way of the request, in order.
 	Way []Step
+	// Remembered reports whether a token endpoint was not asked, because it had refused the same request before. Until is the time
+	// until which it is not asked, or zero.
+	Remembered bool
+	Until      time.Time
+	// Waits is the time that is left until then when the failure is shown. It is at most 0 if the endpoint may be asked.
+	Waits time.Duration
+}
+
+// shownAt returns the failure as it is shown at a time.
+func (f Failure) shownAt(now time.Time) Failure {
+	if !f.Until.IsZero() {
+		f.Waits = f.Until.Sub(now)
+	}
+	return f
 }
 
 // Step is a part of the way of a request.
@@ -49,8 +65,17 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 		Time: ended, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
 		Remedy: e.Remedy(), Way: wayOf(e, stage),
 	}
+	for _, step := range f.Way {
+		if step.Failed {
+			f.At = step.Name
+		}
+	}
 	if e.Err != nil {
-		f.Cause = host.Printable(withoutUser(e.Err))
+		f.Cause = host.Printable(lasting(e.Err))
+		var refused *host.TokenError
+		if errors.As(e.Err, &refused) && refused.RetryAfter > 0 {
+			f.Remembered, f.Until = refused.Remembered, ended.Add(refused.RetryAfter)
+		}
 	} else {
 		f.Cause = fmt.Sprintf("the API answered %d %s", e.Status, http.StatusText(e.Status))
 		if e.Refusal.Code != "" {
@@ -61,6 +86,19 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 		f.Cause = host.Printable(f.Cause[:maxCause]) + "…"
 	}
 	return f
+}
+
+// lasting returns the text of an error without the ID of a user, and without the time until which a token endpoint is not asked, which
+// would soon be wrong.
+func lasting(err error) string {
+	text := withoutUser(err)
+	var refused *host.TokenError
+	if !errors.As(err, &refused) || refused.RetryAfter == 0 {
+		return text
+	}
+	timeless := *refused
+	timeless.RetryAfter = 0
+	return strings.ReplaceAll(text, refused.Error(), timeless.Error())
 }
 
 // withoutUser returns the text of an error without the ID of the user whose grant it is about.
@@ -90,8 +128,9 @@ func wayOf(e *gateway.Event, stage string) []Step {
 	if !e.Ready.IsZero() {
 		before = e.Ready.Sub(e.Began)
 	}
+	failed := stepOf(stage, e)
 	way := []Step{{Name: stepRequest, Took: before, Skipped: false}}
-	plugin := Step{Name: stepPlugin, Took: e.Spent.Sandbox, Skipped: e.Ready.IsZero()}
+	plugin := Step{Name: stepPlugin, Took: e.Spent.Sandbox, Skipped: e.Ready.IsZero() || failed == stepRequest}
 	switch {
 	case e.Spent.Fuel > 0:
 		plugin.Note = strconv.FormatInt(e.Spent.Fuel, 10) + " units of fuel"
@@ -105,7 +144,7 @@ func wayOf(e *gateway.Event, stage string) []Step {
 		token.Note = "1 request to the token endpoint"
 	case e.Exchanges > 1:
 		token.Note = strconv.Itoa(e.Exchanges) + " requests to the token endpoint"
-	case e.Spent.Cached:
+	case e.Spent.Cached && failed != stepRequest && failed != stepPlugin:
 		token.Note = "from the cache"
 	}
 	if token.Note != "" || stage == string(host.StageToken) {
@@ -123,9 +162,13 @@ func wayOf(e *gateway.Event, stage string) []Step {
 		answer.Took = max(0, e.Total-before-e.Spent.Sandbox-e.Spent.Token-e.Spent.Keys-e.Upstream)
 	}
 	way = append(way, api, answer)
-	failed := stepOf(stage, e)
 	for i := range way {
-		way[i].Failed = way[i].Name == failed
+		if way[i].Name == failed {
+			way[i].Failed = true
+			if failed != stage {
+				way[i].Name += " (" + stage + ")"
+			}
+		}
 	}
 	return way
 }

@@ -125,7 +125,7 @@ func TestARememberedRefusal(t *testing.T) {
 		t.Errorf("after %d requests to the endpoint, the page says %s", w.servers.Count(), page)
 	}
 	form.Set("anew", "1")
-	if page = plain(w.try("crm", form).body); !strings.Contains(page, "Request to the token endpoint") || strings.Contains(page, "was not asked") || w.servers.Count() != asked+1 {
+	if page = plain(w.try("crm", form).body); !strings.Contains(page, "Request to the token endpoint") || strings.Contains(page, "was not asked: it answered") || w.servers.Count() != asked+1 {
 		t.Errorf("asked anew, the endpoint got %d requests, and the page says %s", w.servers.Count()-asked, page)
 	}
 	if page = plain(w.try("crm", form).body); !strings.Contains(page, "was not asked: it answered 401 invalid_client less than 1 s ago") || !strings.Contains(page, "below asks it at most once a second: try again in 1 s.") || w.servers.Count() != asked+1 {
@@ -185,6 +185,57 @@ func TestATestShowsADescriptionThatIsAskedFor(t *testing.T) {
 	page = w.try("crm", url.Values{"path": {"/1"}, "description": {"1"}}).body
 	if !strings.Contains(plain(page), "error_description: no such client") || !strings.Contains(page, `name="description" value="1" checked>`) {
 		t.Errorf("asked, the page says %s", page)
+	}
+}
+
+// A failure says that the token endpoint is asked again only while that is to come, and that a refusal was remembered.
+func TestAFailureSaysWhatIsTrue(t *testing.T) {
+	w := newWorld(t, withToken)
+	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, `{"error":"invalid_client"}`))
+	w.failed(&host.TokenError{Status: 401, Code: "invalid_client", RetryAfter: 40 * time.Second}, host.StageToken)
+	w.failed(&host.TokenError{Status: 401, Code: "invalid_client", RetryAfter: 30 * time.Second, Remembered: true}, host.StageToken)
+	w.clock.Advance(10 * time.Second)
+	page := plain(w.get("/connectors/crm").body)
+	if !strings.Contains(page, "The token endpoint is asked again in 30 s.") || strings.Count(page, "was remembered: the token endpoint was not asked. The token endpoint is asked again in 20 s.") != 2 {
+		t.Errorf("the page says %s", page)
+	}
+	w.clock.Advance(time.Hour)
+	page = plain(w.get("/connectors/crm").body)
+	if strings.Contains(page, "asked again") || !strings.Contains(page, "the token endpoint answered 401 (invalid_client)") || strings.Count(page, "was remembered: the token endpoint was not asked.") != 2 {
+		t.Errorf("an hour later, the page says %s", page)
+	}
+}
+
+// The way of a request ends at the step that failed, and its heading has the same words.
+func TestTheWayEndsWhereItFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		err         error
+		stage       host.Stage
+		change      func(*gateway.Event)
+		heading     string
+		want, never string
+	}{
+		"a certificate that has ended": {
+			&host.CertificateError{NotAfter: now}, host.StageConfig, func(e *gateway.Event) { e.Ready = now },
+			"at request (config) ", "✗ request (config) failed – – plugin not reached – API not reached", "✓ plugin",
+		},
+		"out of fuel": {
+			errors.New("fuel"), host.StagePlugin, func(e *gateway.Event) {
+				e.Ready, e.Failure, e.Spent = now, host.FailureFuel, gateway.Spent{Sandbox: time.Millisecond, Fuel: 1000, Cached: true}
+			},
+			"at plugin ", "✓ request – ✗ plugin failed 1.0 ms 1000 units of fuel – API not reached", "from the cache",
+		},
+		"an API that is down": {
+			errors.New("refused"), "", func(e *gateway.Event) { e.Ready, e.Sent, e.Problem = now, now, "upstream-failed" },
+			"at API (upstream-failed) ", "✗ API (upstream-failed) failed", "✗ API failed",
+		},
+	} {
+		w := newWorld(t, withToken)
+		w.failed(c.err, c.stage, c.change)
+		page, _, _ := strings.Cut(plain(w.get("/connectors/crm").body), "The request, secrets masked")
+		if !strings.Contains(page, c.heading) || !strings.Contains(page, c.want) || strings.Contains(page, c.never) {
+			t.Errorf("%s: %s", name, page)
+		}
 	}
 }
 
