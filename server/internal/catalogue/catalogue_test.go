@@ -29,6 +29,19 @@ func TestThePageIsTheCatalogue(t *testing.T) {
 	}
 }
 
+// A connector that is copied from the page is the one that connector new writes, with the path that callers of the gateway may use.
+func TestThePageHasWhatNewWrites(t *testing.T) {
+	apis, err := read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := apis[0].Item()
+	written := item[strings.Index(item, "- name:"):]
+	if page := Page(apis); !strings.Contains(written, "paths: [/me]") || !strings.Contains(page, "```yaml\n"+written+"```\n") {
+		t.Errorf("new writes:\n%s\nand the page is:\n%s", written, page)
+	}
+}
+
 // A name that the catalogue does not have leads to the one that was meant, or to the list.
 func TestFind(t *testing.T) {
 	if a, err := Find("stripe"); err != nil || a.Title != "Stripe" || a.AuthType() != "bearer" {

@@ -95,6 +95,12 @@ func (a *API) Item() string {
 	for _, f := range a.Fill {
 		fmt.Fprintf(&b, "# %s\n", f.line())
 	}
+	a.entry(&b)
+	return b.String()
+}
+
+// entry writes the connector as an item of the list connectors, with the path of Try for callers of the gateway.
+func (a *API) entry(b *strings.Builder) {
 	sign := "- "
 	for line := range strings.Lines(a.Connector) {
 		b.WriteString(sign + line)
@@ -103,7 +109,6 @@ func (a *API) Item() string {
 			b.WriteString(sign + "paths: [" + path + "] # what callers of the gateway may use: add the paths that they need\n")
 		}
 	}
-	return b.String()
 }
 
 // line returns an item of Fill in a line.

@@ -38,11 +38,7 @@ For any other API, begin with an example of its [auth type](auth-types.md).
 // section writes the section of a product.
 func (a *API) section(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## `%s`\n\n%s: %s\n[What it documents](%s).\n\n```yaml\n", a.Name, a.Title, a.Summary, a.Docs)
-	sign := "- "
-	for line := range strings.Lines(a.Connector) {
-		b.WriteString(sign + line)
-		sign = "  "
-	}
+	a.entry(b)
 	b.WriteString("```\n\n| fill in | with |\n|---|---|\n")
 	for _, f := range a.Fill {
 		name, kind := f.Replace, ""
