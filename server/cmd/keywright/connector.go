@@ -31,36 +31,46 @@ const stateLines = `state:
   keys: ["{{ get_secret('state-key') }}"]
 `
 
-// addToFile adds a connector to a file, and returns the path of the file into which it was written. If there is no such file, it writes
-// document with a modeline for editors, and the schema beside it, and reports that it did. If all connectors of the file are in a directory, it
-// writes a file of that (decisions.md "a new connector").
-func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (written string, made bool, err error) {
+// added says what addToFile wrote.
+type added struct {
+	// written is the path of the file with the connector. made reports that it is new and that all of the document is in it.
+	written string
+	made    bool
+	// schema is the path of the schema, or "" if none was written.
+	schema string
+}
+
+// addToFile adds a connector to a file, and returns what it wrote. If there is no such file, it writes document with a modeline for
+// editors, and the schema beside it. If all connectors of the file are in a directory, it writes a file of that (decisions.md
+// "a new connector").
+func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (added, error) {
 	before, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {
-			return "", false, err
+			return added{}, err
 		}
-		return file, true, a.writeSchemaBeside(ctx, file)
+		schema, err := a.writeSchemaBeside(ctx, file)
+		return added{written: file, made: true, schema: schema}, err
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+		return added{}, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
 	layout, err := connectors.LayoutOf(ctx, file, before)
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", file, err)
+		return added{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if other := layout.Files[permalink]; other != "" {
-		return "", false, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
+		return added{}, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
 	}
 	if layout.Dir != "" && !layout.Listed {
-		written, err = addToDirectory(ctx, file, layout.Dir, permalink, item)
-		return written, false, err
+		written, err := addToDirectory(ctx, file, layout.Dir, permalink, item)
+		return added{written: written}, err
 	}
 	text, err := connectors.AddConnector(ctx, before, item)
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", file, err)
+		return added{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return file, false, writeInPlace(file, text)
+	return added{written: file}, writeInPlace(file, text)
 }
 
 // addToDirectory writes a file with a connector to the directory of connectors of a file, and returns its path. It has a modeline if there

@@ -145,21 +145,21 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	}
 	permalink := set.Connectors[0].Definition().Permalink
 	closeSet(ctx, set)
-	withState, written := false, ""
+	var wrote added
 	if flags.file == "" {
 		_, err = a.out.Write(document)
 	} else {
-		written, withState, err = a.addToFile(ctx, flags.file, permalink, item, document)
+		wrote, err = a.addToFile(ctx, flags.file, permalink, item, document)
 	}
 	if err != nil {
 		return err
 	}
-	if consents && (flags.file == "" || withState) {
+	if consents && (flags.file == "" || wrote.made) {
 		result.Secrets = append(result.Secrets, imports.Value{Name: "state-key", What: "32 random bytes in base64: openssl rand -base64 32"})
 	} else if consents {
 		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
 	}
-	return a.writeNext(name, written, permalink, result)
+	return a.writeNext(name, wrote, permalink, result)
 }
 
 // placeholders returns variables with some value, because the connector is checked before they are there.
@@ -184,8 +184,8 @@ func notLoaded(err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// writeNext writes what was decided and what is left to do to stderr. written is the file with the connector, or "".
-func (a *app) writeNext(name, written, permalink string, result *imports.Result) error {
+// writeNext writes what was decided and what is left to do to stderr. wrote says what was written to files.
+func (a *app) writeNext(name string, wrote added, permalink string, result *imports.Result) error {
 	for _, note := range result.Notes {
 		a.printErr("note: %s", note)
 	}
@@ -197,8 +197,11 @@ func (a *app) writeNext(name, written, permalink string, result *imports.Result)
 		a.printErr("variable: pass %s, %s, with --var %s=…", v.Name, v.What, v.Name)
 		variables += " --var " + v.Name + "=…"
 	}
-	if written != "" {
-		a.printErr("%s has the connector %s", written, permalink)
+	if wrote.written != "" {
+		a.printErr("%s has the connector %s", wrote.written, permalink)
+	}
+	if wrote.schema != "" {
+		a.printErr("%s", schemaWritten(wrote.schema))
 	}
 	a.printErr("next: keywright check --secrets -c %s%s", name, variables)
 	return nil

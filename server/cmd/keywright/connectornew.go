@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -84,13 +85,13 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 		if _, err := a.out.Write(document); err != nil {
 			return err
 		}
-		return writeSteps(a.err, "connectors.yaml", "connectors.yaml", api, api.NeedsState())
+		return writeSteps(a.err, "connectors.yaml", added{written: "connectors.yaml", made: true}, api)
 	}
-	written, made, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
+	wrote, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
 	if err != nil {
 		return err
 	}
-	return writeSteps(a.out, file, written, api, made && api.NeedsState())
+	return writeSteps(a.out, file, wrote, api)
 }
 
 // loadable returns an error unless a file with the connector alone can be loaded, since the flags may have changed it.
@@ -104,26 +105,17 @@ func (a *app) loadable(ctx context.Context, document []byte) error {
 	return err
 }
 
-// writeSteps writes what to do next, a step each. file is the one to load, and written the one with the connector. If withState is true,
-// the file was made with a store of state.
-func writeSteps(w io.Writer, file, written string, api *catalogue.API, withState bool) error {
+// writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
+func writeSteps(w io.Writer, file string, wrote added, api *catalogue.API) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n\n", written, api.Name, api.AuthType())
-	var secrets []string
-	for _, f := range api.Fill {
-		if f.Secret == "" {
-			fmt.Fprintf(&b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Where)
-			continue
-		}
-		value := "'" + f.Example + "'"
-		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
-			value = `"$(cat FILE)"`
-		}
-		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
-		fmt.Fprintf(&b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Where)
+	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n", wrote.written, api.Name, api.AuthType())
+	if wrote.schema != "" {
+		b.WriteString(schemaWritten(wrote.schema) + "\n")
 	}
+	b.WriteByte('\n')
+	secrets := writeFill(&b, wrote.written, api)
 	switch {
-	case withState:
+	case api.NeedsState() && wrote.made:
 		fmt.Fprintf(&b, "store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
 	case api.NeedsState():
 		fmt.Fprintf(&b, "see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
@@ -133,13 +125,32 @@ func writeSteps(w io.Writer, file, written string, api *catalogue.API, withState
 		b.WriteString("  export " + s + "\n")
 	}
 	fmt.Fprintf(&b, "  keywright check -c %s --secrets\n", file)
+	fmt.Fprintf(&b, "  keywright explain -c %s %s\n", file, api.Arguments())
 	if api.AuthType() == "oauth_authorization_code" {
 		fmt.Fprintf(&b, "  keywright connect -c %s %s\n", file, api.Name)
 	}
 	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
 	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
-		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers:\n  keywright serve -c %s\n  curl http://127.0.0.1:8080/connectors/%s%s\n", file, api.Name, path)
+		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
+			"  keywright serve -c %s\n  keywright test %s %s\n  curl http://127.0.0.1:8080/connectors/%s%s\n", file, api.Name, path, api.Name, path)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeFill writes what to fill in, and returns the assignments of the secrets in a shell.
+func writeFill(b *strings.Builder, written string, api *catalogue.API) (secrets []string) {
+	for _, f := range api.Fill {
+		if f.Secret == "" {
+			fmt.Fprintf(b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Place())
+			continue
+		}
+		value := "'" + f.Example + "'"
+		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
+			value = `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
+		}
+		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
+		fmt.Fprintf(b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Place())
+	}
+	return secrets
 }

@@ -122,15 +122,21 @@ func (a *app) refreshSchema(ctx context.Context, file string) error {
 	return writeSchema(schemaName(file), schema)
 }
 
-// writeSchemaBeside writes the schema that the modeline of a new file names, unless there is a file of that name.
-func (a *app) writeSchemaBeside(ctx context.Context, file string) error {
+// writeSchemaBeside writes the schema that the modeline of a new file names, and returns its path. If there is a file of that name, it
+// writes nothing, and returns "".
+func (a *app) writeSchemaBeside(ctx context.Context, file string) (string, error) {
 	name := schemaName(file)
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return "", err
 	}
 	text, err := a.schemaOf(ctx, file)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return writeSchema(name, text)
+	return name, writeSchema(name, text)
+}
+
+// schemaWritten returns the line that says which schema a command has written beside a file.
+func schemaWritten(name string) string {
+	return name + ": the JSON Schema of the file, by which editors complete and check it"
 }

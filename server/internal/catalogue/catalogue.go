@@ -54,7 +54,8 @@ type Fill struct {
 	Secret string `yaml:",omitempty"`
 	// Replace is the text of the connector that the user's own value replaces.
 	Replace string `yaml:",omitempty"`
-	// What describes the value, Where says where the product shows it, and Example shows its shape.
+	// What describes the value, Where says where the product shows it, and Example shows its shape. {secret} in Where is the
+	// name of the secret, as a file in a command that makes it.
 	What, Where, Example string
 }
 

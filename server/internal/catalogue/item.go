@@ -111,10 +111,21 @@ func (a *API) entry(b *strings.Builder) {
 	}
 }
 
+// Place returns Where, with the name of the secret for {secret}.
+func (f *Fill) Place() string { return strings.ReplaceAll(f.Where, "{secret}", f.Secret) }
+
+// MadeFile returns the name of the file that a command in Where makes for the secret, or "" if there is no such command.
+func (f *Fill) MadeFile() string {
+	if strings.Contains(f.Where, "{secret}") {
+		return f.Secret
+	}
+	return ""
+}
+
 // line returns an item of Fill in a line.
 func (f *Fill) line() string {
 	if f.Secret != "" {
-		return fmt.Sprintf("Secret %s: %s, such as %s (%s)", f.Secret, f.What, f.Example, f.Where)
+		return fmt.Sprintf("Secret %s: %s, such as %s (%s)", f.Secret, f.What, f.Example, f.Place())
 	}
-	return fmt.Sprintf("Replace %s by %s, such as %s (%s)", f.Replace, f.What, f.Example, f.Where)
+	return fmt.Sprintf("Replace %s by %s, such as %s (%s)", f.Replace, f.What, f.Example, f.Place())
 }

@@ -45,7 +45,7 @@ func (a *API) section(b *strings.Builder) {
 		if f.Secret != "" {
 			name, kind = f.Secret, "the secret "
 		}
-		fmt.Fprintf(b, "| %s`%s` | %s, such as `%s`. %s. |\n", kind, name, f.What, f.Example, f.Where)
+		fmt.Fprintf(b, "| %s`%s` | %s, such as `%s`. %s. |\n", kind, name, f.What, f.Example, f.Place())
 	}
 	fmt.Fprintf(b, "\nTry `keywright request %s`.\n\n| mistake | what you see |\n|---|---|\n", a.Arguments())
 	for _, m := range a.Mistakes {
