@@ -15,15 +15,18 @@ import (
 
 func (a *app) explain() *cobra.Command {
 	var flags requestFlags
-	var asJSON bool
+	var asJSON, verbose bool
 	var old string
 	c := &cobra.Command{
-		Use:   "explain [-c FILE] [--user EMAIL] [--diff OLD] CONNECTOR PATH",
+		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
 			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: func(c *cobra.Command, args []string) error {
-			if old != "" && len(args) == 0 {
+			switch {
+			case old == "":
+				return connectorAndPath(c, args)
+			case len(args) == 0:
 				return nil
 			}
 			return arguments("CONNECTOR", "PATH")(c, args)
@@ -46,23 +49,26 @@ func (a *app) explain() *cobra.Command {
 				if asJSON {
 					return a.writeJSON(shown)
 				}
-				return a.writeExplained(&shown)
+				return a.writeExplained(&shown, verbose)
 			})
 		}),
 	}
 	flags.add(c)
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show how much fuel the plugin used, which --json has too")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.Flags().StringVar(&old, "diff", "", "show only what is different from the requests with the file `OLD`; without CONNECTOR and PATH, those of all connectors to their URLs")
 	return c
 }
 
-func (a *app) writeExplained(e *explained.Document) error {
+func (a *app) writeExplained(e *explained.Document, verbose bool) error {
 	s := terminal.StyleOf(a.out, a.env)
 	var b bytes.Buffer
 	if err := e.Write(&b, s); err != nil {
 		return err
 	}
-	e.WriteFuel(&b, s)
+	if verbose {
+		e.WriteFuel(&b, s)
+	}
 	_, err := a.out.Write(b.Bytes())
 	return err
 }

@@ -26,7 +26,7 @@ func (a *app) help(c *cobra.Command, _ []string) {
 	b.WriteString("\nUsage:\n  ")
 	paragraph(&b, width, 4, usageLine(c))
 	if c.HasAvailableSubCommands() {
-		b.WriteString("\nCommands:\n")
+		b.WriteByte('\n')
 		writeCommands(&b, width, c)
 	}
 	if flags := c.LocalFlags(); flags.HasAvailableFlags() {
@@ -46,16 +46,26 @@ func usageLine(c *cobra.Command) string {
 	return c.UseLine()
 }
 
-// writeCommands writes a list of the subcommands of c.
+// writeCommands writes the subcommands of c, by their groups if it has groups.
 func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 	longest := 0
 	for _, below := range c.Commands() {
 		longest = max(longest, len(below.Name()))
 	}
-	for _, below := range c.Commands() {
-		if below.IsAvailableCommand() {
-			fmt.Fprintf(b, "  %s  ", terminal.Pad(below.Name(), longest))
-			paragraph(b, width, longest+4, below.Short)
+	groups := c.Groups()
+	if len(groups) == 0 {
+		groups = []*cobra.Group{{Title: "Commands:"}}
+	}
+	for i, group := range groups {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(group.Title + "\n")
+		for _, below := range c.Commands() {
+			if below.GroupID == group.ID && below.IsAvailableCommand() {
+				fmt.Fprintf(b, "  %s  ", terminal.Pad(below.Name(), longest))
+				paragraph(b, width, longest+4, below.Short)
+			}
 		}
 	}
 }

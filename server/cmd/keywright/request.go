@@ -62,7 +62,7 @@ func (a *app) request() *cobra.Command {
 			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.\n\n" +
 			"-v shows the status of each answer. --trace shows the requests to token endpoints and the answers, masked. --record writes the request and the answers into a file " +
 			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
-		Args: arguments("CONNECTOR", "PATH"),
+		Args: connectorAndPath,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
 				if t.descriptions && !t.show {
@@ -143,6 +143,9 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 	connector, err := set.Find(args[0])
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
+	}
+	if len(args) == 1 {
+		return nil, nil, withoutPath(c, connector.Definition())
 	}
 	ctx := c.Context()
 	if c.Flags().Changed("user") || c.Flags().Changed("user-id") || c.Flags().Changed("tenant") {

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -33,13 +35,15 @@ type app struct {
 type usageError struct {
 	command *cobra.Command
 	err     error
+	// suggested reports that the error names the command that was probably meant.
+	suggested bool
 }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
 func misuse(command *cobra.Command, format string, args ...any) error {
-	return &usageError{command, fmt.Errorf(format, args...)}
+	return &usageError{command: command, err: fmt.Errorf(format, args...)}
 }
 
 // errReported is returned for a failure that has already been reported.
@@ -70,10 +74,29 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{c, err} })
-	root.AddCommand(a.demo(), a.check(), a.request(), a.test(), a.explain(), a.connect(), a.connector(), a.schema(), a.serve(), a.audit(), a.state(), a.content(), a.plugin(), a.version())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{command: c, err: err} })
+	a.addCommands(root)
 	eachOnce(root)
 	return root
+}
+
+// addCommands adds the commands in groups, in the order in which people use them.
+func (a *app) addCommands(root *cobra.Command) {
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Commands for connectors:", []*cobra.Command{a.connector(), a.check(), a.explain(), a.request(), a.connect()}},
+		{"Commands for the gateway:", []*cobra.Command{a.serve(), a.test(), a.audit(), a.state()}},
+		{"Commands for plugins:", []*cobra.Command{a.plugin()}},
+		{"Other commands:", []*cobra.Command{a.content(), a.demo(), a.schema(), a.version()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
 }
 
 // eachOnce makes it an error to repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one
@@ -108,12 +131,33 @@ func noCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return misuse(c, "a command is missing")
 	}
-	suggestion := ""
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		suggestion = fmt.Sprintf("; did you mean %q?", near[0])
+		meant := near[0]
+		if nearest, ok := problem.Nearest(args[0], near); ok {
+			meant = nearest
+		}
+		return &usageError{command: c, err: fmt.Errorf("there is no command %q; did you mean %q?", args[0], meant), suggested: true}
 	}
-	return misuse(c, "there is no command %q%s", args[0], suggestion)
+	return misuse(c, "there is no command %q", args[0])
+}
+
+// connectorAndPath checks the arguments of a command for a connector and a path. If only the path is missing, it returns no error, because
+// the error of [withoutPath] needs the file.
+func connectorAndPath(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return arguments("CONNECTOR", "PATH")(c, args)
+}
+
+// withoutPath returns the error for a command line that names a connector and no path.
+func withoutPath(c *cobra.Command, d gateway.Definition) error {
+	example := "/"
+	if len(d.Paths) > 0 {
+		example = strings.NewReplacer("**", "1", "*", "1").Replace(d.Paths[0])
+	}
+	return misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, example)
 }
 
 // arguments returns a check that a command has exactly the named arguments.
@@ -154,15 +198,17 @@ func (a *app) exit(err error) int {
 	return exitFailure
 }
 
-// misused writes the error of a command line to stderr, and the usage if it fits in a line.
+// misused writes the error of a command line to stderr, and the usage if it fits in a line. If the error names the command that was
+// probably meant, that is all.
 func (a *app) misused(usage *usageError) {
 	c := usage.command
 	a.printErr("%s: %v", c.CommandPath(), usage)
 	switch line := "usage: " + usageLine(c); {
+	case usage.suggested:
 	case c.HasAvailableSubCommands():
 		var b strings.Builder
 		writeCommands(&b, terminal.Columns(a.err), c)
-		_, _ = fmt.Fprintf(a.err, "commands:\n%srun `%s --help`\n", b.String(), c.CommandPath())
+		_, _ = fmt.Fprintf(a.err, "%srun `%s --help`\n", b.String(), c.CommandPath())
 	case len(line) < cmp.Or(terminal.Columns(a.err), terminal.Narrow):
 		a.printErr("%s", line)
 	default:
