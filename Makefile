@@ -64,7 +64,7 @@ screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
-mutants: $(GREMLINS)/gremlins ## mutation testing: takes hours, or PKG=./host/internal/seal, or PART=3/10
+mutants: $(GREMLINS)/gremlins ## mutation testing of all packages, or PKG=./host/internal/seal, or PART=3/10
 	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
 
 check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources
