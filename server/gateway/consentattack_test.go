@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,6 +221,61 @@ func TestConsentWithoutAUser(t *testing.T) {
 		if got := w.get("/connect/callback/crm?state=state-1&code=x", "Cookie", "keywright-connect="+strings.Repeat("A", 26)); got.status != want || len(w.consents.ended) > 0 {
 			t.Errorf("%v: the callback got %+v", err, got)
 		}
+	}
+}
+
+// threats.md 179: a consent that could not be recorded begins nothing, and one that ends is not taken back.
+func TestConsentThatCannotBeRecorded(t *testing.T) {
+	var failure error
+	var uses []gateway.Use
+	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Observe = func(e gateway.Event) { uses = append(uses, e.Use) }
+		o.Recordable = func() error { return failure }
+	})
+	ann := w.browser("ann")
+	ann.arrive(ann.begin("c0de"))
+	failure = errors.New("the disk is full")
+	began := w.consents.number
+	for path, method := range map[string]string{"/connect/crm": http.MethodGet, "/connect/crm/disconnect": http.MethodPost} {
+		if got := ann.send(method, path, "Sec-Fetch-Site", "same-origin"); got.status != http.StatusServiceUnavailable || got.kind != "not-recorded" {
+			t.Errorf("%s got %+v", path, got)
+		}
+	}
+	if w.consents.number != began || w.consents.connected() != "ann c0de" {
+		t.Errorf("%d consents more began, and %q is connected", w.consents.number-began, w.consents.connected())
+	}
+	failure = nil
+	ann.send(http.MethodDelete, "/connect/crm")
+	if want := []gateway.Use{gateway.UseConsent, gateway.UseCallback, "", "", gateway.UseDisconnect}; !slices.Equal(uses, want) {
+		t.Errorf("the uses are %q, not %q", uses, want)
+	}
+}
+
+// A browser that shows pages is redirected, and a program gets what it asks for.
+func TestWhoGetsAPage(t *testing.T) {
+	w := newConsentWorld(t)
+	for _, c := range []struct {
+		name, method, path, accept string
+		status                     int
+	}{
+		{"a browser", "GET", "/connect/crm", "text/html", http.StatusFound},
+		{"a browser that takes JSON too", "GET", "/connect/crm", "text/html, application/json", http.StatusFound},
+		{"a program", "GET", "/connect/crm", "application/json", http.StatusOK},
+		{"a program that does not say", "GET", "/connect/crm", "*/*", http.StatusFound},
+		{"a browser's form", "POST", "/connect/crm/disconnect", "text/html", http.StatusSeeOther},
+		{"a program's form", "POST", "/connect/crm/disconnect", "*/*", http.StatusNoContent},
+		{"a browser's script", "DELETE", "/connect/crm", "text/html", http.StatusNoContent},
+	} {
+		if got := w.browser("ann").send(c.method, c.path, "Accept", c.accept, "Sec-Fetch-Site", "same-origin"); got.status != c.status {
+			t.Errorf("%s got %+v", c.name, got)
+		}
+	}
+	const back = `href="/connect"`
+	if got := w.browser("").open("/connect/crm"); got.status != http.StatusUnauthorized || strings.Contains(got.body, back) {
+		t.Errorf("without a user, who could not see that page either, the page is %+v", got)
+	}
+	if got := w.browser("ann").open("/connect/nope"); got.status != http.StatusNotFound || !strings.Contains(got.body, back) {
+		t.Errorf("for an unknown connector, the page is %+v", got)
 	}
 }
 

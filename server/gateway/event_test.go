@@ -38,7 +38,8 @@ func TestEventSaysWhatWasAskedFor(t *testing.T) {
 				t.Fatalf("events: %+v", events)
 			}
 			e := events[0]
-			if e.Method != c.wantMethod || e.Pattern != c.wantPattern || e.Status != c.status || e.UpstreamStatus != c.upstream || e.Tenant != "acme" || e.User != "ann" {
+			if e.Method != c.wantMethod || e.Pattern != c.wantPattern || e.Status != c.status || e.UpstreamStatus != c.upstream || e.Tenant != "acme" || e.User != "ann" ||
+				e.Sends != min(c.upstream, 1) || e.Use != map[bool]gateway.Use{true: gateway.UseRequest}[c.upstream > 0] {
 				t.Errorf("the event is %+v", e)
 			}
 		})
@@ -58,6 +59,7 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 		"a code that nobody knows":   {status: 401, header: map[string]string{"Www-Authenticate": `Bearer error="s3cret"`}},
 		"clocks that differ":         {status: 401, ahead: time.Hour, want: gateway.Refused{Offset: time.Hour}},
 		"the clock of a cache":       {status: 401, ahead: time.Hour, header: map[string]string{"Age": "1"}},
+		"clocks 10 seconds apart":    {status: 401, ahead: 10 * time.Second, want: gateway.Refused{Offset: 10 * time.Second}},
 		"clocks that hardly differ":  {status: 401, ahead: 8 * time.Second},
 		"a status that says nothing": {status: 404, ahead: time.Hour},
 	} {

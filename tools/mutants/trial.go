@@ -18,7 +18,7 @@ import (
 
 // slowTests has the tests that take most of the time of their packages. They run only if the others notice nothing.
 var slowTests = []string{
-	"Tests", "TestNoPartitionReadsAnothersValue", "TestIndependentImplementationVerifiesManySignatures",
+	"TestNoPartitionReadsAnothersValue", "TestIndependentImplementationVerifiesManySignatures",
 	"TestMeteringChangesNoResultOfTheSpecification", "TestHostileAnswers", "TestStoreIsAsTheModel",
 	"TestReadersSeeNoTornPages", "TestManyOpenAtOnce", "TestManyArticlesOfOneActivity", "TestReuseIsNotNoticed",
 	"TestDecision_Tokens_many_requests_at_once_one_exchange", "TestCodeCacheThatOthersCanChangeIsRefused",

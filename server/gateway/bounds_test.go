@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// A page of another origin may open the list of connections in a tab, but not read it.
+func TestWhatANavigationIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, origin, mode, dest string
+		want                       bool
+	}{
+		"a link":         {"GET", "", "navigate", "document", true},
+		"a form":         {"POST", "", "navigate", "document", false},
+		"with an origin": {"GET", "https://evil.test", "navigate", "document", false},
+		"fetch":          {"GET", "", "cors", "document", false},
+		"an iframe":      {"GET", "", "navigate", "iframe", false},
+		"no browser":     {"GET", "", "", "", false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/connect", nil)
+		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Mode": c.mode, "Sec-Fetch-Dest": c.dest} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := (&visit{r: r}).navigates(); got != c.want {
+			t.Errorf("%s: it navigates: %t", name, got)
+		}
+	}
+}
+
+// The query of a callback may have 16 KiB.
+func TestLongestCallback(t *testing.T) {
+	longest := "code=" + strings.Repeat("c", 16<<10-len("code="))
+	if values, err := callbackValues(longest); err != nil || len(values.Get("code")) != len(longest)-len("code=") {
+		t.Errorf("16 KiB are refused: %v", err)
+	}
+	if _, err := callbackValues(longest + "c"); err == nil {
+		t.Error("one byte more is taken")
+	}
+}
+
+// A connection that was lost or refused is shown as one that has ended.
+func TestConnectionsThatHaveEnded(t *testing.T) {
+	for condition, want := range map[host.Condition]bool{host.Connected: false, host.NotConnected: false, host.Lost: true, host.Refused: true} {
+		if c := (connection{Condition: condition}); c.Ended() != want || c.Connected() != (condition == host.Connected) {
+			t.Errorf("%s: ended %t, connected %t", condition, c.Ended(), c.Connected())
+		}
+	}
+}
+
+// A credential is used for a test if an operator sends the request, or tries a connector.
+func TestUseForATest(t *testing.T) {
+	for want, calls := range map[Use][]*call{UseTest: {{byOperator: true}, {tested: true}}, UseRequest: {{}}} {
+		for _, c := range calls {
+			if got := c.use(); got != want {
+				t.Errorf("the use is %s, not %s", got, want)
+			}
+		}
+	}
+}
+
+// A stream of events is recognised with and without parameters.
+func TestWhatAnEventStreamIs(t *testing.T) {
+	for kind, want := range map[string]bool{
+		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/event-strea": false, "text/plain": false, "": false,
+	} {
+		if got := isEventStream(http.Header{"Content-Type": {kind}}); got != want {
+			t.Errorf("%q is a stream of events: %t", kind, got)
+		}
+	}
+}
+
+// The test of a connector shows an answer of 1 MiB as a whole, and says that a longer one is cut.
+func TestLongestTestedAnswer(t *testing.T) {
+	w := &testedAnswer{header: http.Header{}, method: http.MethodGet, cancel: func() {}}
+	if n, err := w.Write(make([]byte, maxTestBody)); n != maxTestBody || err != nil || w.cut != "" {
+		t.Errorf("%d bytes are written: %v %s", n, err, w.cut)
+	}
+	if n, err := w.Write(make([]byte, 1)); n != 0 || err == nil || !strings.Contains(w.cut, "more than 1048576 bytes") {
+		t.Errorf("%d bytes more are written: %v %s", n, err, w.cut)
+	}
+}
+
+// The test of a connector shows the length of an empty answer only if the caller would get one.
+func TestLengthOfAnEmptyTestedAnswer(t *testing.T) {
+	for status, want := range map[int]string{200: "0", 204: "", 304: ""} {
+		w := &testedAnswer{header: http.Header{}, method: http.MethodGet, cancel: func() {}}
+		w.serve(func() { w.WriteHeader(status) })
+		if got := w.sent.Get("Content-Length"); got != want {
+			t.Errorf("the length of %d is %q, not %q", status, got, want)
+		}
+	}
+}
+
+// Each stage of a test has the time that the others do not have.
+func TestTimesOfStages(t *testing.T) {
+	began := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	c := &call{began: began, answered: at(100), sent: at(50), upstream: 40 * time.Millisecond, upstreamStatus: 200}
+	c.event.Ready = at(5)
+	c.exchanges.keys.Store(1)
+	c.exchanges.keysTook.Store(int64(20 * time.Millisecond))
+	want := map[string]float64{TestStageRequest: 5, TestStageAuthentication: 95 - 40 - 20, TestStageKey: 20, TestStageAPI: 40, TestStageAnswer: 7.5}
+	for _, stage := range c.stages(&host.Trace{}, 107500*time.Microsecond, "") {
+		if stage.Milliseconds != want[stage.Name] {
+			t.Errorf("%s took %v ms, not %v", stage.Name, stage.Milliseconds, want[stage.Name])
+		}
+		delete(want, stage.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %v", want)
+	}
+}
+
+// An answer reads as in a trace of the host: with the milliseconds, and the error if there is one.
+func TestTextOfATestedAnswer(t *testing.T) {
+	for want, a := range map[string]TestAnswer{
+		"the answer 401 Unauthorized, after 12 ms\n":                 {Status: 401, Milliseconds: 12},
+		"no answer, after 1500 ms\n  the server closes the stream\n": {Milliseconds: 1500, Error: "the server closes the stream"},
+	} {
+		if got := a.String(); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
