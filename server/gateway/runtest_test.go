@@ -295,6 +295,42 @@ func TestTestsThatAreRefused(t *testing.T) {
 	}
 }
 
+// The test of a connector is made for the user whom the operator names, whether the gateway has users or not.
+func TestUserOfATest(t *testing.T) {
+	ann := gateway.TriedUser{ID: "ann"}
+	for name, c := range map[string]struct {
+		users  gateway.Users
+		tried  gateway.TriedUser
+		want   string
+		status int
+	}{
+		"users":                 {byCookie, ann, "ann", http.StatusOK},
+		"users, and nobody":     {byCookie, gateway.TriedUser{}, "", http.StatusBadGateway},
+		"without users":         {nil, ann, "ann", http.StatusOK},
+		"without users, nobody": {nil, gateway.TriedUser{}, "", http.StatusBadGateway},
+	} {
+		sent := ""
+		w := newWorld(t, func(o *options, d *gateway.Definition) {
+			o.Users = c.users
+			d.Headers = []gateway.Parameter{{Name: "X-User", Value: "{{ user.id }}"}}
+		})
+		w.answer = func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Get("X-User") }
+		if got := w.result(gateway.Try{User: c.tried}); sent != c.want || got.Status != c.status {
+			t.Errorf("%s: the API got the user %q; the result is %+v", name, sent, got)
+		}
+	}
+}
+
+// Of a long body, the result shows the first 2 KiB.
+func TestLongBodyOfATest(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Methods = []string{"POST"} })
+	for length, want := range map[int]string{2048: strings.Repeat("x", 2048), 2049: strings.Repeat("x", 2048) + "…"} {
+		if got := w.result(gateway.Try{Method: "POST", Body: strings.Repeat("x", length)}); got.Request == nil || got.Request.Body != want {
+			t.Errorf("of %d bytes, it shows %+v", length, got.Request)
+		}
+	}
+}
+
 // The reason of a refused token is for the operator who asks, and not for the log or a caller (threats.md 208).
 func TestResultHasTheDescription(t *testing.T) {
 	const reason = "user hasn't approved this consumer"
