@@ -359,8 +359,8 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A description may have as many answers as the contract says, and as many of them plain. Its challenge may have as many
-// statuses, and keep an answer for a day.
+// A description may have as many fields and answers as the contract says, and as many of these plain. Its challenge may have as
+// many statuses as answers, and keep an answer for a day.
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	list := make([]abi.Answer, abi.MaxAnswers)
 	for i := range list {
@@ -373,5 +373,9 @@ func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	for status := 409; len(challenge.Statuses) < abi.MaxAnswers; status++ {
 		challenge.Statuses = append(challenge.Statuses, status)
 	}
-	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Answers: list, Challenge: challenge}})) // fails if the description is refused
+	fields := make([]abi.Field, abi.MaxFields)
+	for i := range fields {
+		fields[i] = abi.Field{Name: fmt.Sprint("f", i), Kind: abi.KindString}
+	}
+	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: fields, Answers: list, Challenge: challenge}})) // fails if the description is refused
 }

@@ -193,6 +193,15 @@ func TestTraceIsPrintable(t *testing.T) {
 	}
 }
 
+// A body that a trace does not show is at least there with its length.
+func TestTraceOfAnotherBody(t *testing.T) {
+	for length, want := range map[int]string{0: "the answer 502 Bad Gateway, after 3 ms\n", 1: "the answer 502 Bad Gateway, after 3 ms\n  (a body of 1 bytes)\n"} {
+		if got := (host.TracedAnswer{Status: 502, Length: length, Took: 3 * time.Millisecond}).String(); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
+
 // A trace has a token endpoint's error_description for an operator who asks, cut and printable, and none that holds a credential. It is
 // in no error and no log (threats.md 208).
 func TestTraceOfADescription(t *testing.T) {
