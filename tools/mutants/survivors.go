@@ -35,7 +35,7 @@ func (m mutant) String() string { return fmt.Sprintf("%s %s %d: %s", m.file, m.k
 type found struct {
 	dir                        string
 	killed, timedOut, unviable int
-	// endless is the number of the killed ones whose tests did not end.
+	// endless is the number of killed mutations whose tests did not end.
 	endless int
 	lived   []survivor
 }
