@@ -360,7 +360,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 }
 
 // A description may have as many fields and answers as the contract says, and as many of these plain. Its challenge may have as
-// many statuses as answers, and keep an answer for a day.
+// many statuses as answers, and keep an answer for a day. Names may have 64 bytes, and an enum as many as the contract says.
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	list := make([]abi.Answer, abi.MaxAnswers)
 	for i := range list {
@@ -369,13 +369,16 @@ func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 			list[i].Kind, list[i].Sinks = abi.AnswerSealed, []string{abi.SinkHeader}
 		}
 	}
-	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerEnum, Enum: []string{"x"}, Keep: true}}}
+	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerEnum, Keep: true}}}
 	for status := 409; len(challenge.Statuses) < abi.MaxAnswers; status++ {
 		challenge.Statuses = append(challenge.Statuses, status)
 	}
+	for i := range abi.MaxEnum {
+		challenge.Answers[0].Enum = append(challenge.Answers[0].Enum, fmt.Sprintf("%064d", i))
+	}
 	fields := make([]abi.Field, abi.MaxFields)
 	for i := range fields {
-		fields[i] = abi.Field{Name: fmt.Sprint("f", i), Kind: abi.KindString}
+		fields[i] = abi.Field{Name: fmt.Sprintf("f%063d", i), Aliases: []string{fmt.Sprintf("a%063d", i)}, Kind: abi.KindString, Escape: `\!~`}
 	}
 	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: fields, Answers: list, Challenge: challenge}})) // fails if the description is refused
 }

@@ -193,8 +193,11 @@ func TestTraceIsPrintable(t *testing.T) {
 	}
 }
 
-// A body that a trace does not show is at least there with its length.
+// A trace shows a form. Of a body that it does not show, it has the length.
 func TestTraceOfAnotherBody(t *testing.T) {
+	if got := (host.TracedAnswer{Status: 200, Form: "a=<a>", Length: 9}).String(); !strings.HasSuffix(got, "ms\n  a=<a>\n") {
+		t.Errorf("a form is shown as %q", got)
+	}
 	for length, want := range map[int]string{0: "the answer 502 Bad Gateway, after 3 ms\n", 1: "the answer 502 Bad Gateway, after 3 ms\n  (a body of 1 bytes)\n"} {
 		if got := (host.TracedAnswer{Status: 502, Length: length, Took: 3 * time.Millisecond}).String(); got != want {
 			t.Errorf("%q, not %q", got, want)
