@@ -2,11 +2,13 @@ package host_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -111,5 +113,34 @@ func TestSchema(t *testing.T) {
 				t.Errorf("valid: %t, want %t: %v", err == nil, test.valid, err)
 			}
 		})
+	}
+}
+
+// A schema has the default of each field that has one, as a number if the field is an integer.
+func TestDefaultsOfASchema(t *testing.T) {
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: []abi.Field{
+		{Name: "text", Kind: abi.KindString, Default: "a"},
+		{Name: "no-text", Kind: abi.KindString},
+		{Name: "number", Kind: abi.KindInteger, Default: "7"},
+		{Name: "no-number", Kind: abi.KindInteger},
+	}}}))
+	text, err := w.host.Plugins()[0].Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Config struct{ Properties map[string]map[string]any }
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"text": "a", "no-text": nil, "number": 7.0, "no-number": nil} {
+		field, there := schema.Properties.Config.Properties[name]
+		got, has := field["default"]
+		if !there || got != want || has != (want != nil) {
+			t.Errorf("the default of %s is %v in %v, not %v", name, got, field, want)
+		}
 	}
 }
