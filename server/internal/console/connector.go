@@ -47,7 +47,7 @@ type testForm struct {
 	Description bool
 }
 
-// shownUser returns the user for whom the page shows the request: that of the form, or a made-up one if the form has none.
+// shownUser returns the user for whom the page shows the request: that of the form, or a made-up one if the fields are empty.
 func (f *testForm) shownUser() host.User {
 	if f.ID == "" && f.Email == "" && f.Tenant == "" {
 		return host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
