@@ -35,8 +35,8 @@ func TestThePageHasWhatNewWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	item := apis[0].Item()
-	written := item[strings.Index(item, "- name:"):]
+	_, members, _ := strings.Cut(apis[0].Item(), "- name:")
+	written := "- name:" + members
 	if page := Page(apis); !strings.Contains(written, "paths: [/me]") || !strings.Contains(page, "```yaml\n"+written+"```\n") {
 		t.Errorf("new writes:\n%s\nand the page is:\n%s", written, page)
 	}
