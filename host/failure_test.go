@@ -3,7 +3,11 @@ package host_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +45,31 @@ func TestErrorsHaveTheirReason(t *testing.T) {
 	c["token_url"] = "https://127.0.0.1/token"
 	if err := w.refuse(w.connect("oauth_client_credentials", c), get(t.Context()), host.StageToken); !errors.Is(err, host.ErrAddressRefused) {
 		t.Errorf("an address that egress does not allow: %v", err)
+	}
+}
+
+// A base that wraps the host's returns the same error for the certificate of an API, without the text of net/http.
+func TestACertificateThatIsRefusedThroughAWrappedBase(t *testing.T) {
+	api := httptest.NewUnstartedServer(http.NotFoundHandler())
+	api.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails
+	api.StartTLS()
+	defer api.Close()
+	w := newWorld(t, func(c *host.Config) { c.Base, c.Egress = nil, host.Egress{AllowPrivate: true} })
+	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: host.Auth{Type: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := testworld.Answer(func(r *http.Request) (*http.Response, error) { return connector.Base().RoundTrip(r) })
+	response, err := connector.Transport(base).RoundTrip(r)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if !errors.Is(err, host.ErrServerCertificate) || strings.Contains(err.Error(), "x509") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -215,7 +216,9 @@ func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, s
 	}
 	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
 	if err != nil {
-		if _, plain := t.base.(*http.Transport); plain {
+		// A base of somebody else keeps its errors, but for that of a certificate: its text has names from the certificate, and a base
+		// that wraps the host's returns it as well.
+		if _, plain := t.base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
 			err = egress.Failure(err)
 		}
 		response, err = nil, sent.guard.error(err, sent.out.call)

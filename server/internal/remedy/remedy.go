@@ -2,7 +2,6 @@
 package remedy
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -42,7 +41,7 @@ func Of(f Fault) string {
 		return "A secret is missing: store it under the name in the cause."
 	case errors.As(err, &certificate):
 		return "The client certificate expired on " + certificate.NotAfter.UTC().Format(time.DateOnly) + ": store a renewed one, with its key."
-	case errors.Is(err, host.ErrServerCertificate), errors.As(err, new(*tls.CertificateVerificationError)): // net/http's own, if a transport is wrapped
+	case errors.Is(err, host.ErrServerCertificate):
 		return "The server's certificate is refused: if it has expired or is not valid yet, the server's operator has to renew it, or this machine's clock is wrong; if its authority is your own, name it in egress.ca_file or tls.ca."
 	case errors.Is(err, host.ErrAddressRefused):
 		return "The address is not allowed: if it is the right one, add its range to egress.allow."
