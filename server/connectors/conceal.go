@@ -22,7 +22,7 @@ var (
 )
 
 // Conceal returns a line of a file with stars in place of the credentials that show without the rest of the file: those of a known
-// form, and the values of members such as password. It is for lines of files that cannot be read, and for comments.
+// form, and the values of members such as password. It finds those that no warning finds, such as those of comments.
 func Conceal(line string) string {
 	stars := func(text string) string { return strings.Repeat("*", utf8.RuneCountInString(text)) }
 	line = tokens.ReplaceAllStringFunc(line, stars)

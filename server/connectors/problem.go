@@ -102,14 +102,19 @@ func (p *problems) sorted(parts []part) []Problem {
 	for i, found := range p.Problems {
 		all[i] = Problem{Line: found.Line, Column: found.Column, Path: found.Path, Message: found.Message}
 	}
+	inOrder(all, parts)
+	if p.More > 0 {
+		all = append(all, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.More)})
+	}
+	return all
+}
+
+// inOrder sorts problems by their places in the whole text, and then sets the file and the line of each.
+func inOrder(all []Problem, parts []part) {
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	for i := range all {
 		all[i].File, all[i].Line = locatePart(parts, all[i].Line)
 	}
-	if p.More > 0 {
-		all = append(all, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.More)})
-	}
-	return all
 }

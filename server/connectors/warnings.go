@@ -1,7 +1,6 @@
 package connectors
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -58,12 +57,7 @@ func (w *warnings) sorted(parts []part) []Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := slices.Clone(w.all)
-	slices.SortStableFunc(all, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	for i := range all {
-		all[i].File, all[i].Line = locatePart(parts, all[i].Line)
-	}
+	inOrder(all, parts)
 	if w.more > 0 {
 		all = append(all, Problem{Message: fmt.Sprintf("and %d more warnings", w.more)})
 	}
