@@ -51,7 +51,7 @@ type Limits struct {
 	CachePerPartition int `default:"16"`
 	// CacheBytes limits the size of one value in the token cache.
 	CacheBytes int `default:"64 KiB"`
-	// Keys limits the number of parsed signing keys that the host keeps.
+	// Keys limits the number of parsed signing keys that the host keeps, and separately that of generated ones.
 	Keys int `default:"1,024"`
 	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`

@@ -41,7 +41,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		RandomText:    h.random,
 		Limits:        c.plugin.limits.call(),
 		ExchangeTime:  c.exchangeTime(),
-		KeySecret:     h.cache.keySecret[:],
+		KeySecret:     h.cache.keySecret,
 	}
 	if h.config.Tracer != nil {
 		plan.Span = c.callSpan

@@ -116,7 +116,7 @@ type Plan struct {
 	Clock    func() time.Time
 	Random   io.Reader
 	// KeySecret is the secret from which the keys of fields with Generate are derived.
-	KeySecret []byte
+	KeySecret [32]byte
 	// Keys is the store of keys, or nil. AsksKeys is set if a field names a key of it.
 	Keys     Keys
 	AsksKeys bool

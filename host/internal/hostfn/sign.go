@@ -240,7 +240,7 @@ func (c *Call) key(name, purpose string) signingKey {
 	}
 	partition := c.partition()
 	var err error
-	if k.text, err = signing.Generate(k.algorithm, c.plan.KeySecret, string(partition[:])+f.Name); err != nil {
+	if k.text, err = c.plan.Signer.Generate(k.algorithm, c.plan.KeySecret, string(partition[:])+f.Name); err != nil {
 		c.endf(StageSign, "%s: %w", f.Name, err)
 	}
 	return k

@@ -68,6 +68,42 @@ func TestRememberedKeyIsOfOneAlgorithm(t *testing.T) {
 	}
 }
 
+// A generated key is derived from its arguments, and from nothing else. It is kept, but no more keys than the limit says, and
+// one that was displaced is the same when it is made again (decisions.md "the key of the proofs").
+func TestGeneratedKeys(t *testing.T) {
+	s := New(3)
+	generate := func(algorithm string, secret byte, info string) string {
+		key, err := s.Generate(algorithm, [32]byte{secret}, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Sign(algorithm, key, nil); err != nil {
+			t.Errorf("%s does not sign with its key: %v", algorithm, err)
+		}
+		return key
+	}
+	first := generate("ES256", 1, "a")
+	if again := generate("ES256", 1, "a"); again != first || s.generated.Len() != 1 {
+		t.Errorf("a key is another one the second time, or there are %d keys", s.generated.Len())
+	}
+	seen := map[string]bool{first: true}
+	for _, key := range []string{generate("ES256", 2, "a"), generate("ES256", 1, "b"), generate("EdDSA", 1, "a"), generate("ES384", 1, "a")} {
+		if seen[key] {
+			t.Error("other arguments have the same key")
+		}
+		seen[key] = true
+	}
+	if s.generated.Len() != 3 {
+		t.Errorf("%d keys are kept, want 3", s.generated.Len())
+	}
+	if again := generate("ES256", 1, "a"); again != first {
+		t.Error("a key that was displaced is another one when it is made again")
+	}
+	if _, err := s.Generate("RS256", [32]byte{}, ""); err == nil {
+		t.Error("a key for RS256 is generated")
+	}
+}
+
 func TestLimitIsAtLeastOne(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1} {
 		s := New(limit)

@@ -115,8 +115,20 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 const maxCertificates = 16
 
 // Generate returns a private key in PKCS #8 and PEM, for ES256, ES384 or EdDSA. The key is derived from secret and info with
-// HKDF (RFC 5869), so the same arguments return the same key.
-func Generate(algorithm string, secret []byte, info string) (string, error) {
+// HKDF (RFC 5869), so the same arguments return the same key. It is kept, because to derive it takes as long as a signature.
+func (s *Signer) Generate(algorithm string, secret [32]byte, info string) (string, error) {
+	id := fingerprint{algorithm, sha256.Sum256(append(secret[:], info...))}
+	if key, ok := s.generated.Get(id); ok {
+		return key, nil
+	}
+	key, err := generate(algorithm, secret[:], info)
+	if err == nil {
+		s.generated.Add(id, key)
+	}
+	return key, err
+}
+
+func generate(algorithm string, secret []byte, info string) (string, error) {
 	var key any
 	switch algorithm {
 	case "ES256", "ES384":

@@ -28,25 +28,31 @@ import (
 var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
 	"PS256, PS384, PS512 or EdDSA, in this spelling")
 
-// Signer signs, and keeps the keys that it has parsed. It is safe for concurrent use.
+// Signer signs, and keeps the keys that it has parsed or generated. It is safe for concurrent use.
 type Signer struct {
 	keys *lru.Cache[fingerprint, any]
+	// generated has keys in PEM, by the hash of what they were derived from.
+	generated *lru.Cache[fingerprint, string]
 }
 
-// fingerprint identifies a parsed key. It has a hash of the key's text, so that the text itself is not kept.
+// fingerprint identifies a key. It has a hash of the text of a parsed key, so that the text itself is not kept.
 type fingerprint struct {
 	algorithm string
 	text      [sha256.Size]byte
 }
 
-// New returns a Signer that keeps up to keys parsed keys, at least one. A key that is no longer used stays in memory
-// until others displace it.
+// New returns a Signer that keeps up to keys parsed keys, at least one, and as many generated ones. A key that is no longer
+// used stays in memory until others displace it.
 func New(keys int) *Signer {
-	cache, err := lru.New[fingerprint, any](max(keys, 1))
+	return &Signer{newLRU[any](keys), newLRU[string](keys)}
+}
+
+func newLRU[V any](size int) *lru.Cache[fingerprint, V] {
+	cache, err := lru.New[fingerprint, V](max(size, 1))
 	if err != nil {
 		panic(err) // only for a size below one
 	}
-	return &Signer{keys: cache}
+	return cache
 }
 
 // rs1 implements abi.SignRS1. It is not in package jws, because no JWT is signed or verified with it.
