@@ -80,21 +80,38 @@ func (c *Call) signature(k signingKey, data string) []byte {
 // values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
 // value and learn how large it is.
 func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
+	isSealed := func(name string) bool {
+		text, ok := request.Claims[name].(string)
+		return ok && c.sealed.Plain(text) != nil
+	}
 	for _, name := range request.Integers {
-		if text, ok := request.Claims[name].(string); ok && c.sealed.Plain(text) != nil {
+		if isSealed(name) {
 			sealed = append(sealed, name)
-		} else {
-			plain = append(plain, name)
 		}
 	}
-	return plain, sealed
+	return slices.DeleteFunc(request.Integers, isSealed), sealed
 }
 
 // maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
 const maxSignature = 1 << 10
 
 func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
-	if object, ok := strictjson.Simple(string(document)); ok && simpleJWT(object, &request) {
+	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
+		switch name {
+		case "key":
+			request.Key, ok = s.Text()
+		case "for":
+			request.For, ok = s.Text()
+		case "header":
+			request.Header, ok = s.Object()
+		case "claims":
+			request.Claims, ok = s.Object()
+		case "integers":
+			request.Integers, ok = s.Texts()
+		}
+		return ok
+	})
+	if simple {
 		return request
 	}
 	request = abi.JWTRequest[strictjson.Tree]{}
@@ -102,42 +119,6 @@ func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tr
 		c.endf(StagePlugin, "the request of jwt_sign %w", err)
 	}
 	return request
-}
-
-// simpleJWT sets the members of a request from an object. ok is false if a member may be wrong.
-func simpleJWT(object map[string]any, request *abi.JWTRequest[strictjson.Tree]) (ok bool) {
-	for name, member := range object {
-		switch name {
-		case "key":
-			request.Key, ok = member.(string)
-		case "for":
-			request.For, ok = member.(string)
-		case "header":
-			request.Header, ok = member.(map[string]any)
-		case "claims":
-			request.Claims, ok = member.(map[string]any)
-		case "integers":
-			request.Integers, ok = textsOf(member)
-		default:
-			ok = false
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// textsOf returns a list of strings. ok is false if list is anything else.
-func textsOf(list any) (texts []string, ok bool) {
-	elements, ok := list.([]any)
-	texts = make([]string, len(elements))
-	for i, element := range elements {
-		if texts[i], ok = element.(string); !ok {
-			return nil, false
-		}
-	}
-	return texts, ok
 }
 
 // opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the

@@ -129,6 +129,9 @@ func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (toke
 	return token, warning, nil
 }
 
+// usualSignature is the length of most encoded signatures, with the points. Those of RSA are longer.
+const usualSignature = 100
+
 // JWT is like [Signer.JWT], with a function that makes the signature.
 func JWT(algorithm string, header, claims map[string]any, sign func(input string) ([]byte, error)) (string, error) {
 	if jws.Method(algorithm) == nil {
@@ -138,12 +141,14 @@ func JWT(algorithm string, header, claims map[string]any, sign func(input string
 	if err != nil {
 		return "", fmt.Errorf("JWT header: %w", err)
 	}
-	compact := base64.RawURLEncoding.AppendEncode(make([]byte, 0, 1024), document)
-	compact = append(compact, '.')
-	if document, err = strictjson.AppendValue(document[:0], claims); err != nil {
+	end := len(document)
+	if document, err = strictjson.AppendValue(document, claims); err != nil {
 		return "", fmt.Errorf("JWT claims: %w", err)
 	}
-	compact = base64.RawURLEncoding.AppendEncode(compact, document)
+	compact := make([]byte, 0, base64.RawURLEncoding.EncodedLen(len(document))+usualSignature)
+	compact = base64.RawURLEncoding.AppendEncode(compact, document[:end])
+	compact = append(compact, '.')
+	compact = base64.RawURLEncoding.AppendEncode(compact, document[end:])
 	signature, err := sign(string(compact))
 	if err != nil {
 		return "", err
