@@ -26,6 +26,8 @@ MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
+# Without the race detector, packages are compiled as the test of README does it, so that most are compiled once.
+PLAIN := GOFLAGS="$${GOFLAGS:-} -trimpath"
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -72,19 +74,21 @@ check: lint rebuild ## linters, go vet's among them, and that the compiled plugi
 race: deps
 	$(TEST) -race ./...
 	cd server && $(TEST) -race $$(go list ./... | grep -v /internal/docs)
-	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
+	cd server && $(PLAIN) $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
-		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
+		$(PLAIN) $(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
 
 modules: deps
-	@for module in $(MODULES); do echo "== $$module"; (cd $$module && $(TEST) ./...); done
+	@# Two at a time, because some wait for most of their time. The output of each is kept together.
+	@printf '%s\n' $(MODULES) | $(PLAIN) xargs -P 2 -I DIR bash -c \
+		'output=$$(cd DIR && $(TEST) ./... 2>&1); status=$$?; printf "== DIR\n%s\n" "$$output"; exit $$status'
 
 rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin check -guest $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
-	@for module in $(MAIN) $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(MAIN) $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(PLAIN) $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 

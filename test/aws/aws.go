@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +30,7 @@ type World struct {
 
 // New returns a world with the plugin in a directory of plugins.
 func New(ctx context.Context, plugin string) (*World, error) {
-	_, file, _, _ := runtime.Caller(0)
-	wasm, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../plugins", plugin, plugin+".wasm"))
+	wasm, err := os.ReadFile(filepath.Join("../../plugins", plugin, plugin+".wasm"))
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,10 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Dir(build(t))
+	checkout, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -49,6 +53,7 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv(codeCacheVariable, os.Getenv(codeCacheVariable))
+			env.Setenv("CHECKOUT", checkout) // which a program that is built with -trimpath does not know
 			if err := startRegistry(env); err != nil {
 				return err
 			}
@@ -58,10 +63,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// built builds the binary in a directory of all tests. Linking it takes seconds.
+// built builds the binary in a directory of all tests, with -trimpath as make does where it can: then its packages are compiled
+// once for all. Linking it takes seconds.
 var built = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(scratch, "bin", "keywright")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return program, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -115,5 +116,21 @@ func TestAPublishedVersion(t *testing.T) {
 				t.Errorf("go.mod has no %q:\n%s", test.mod, mod)
 			}
 		}
+	}
+}
+
+// A program that was built in a checkout finds it, unless the user names another directory. What the user names must be one.
+func TestCheckout(t *testing.T) {
+	want, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"", want} {
+		if got, err := Checkout(named); got != want || err != nil {
+			t.Errorf("the checkout of %q is %q: %v", named, got, err)
+		}
+	}
+	if got, err := Checkout(t.TempDir()); err == nil {
+		t.Errorf("%s is a checkout", got)
 	}
 }
