@@ -112,6 +112,16 @@ type Field struct {
 	Default string `json:"default,omitempty"`
 	// Minimum is the smallest allowed value of an integer. If it is nil, there is none.
 	Minimum *int64 `json:"minimum,omitempty"`
+	// Maximum is the largest allowed value of an integer. If it is nil, there is none.
+	Maximum *int64 `json:"maximum,omitempty"`
+	// Pattern is a regular expression that the whole text of a string must match, also an empty one. It is for strings without an
+	// Enum, and has at most [MaxPattern] bytes. RE2 and ECMA-262 share its syntax, which has no anchors: characters, their escapes,
+	// classes in brackets, \d, \D, \w, \W, groups, alternatives and repetitions. If it is empty, every text is allowed.
+	Pattern string `json:"pattern,omitempty"`
+	// PatternMessage says what is wrong with a text that does not match Pattern, and what to write. It follows the name of the
+	// field, as the message of a problem of [ExportValidate] does. Every Pattern has one, of at most [MaxAbout] bytes of printable
+	// text.
+	PatternMessage string `json:"pattern_message,omitempty"`
 	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm. Its values are
 	// names of RFC 7518 section 3.1 or EdDSA (RFC 8037). If the key signs no JWTs, names of RFC 9421 section 3.3 stand for the
 	// same algorithms.
@@ -156,8 +166,10 @@ const (
 	MaxFields = 256
 	// MaxAliases is the maximum number of aliases of a field.
 	MaxAliases = 8
-	// MaxAbout is the maximum length of Homepage, License and Obtain, in bytes.
+	// MaxAbout is the maximum length of Homepage, License, Obtain and PatternMessage, in bytes.
 	MaxAbout = 512
+	// MaxPattern is the maximum length of the Pattern of a field, in bytes.
+	MaxPattern = 256
 	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
 	MaxAnswers = 16
 	// MaxPlainAnswers is the maximum number of these that are not sealed.

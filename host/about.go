@@ -21,6 +21,7 @@ func checkAbout(d *abi.Description) error {
 	check("license", d.License)
 	for _, f := range d.Fields {
 		check("field "+Printable(f.Name)+": obtain", f.Obtain)
+		check("field "+Printable(f.Name)+": pattern_message", f.PatternMessage)
 	}
 	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
 		problems = append(problems, errors.New("homepage is no https URL of a page"))

@@ -154,7 +154,9 @@ func (k *checker) fields() {
 		f := &c.plugin.info.Fields[i]
 		known = append(known, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
-		field := &hostfn.Field{Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived}
+		field := &hostfn.Field{
+			Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived, Matcher: c.plugin.matchers[f.Name],
+		}
 		reason := k.needed(field)
 		c.plan.Fields[f.Name] = field
 		switch {
@@ -253,7 +255,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	if !isLiteral {
 		return
 	}
-	err := hostfn.CheckValue(&f.Field, literal)
+	err := hostfn.CheckValue(f, literal)
 	switch {
 	case (f.Required || f.Sealed || f.Kind == abi.KindKey) && strings.TrimSpace(literal) == "":
 		err = errors.New("is empty")

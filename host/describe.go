@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 var (
@@ -86,18 +87,17 @@ func (p *plugin) checkDescription() error {
 	if len(d.Fields) > abi.MaxFields {
 		wrong("there are %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
 	}
-	p.fields = map[string]reach{}
+	p.fields, p.matchers = map[string]reach{}, map[string]*expr.Matcher{}
+	patterns := new(expr.Patterns).Source() // which all fields share
 	for i := range d.Fields {
 		f := &d.Fields[i]
 		if _, twice := p.fields[f.Name]; twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
 			wrong("field %q is there twice or has a name that no field may have", Printable(f.Name))
 			continue
 		}
-		reach, err := checkField(d, f)
-		if err != nil {
+		if err := p.checkField(f, patterns); err != nil {
 			wrong("field %s: %w", f.Name, err)
 		}
-		p.fields[f.Name] = reach
 	}
 	if err := checkAliases(d); err != nil {
 		problems = append(problems, err)
@@ -230,8 +230,27 @@ func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {
 	return answer, nil
 }
 
-// checkField checks a field of a description and returns its reach.
-func checkField(d *abi.Description, f *abi.Field) (reach, error) {
+// checkField checks a field of the description, and sets its reach and its matcher.
+func (p *plugin) checkField(f *abi.Field, patterns *expr.Source) (err error) {
+	p.fields[f.Name] = reach{} // also that of a field that is wrong, so that the name is taken
+	r, err := checkRules(&p.info.Description, f)
+	if err != nil {
+		return err
+	}
+	p.fields[f.Name] = r
+	if p.matchers[f.Name], err = checkPattern(f, patterns); err != nil {
+		return err
+	}
+	if f.Default != "" {
+		if err := hostfn.CheckValue(&hostfn.Field{Field: *f, Matcher: p.matchers[f.Name]}, f.Default); err != nil {
+			return fmt.Errorf("its default %w", err)
+		}
+	}
+	return nil
+}
+
+// checkRules checks the members of a field that need no other part of the host, and returns the field's reach.
+func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	r, err := parseReach(f.Sinks, f.Derived)
 	if err != nil {
 		return reach{}, err
@@ -255,8 +274,10 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 		return reach{}, errors.New("a key that is generated if it is absent is not required")
 	case f.Kind != abi.KindString && len(f.Enum) > 0:
 		return reach{}, errors.New("only a string has an enum")
-	case f.Kind != abi.KindInteger && f.Minimum != nil:
-		return reach{}, errors.New("only an integer has a minimum")
+	case f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil):
+		return reach{}, errors.New("only an integer has a minimum or a maximum")
+	case f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum:
+		return reach{}, errors.New("its minimum is above its maximum, so that no value is allowed")
 	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
 		return reach{}, errors.New("an object is neither sealed as a whole nor has it a default")
 	case f.Kind == abi.KindURL && f.Default != "":
@@ -282,11 +303,6 @@ func checkField(d *abi.Description, f *abi.Field) (reach, error) {
 	}
 	if err := checkPurposes(f); err != nil {
 		return reach{}, err
-	}
-	if f.Default != "" {
-		if err := hostfn.CheckValue(f, f.Default); err != nil {
-			return reach{}, fmt.Errorf("its default %w", err)
-		}
 	}
 	return r, nil
 }

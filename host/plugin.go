@@ -4,6 +4,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // Plugin is an auth type for a host to load.
@@ -68,6 +69,8 @@ type plugin struct {
 	grants map[string]bool
 	uses   map[string]bool
 	fields map[string]reach
+	// matchers has a matcher for each field with a pattern.
+	matchers map[string]*expr.Matcher
 	// answers and challenge are the answers of the description.
 	answers, challenge []hostfn.Answer
 	// states are the states of the description, in the same order.

@@ -78,6 +78,7 @@ type schema struct {
 	Enum                 []string          `json:"enum,omitempty"`
 	Default              any               `json:"default,omitempty"`
 	Minimum              *int64            `json:"minimum,omitempty"`
+	Maximum              *int64            `json:"maximum,omitempty"`
 	Pattern              string            `json:"pattern,omitempty"`
 	WriteOnly            bool              `json:"writeOnly,omitempty"`
 	Deprecated           bool              `json:"deprecated,omitempty"`
@@ -169,7 +170,7 @@ func fieldSchema(f *abi.Field) schema {
 		s.Type = "object"
 	case abi.KindInteger:
 		s.Type = nil
-		s.AnyOf = []schema{{Type: "integer", Minimum: f.Minimum}, template, {Type: "string", Pattern: decimal}}
+		s.AnyOf = []schema{{Type: "integer", Minimum: f.Minimum, Maximum: f.Maximum}, template, {Type: "string", Pattern: decimal}}
 		if f.Default != "" {
 			s.Default = json.Number(f.Default)
 		}
@@ -189,6 +190,9 @@ func fieldSchema(f *abi.Field) schema {
 			s.AnyOf = []schema{{Enum: f.Enum}, template}
 		case f.Required || f.Sealed || f.Kind == abi.KindKey:
 			s.Pattern = notBlank
+		}
+		if pattern := schemaPattern(f); pattern != "" {
+			s.AnyOf = []schema{{Type: "string", Pattern: pattern}, template}
 		}
 	}
 	return s

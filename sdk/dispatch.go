@@ -189,6 +189,11 @@ func fieldJSON(f Field) string {
 	if f.Minimum != nil {
 		o.Integer("minimum", *f.Minimum)
 	}
+	if f.Maximum != nil {
+		o.Integer("maximum", *f.Maximum)
+	}
+	o.text("pattern", f.Pattern)
+	o.text("pattern_message", f.PatternMessage)
 	o.text("algorithm_field", f.AlgorithmField)
 	o.names("purposes", f.Purposes)
 	o.flag("generate", f.Generate)

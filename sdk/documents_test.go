@@ -11,14 +11,15 @@ import (
 
 // Description and Mutation have the same fields as in package abi, and every field is written to the JSON document.
 func TestDocumentsAreThoseOfTheContract(t *testing.T) {
-	minimum := int64(3)
+	minimum, maximum := int64(3), int64(4)
 	description := Description{
 		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Homepage: "h", License: "l", Uses: []string{"u"}, Anonymous: true,
 		Fields: []Field{{
 			Name: "n", Aliases: []string{"o"}, Kind: "k", Required: true, RequiredIf: []Condition{{Field: "f", Values: []string{"v", "w"}}},
 			OnlyIf: []Condition{{Field: "g", Values: []string{"u"}}}, Sealed: true,
 			Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Default: "d",
-			Minimum: &minimum, AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
+			Minimum: &minimum, Maximum: &maximum, Pattern: "p", PatternMessage: "m",
+			AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
 		}},
 		Answers: []Answer{{
 			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,

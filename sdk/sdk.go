@@ -182,6 +182,15 @@ type Field struct {
 	Default string
 	// Minimum is the smallest allowed value of an Integer, see [AtLeast]. If it is nil, there is none.
 	Minimum *int64
+	// Maximum is the largest allowed value of an Integer, see [AtMost]. If it is nil, there is none.
+	Maximum *int64
+	// Pattern is a regular expression that the whole text of a String without an Enum must match, such as `[a-z][a-z0-9-]*`. The
+	// host checks it, also in texts from templates and in sealed ones. See [abi.Field] for its syntax, which has no anchors. If it is
+	// empty, every text is allowed.
+	Pattern string
+	// PatternMessage says what is wrong with a text that does not match Pattern, and what to write, such as "has a space: write one
+	// word". It follows the name of the field, as Message does in a [Problem]. Every Pattern has one.
+	PatternMessage string
 	// AlgorithmField is, for a Key, the name of the field that holds its algorithm. That field is a String with an Enum, such
 	// as [Algorithms], or for a key that signs no JWTs [HTTPSignatureAlgorithms].
 	AlgorithmField string
@@ -286,6 +295,9 @@ func Fields(lists ...[]Field) []Field {
 
 // AtLeast returns a pointer to n, for [Field].Minimum.
 func AtLeast(n int64) *int64 { return &n }
+
+// AtMost returns a pointer to n, for [Field].Maximum.
+func AtMost(n int64) *int64 { return &n }
 
 // Algorithms returns the signature algorithms that the host supports, for the Enum of an algorithm field: those of RFC 7518
 // section 3.1 except none, and EdDSA (RFC 8037 section 3.1).

@@ -17,7 +17,7 @@ func (c *conformer) configurations(k *checking) {
 	c.secret("code")
 	for _, f := range c.info.Fields {
 		if f.Sealed && f.Kind == abi.KindString {
-			c.secret(f.Name)
+			c.secretOf(&f, f.Name)
 		}
 	}
 	if err := c.keys(); err != nil {
@@ -67,7 +67,7 @@ func (c *conformer) takeGiven(k *checking) {
 				case abi.KindCertificate:
 					c.secrets[name] = c.secrets[certificateSecret]
 				default:
-					c.secret(name)
+					c.secretOf(&f, name)
 				}
 			}
 		}
@@ -328,10 +328,7 @@ func (m *maker) candidates(f *abi.Field, config Config) (all []any) {
 	case abi.KindCertificate:
 		return []any{"{{ get_secret('" + certificateSecret + "') }}"}
 	case abi.KindInteger:
-		if f.Minimum != nil {
-			return []any{max(3600, *f.Minimum), *f.Minimum}
-		}
-		return []any{int64(3600), int64(1), int64(0)}
+		return integers(f)
 	case abi.KindBoolean:
 		return []any{true, false}
 	case abi.KindObject:
@@ -361,8 +358,13 @@ func (m *maker) candidates(f *abi.Field, config Config) (all []any) {
 		all = append(all, f.Default)
 	}
 	all = append(all, "example")
+	m.learn(f.Name, f.PatternMessage)
 	all = append(all, m.examples[f.Name]...)
-	return append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
+	all = append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
+	if f.Pattern != "" {
+		return matching(f.Pattern, all)
+	}
+	return all
 }
 
 // place reports whether a field has the place of an answer.

@@ -10,7 +10,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Limits of the patterns of matches in one source.
+// Limits of the patterns in one source: those of matches in a text with expressions, or those of the fields of a plugin.
 const (
 	MaxProgram = 4096    // instructions of the compiled patterns
 	MaxReading = 1 << 16 // units of parsing, see reading
@@ -56,9 +56,9 @@ func (p *Source) compile(source string) (_ *pattern, problem string) {
 	p.reading += units
 	switch p.all.reading += units; {
 	case p.reading > MaxReading:
-		return nil, "the patterns of matches take too long to read: shorten them, or the ranges of characters in those that ignore case"
+		return nil, "the patterns take too long to read: shorten them, or the ranges of characters in those that ignore case"
 	case p.all.reading > MaxReadings:
-		return nil, "all patterns of matches together take too long to read: shorten them, or use fewer"
+		return nil, "all patterns together take too long to read: shorten them, or use fewer"
 	}
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
@@ -72,9 +72,9 @@ func (p *Source) compile(source string) (_ *pattern, problem string) {
 	p.program += size
 	switch p.all.program += size; {
 	case p.program > MaxProgram:
-		return nil, "the patterns of matches are too large: repeat less in them, as in {0,30}"
+		return nil, "the patterns are too large: repeat less in them, as in {0,30}"
 	case p.all.program > MaxPrograms:
-		return nil, "all patterns of matches together are too large: repeat less in them, or use fewer"
+		return nil, "all patterns together are too large: repeat less in them, or use fewer"
 	}
 	compiled, err := regexp.Compile(source)
 	if err != nil { // cannot happen, because the pattern has been parsed
@@ -154,6 +154,29 @@ func (b *builder) matches(n *ast.BinaryNode) operand {
 		return b.fail(literal, "%s", problem)
 	}
 	return apply(b.at(n), Boolean, func(r *Run, x, _ any) any { return r.matches(x, p) }, b.build(n.Left, false), constant(Null, nil))
+}
+
+// A Matcher compares texts with a pattern that is in no expression. It is safe for concurrent use.
+type Matcher struct{ whole *pattern }
+
+// Matcher compiles a pattern that whole texts must match. If it fails, problem is an error message that does not quote the pattern.
+func (p *Source) Matcher(source string) (_ *Matcher, problem string) {
+	one, problem := p.compile(source)
+	if problem != "" {
+		return nil, problem
+	}
+	const anchors = 2
+	return &Matcher{&pattern{regexp.MustCompile(`\A(?:` + source + `)\z`), one.size + anchors}}, ""
+}
+
+// ofMatchers limits the work of one comparison of a Matcher: some 20 milliseconds.
+var ofMatchers = &Limits{Steps: 1 << 18, TooManySteps: "is too long to be compared with the pattern of the field"}
+
+// Match reports whether the whole text matches. The error says that the text is too long for so large a pattern.
+func (m *Matcher) Match(text string) (matches bool, err *Error) {
+	defer catch(&err)
+	r := NewRun(nil, ofMatchers)
+	return r.matches(text, m.whole), nil
 }
 
 // matches reports whether a text matches a pattern. For null it returns false.

@@ -37,7 +37,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			all := &Patterns{}
 			for n := range most + 1 {
 				_, problem := all.Source().compile(pattern)
-				if refused := strings.Contains(problem, "all patterns of matches together"); refused != (n == most) {
+				if refused := strings.Contains(problem, "all patterns together"); refused != (n == most) {
 					t.Fatalf("%s, %d times: %v", pattern, n+1, problem)
 				}
 			}
@@ -209,7 +209,7 @@ func TestCostsOfPatterns(t *testing.T) {
 
 // Patterns of just the limits are compiled, and those of one more are refused.
 func TestLimitsOfPatterns(t *testing.T) {
-	const longer, larger = "patterns of matches take too long to read", "patterns of matches are too large"
+	const longer, larger = "patterns take too long to read", "patterns are too large"
 	most := "a{1000}b{1000}c{1000}d{1000}e{94}" // 4094, and two for match and fail
 	class := func(bytes int) string { return "[" + strings.Repeat("a", bytes-2) + "]" }
 	for name, c := range map[string]struct {
@@ -258,6 +258,34 @@ func TestStepsOfMatches(t *testing.T) {
 		r := NewBodyRun(t.Context(), nil, bodyLimits)
 		if found, err := tryMatch(t, &r, strings.Repeat("a", c.length), p); err != nil || found || r.steps != c.steps {
 			t.Errorf("%s over %d bytes takes %d steps, want %d: %t, %v", c.pattern, c.length, r.steps, c.steps, found, err)
+		}
+	}
+}
+
+// A Matcher compares whole texts. Its pattern counts like that of matches, and its work is bounded (threats.md 292).
+func TestMatcher(t *testing.T) {
+	source := new(Patterns).Source()
+	m, problem := source.Matcher(`a|bc*`)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	for text, want := range map[string]bool{"a": true, "bcc": true, "": false, "ab": false, "bca": false, "a\n": false, "x\na": false} {
+		if got, err := m.Match(text); got != want || err != nil {
+			t.Errorf("%q matches: %t, %v, want %t", text, got, err, want)
+		}
+	}
+	for _, pattern := range []string{`a)|(b`, `a{1000}b{1000}c{1000}d{1000}e{1000}`} {
+		if _, problem := source.Matcher(pattern); problem == "" {
+			t.Errorf("%s is compiled", pattern)
+		}
+	}
+	large, problem := new(Patterns).Source().Matcher(`(?:a?){1000}[ab]*b`)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	for length, want := range map[int]bool{1000: false, 10_000: true} {
+		if _, err := large.Match(strings.Repeat("a", length)); (err != nil) != want {
+			t.Errorf("%d bytes: %v", length, err)
 		}
 	}
 }

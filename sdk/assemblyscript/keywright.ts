@@ -59,6 +59,7 @@ export const MAX_RANDOM: i64 = 64;
 export const MAX_FIELDS: i64 = 256;
 export const MAX_ALIASES: i64 = 8;
 export const MAX_ABOUT: i64 = 512;
+export const MAX_PATTERN: i64 = 256;
 export const MAX_ANSWERS: i64 = 16;
 export const MAX_PLAIN_ANSWERS: i64 = 8;
 export const MAX_STATES: i64 = 4;

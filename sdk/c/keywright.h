@@ -76,6 +76,7 @@ typedef const struct kw_text {
 #define KW_MAX_FIELDS 256
 #define KW_MAX_ALIASES 8
 #define KW_MAX_ABOUT 512
+#define KW_MAX_PATTERN 256
 #define KW_MAX_ANSWERS 16
 #define KW_MAX_PLAIN_ANSWERS 8
 #define KW_MAX_STATES 4

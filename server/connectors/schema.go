@@ -1,13 +1,11 @@
 package connectors
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -320,68 +318,6 @@ func oneOf(names []string) string {
 		quoted[i] = regexp.QuoteMeta(name)
 	}
 	return "^(?:" + strings.Join(quoted, "|") + ")$"
-}
-
-// configSchema returns the schema of an auth object with a type, without the type: that of [host.PluginInfo.Schema].
-func configSchema(p *host.PluginInfo) (*schema, error) {
-	text, err := p.Schema()
-	if err != nil {
-		return nil, err
-	}
-	var auth struct {
-		Description string
-		Properties  struct{ Config map[string]any }
-		Required    []string
-	}
-	reader := json.NewDecoder(bytes.NewReader(text))
-	reader.UseNumber()
-	if err := reader.Decode(&auth); err != nil {
-		return nil, err
-	}
-	config := auth.Properties.Config
-	config["description"] = auth.Description
-	fields, _ := config["properties"].(map[string]any)
-	for i := range p.Fields {
-		if field, ok := fields[p.Fields[i].Name].(map[string]any); ok && len(p.Fields[i].Suggested) > 0 {
-			field["examples"] = p.Fields[i].Suggested
-		}
-	}
-	forEditors(config)
-	document, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	s := &schema{Title: p.Type, Properties: namedSchemas{{"config", &schema{document: document}}}}
-	if slices.Contains(auth.Required, "config") {
-		s.Required = []string{"config"}
-	}
-	return s, nil
-}
-
-// wrongPatterns has the messages for texts that do not have a pattern of [host.PluginInfo.Schema].
-var wrongPatterns = map[string]string{httpURL: wantedURL, notBlank: "This is empty.", anyTemplate: "This is no template."}
-
-// forEditors adds words of language servers to a schema: messages, and that former names are not offered. It makes descriptions printable.
-func forEditors(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		if pattern, _ := value["pattern"].(string); wrongPatterns[pattern] != "" {
-			value["patternErrorMessage"] = wrongPatterns[pattern]
-		}
-		if description, ok := value["description"].(string); ok {
-			value["description"] = host.Printable(description)
-		}
-		if value["deprecated"] == true {
-			value["doNotSuggest"] = true
-		}
-		for _, below := range value {
-			forEditors(below)
-		}
-	case []any:
-		for _, below := range value {
-			forEditors(below)
-		}
-	}
 }
 
 // grantMeanings has a sentence about each grant.

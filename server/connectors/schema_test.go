@@ -122,7 +122,10 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 	const evil = "[x](command:workbench.action.terminal.new) ![](https://evil.example/a.png) \x1b[2J {\"$ref\": \"https://evil.example/s.json\"}"
 	_, text := compiledSchema(t, []host.PluginInfo{{Description: abi.Description{
 		Type: "evil", Aliases: []string{"evil_too"}, Summary: evil,
-		Fields: []abi.Field{{Name: "a", Kind: abi.KindString, Doc: evil, Enum: []string{"x", evil}, Suggested: []string{evil}, Required: true}},
+		Fields: []abi.Field{
+			{Name: "a", Kind: abi.KindString, Doc: evil, Enum: []string{"x", evil}, Suggested: []string{evil}, Required: true},
+			{Name: "b", Kind: abi.KindString, Pattern: "[a-z]", PatternMessage: evil},
+		},
 	}}})
 	var walk func(value any)
 	walk = func(value any) {
@@ -135,7 +138,8 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 				case strings.HasPrefix(name, "markdown"), name == "defaultSnippets", name == "$id":
 					t.Errorf("the schema has %s: %v", name, below)
 				}
-				if said := fmt.Sprint(below); strings.Contains(strings.ToLower(name), "description") && host.Printable(said) != said {
+				shown := strings.Contains(strings.ToLower(name), "description") || name == "patternErrorMessage"
+				if said := fmt.Sprint(below); shown && host.Printable(said) != said {
 					t.Errorf("%s is %q", name, said)
 				}
 				walk(below)
@@ -151,6 +155,26 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	walk(document)
+}
+
+// An editor shows the words of a plugin for a text that does not match the pattern of its field, under each name of the field.
+func TestWordsOfAPatternInASchema(t *testing.T) {
+	_, text := compiledSchema(t, []host.PluginInfo{{Description: abi.Description{Type: "custom", Fields: []abi.Field{
+		{Name: "label", Aliases: []string{"tag"}, Kind: abi.KindString, Pattern: "[a-z]+", PatternMessage: "has more than small letters"},
+		{Name: "other", Kind: abi.KindString, Pattern: "[a-z]+", PatternMessage: "is wrong"},
+	}}}})
+	for want, times := range map[string]int{
+		`{"pattern":"^(?:[a-z]+)$","patternErrorMessage":"This has more than small letters.","type":"string"}`: 2,
+		`{"pattern":"^(?:[a-z]+)$","patternErrorMessage":"This is wrong.","type":"string"}`:                    1,
+	} {
+		compact := new(bytes.Buffer)
+		if err := json.Compact(compact, text); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(compact.String(), want); n != times {
+			t.Errorf("%s is there %d times, want %d:\n%s", want, n, times, text)
+		}
+	}
 }
 
 // The schema grows by what each plugin has.

@@ -185,12 +185,12 @@ func checkRendered(f *Field, value string, required bool) error {
 			return errors.New("is empty")
 		}
 	}
-	return CheckValue(&f.Field, value)
+	return CheckValue(f, value)
 }
 
-// CheckValue returns an error if value does not conform to the kind, the minimum or the enum of a field. The error does
-// not quote the value, which may come from a secret.
-func CheckValue(f *abi.Field, value string) error {
+// CheckValue returns an error if value does not conform to the kind, the minimum, the maximum, the enum or the pattern of a field. The
+// error does not quote the value, which may come from a secret.
+func CheckValue(f *Field, value string) error {
 	switch f.Kind {
 	case abi.KindInteger:
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -200,6 +200,9 @@ func CheckValue(f *abi.Field, value string) error {
 		if f.Minimum != nil && n < *f.Minimum {
 			return fmt.Errorf("is less than %d", *f.Minimum)
 		}
+		if f.Maximum != nil && n > *f.Maximum {
+			return fmt.Errorf("is more than %d", *f.Maximum)
+		}
 	case abi.KindBoolean:
 		if value != "true" && value != "false" {
 			return errors.New("is neither true nor false")
@@ -207,6 +210,15 @@ func CheckValue(f *abi.Field, value string) error {
 	}
 	if len(f.Enum) > 0 && !slices.Contains(f.Enum, value) {
 		return fmt.Errorf("is none of %s", strings.Join(f.Enum, ", "))
+	}
+	if f.Matcher == nil {
+		return nil
+	}
+	switch matches, err := f.Matcher.Match(value); {
+	case err != nil:
+		return err
+	case !matches:
+		return errors.New(f.PatternMessage)
 	}
 	return nil
 }

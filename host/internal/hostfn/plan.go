@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // Stages of a request at which a call can fail. The host's errors name them.
@@ -67,6 +68,8 @@ type Lease = tokencache.Lease[[]seal.Piece]
 type Field struct {
 	abi.Field
 	Sinks, Derived seal.Sinks
+	// Matcher compares texts with the pattern of the description. It is nil if there is none.
+	Matcher *expr.Matcher
 	// Text is the value of a field of any kind except object. It is nil if the field is absent.
 	Text *template.Template
 	// Object is the value of a field of kind object. It is nil if the field is absent.

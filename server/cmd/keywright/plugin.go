@@ -290,6 +290,12 @@ func meaning(f abi.Field) string {
 	if f.Minimum != nil {
 		text += fmt.Sprintf(" At least %d.", *f.Minimum)
 	}
+	if f.Maximum != nil {
+		text += fmt.Sprintf(" At most %d.", *f.Maximum)
+	}
+	if f.Pattern != "" {
+		text += " Matches " + f.Pattern + " from beginning to end."
+	}
 	for _, condition := range f.RequiredIf {
 		text += fmt.Sprintf(" Required if %s.", condition)
 	}

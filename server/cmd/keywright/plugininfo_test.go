@@ -35,3 +35,22 @@ func TestWhereAPluginComesFrom_threats_184(t *testing.T) {
 		t.Errorf("info writes %q", text)
 	}
 }
+
+// inspect shows the rules of each field.
+func TestInspectShowsTheRulesOfFields(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out, env: func(string) string { return "" }}
+	least, most := int64(1), int64(9)
+	d := abi.Description{ABI: 1, Type: "acme", Version: "1.0.0", Summary: "Signs.", Fields: []abi.Field{
+		{Name: "days", Kind: abi.KindInteger, Doc: "Days.", Minimum: &least, Maximum: &most},
+		{Name: "label", Kind: abi.KindString, Doc: "Label.", Pattern: "[a-z]+", PatternMessage: "is no label"},
+	}}
+	if err := a.writeInspected(host.PluginInfo{Description: d}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Days. At least 1. At most 9.", "Label. Matches [a-z]+ from beginning to end."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("inspect does not have %q:\n%s", want, out.String())
+		}
+	}
+}

@@ -155,7 +155,7 @@ func set(list []string) map[string]bool {
 // Every example decodes as its type of package abi, and ABI.md names every member of these types.
 func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
 	documents := []any{
-		&abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{},
+		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{},
 		&abi.ConsentRequest{}, &abi.ConsentReply{}, &abi.TokenRequest{}, &abi.TokenReply{},
 		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.Composition{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
 	}

@@ -49,7 +49,7 @@ func fieldsOf(t *testing.T, heading string) map[string][]string {
 	return fields
 }
 
-// docs/auth-types.md lists every built-in type, every field with its default, minimum and values, whether it is required, and
+// docs/auth-types.md lists every built-in type, every field with its default, minimum, maximum and values, whether it is required, and
 // the fields that decide about that, and every algorithm.
 func TestAuthTypesAreDocumented(t *testing.T) {
 	for _, info := range builtIn(t) {
@@ -131,6 +131,9 @@ func compareField(t *testing.T, f abi.Field, required, text string) {
 	}
 	if f.Minimum != nil && !strings.Contains(text, fmt.Sprintf("%d at least", *f.Minimum)) {
 		t.Errorf("%s does not have its minimum, %d", f.Name, *f.Minimum)
+	}
+	if f.Maximum != nil && !strings.Contains(text, fmt.Sprintf("%d at most", *f.Maximum)) {
+		t.Errorf("%s does not have its maximum, %d", f.Name, *f.Maximum)
 	}
 	for _, value := range f.Enum {
 		elsewhere := value == "" || value == f.Default || slices.Contains(jws.Algorithms(), value)

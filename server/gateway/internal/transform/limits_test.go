@@ -82,7 +82,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			}
 		}
 		problems := compile()
-		if refused := len(problems) == 1 && strings.Contains(problems[0].Message, "all patterns of matches together"); refused != (n == expr.MaxPrograms/3003) {
+		if refused := len(problems) == 1 && strings.Contains(problems[0].Message, "all patterns together"); refused != (n == expr.MaxPrograms/3003) {
 			t.Fatalf("%d times: %v", n+1, problems)
 		}
 	}

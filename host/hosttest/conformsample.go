@@ -1,0 +1,99 @@
+package hosttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// integers returns values for an integer, of those that its description allows.
+func integers(f *abi.Field) (all []any) {
+	for _, n := range []int64{3600, 1, 0} {
+		if f.Maximum != nil {
+			n = min(n, *f.Maximum)
+		}
+		if f.Minimum != nil {
+			n = max(n, *f.Minimum)
+		}
+		if !slices.Contains(all, any(n)) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// matching returns the values that match the pattern of a field, and behind them a text that is made for the pattern.
+func matching(pattern string, values []any) []any {
+	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
+	values = slices.DeleteFunc(values, func(value any) bool { return !whole.MatchString(fmt.Sprint(value)) })
+	return append(values, sample(pattern))
+}
+
+// secretOf is like secret, for a secret that a field names. Its text matches the pattern of the field.
+func (c *conformer) secretOf(f *abi.Field, name string) {
+	if f.Pattern != "" && c.secrets[name] == "" {
+		c.secrets[name] = sample(f.Pattern)
+	}
+	c.secret(name)
+}
+
+// sample returns a random text that matches a pattern, of letters and digits where they match.
+func sample(pattern string) string {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil { // cannot happen, because the host has parsed the pattern
+		return ""
+	}
+	var text strings.Builder
+	writeSample(&text, tree, 24)
+	return text.String()
+}
+
+// writeSample writes a text that matches a part of a pattern. It repeats a part up to times if that is allowed.
+func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
+	least, most, within := 1, 1, times
+	switch tree.Op {
+	case syntax.OpLiteral:
+		text.WriteString(string(tree.Rune))
+	case syntax.OpCharClass:
+		text.WriteRune(oneOf(tree.Rune))
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		text.WriteRune(oneOf([]rune{'a', 'z'}))
+	case syntax.OpAlternate:
+		writeSample(text, tree.Sub[rand.IntN(len(tree.Sub))], times)
+		return
+	case syntax.OpStar, syntax.OpPlus:
+		most, within = times, 1 // so that no text grows with each level
+	case syntax.OpRepeat:
+		least, most, within = tree.Min, tree.Max, 1
+	}
+	n := max(least, times)
+	if most >= 0 {
+		n = min(n, most)
+	}
+	for range n {
+		for _, part := range tree.Sub {
+			writeSample(text, part, within)
+		}
+	}
+}
+
+// oneOf returns a random character of a class: a letter or a digit if it has some, and otherwise its first.
+func oneOf(class []rune) rune {
+	var usual []rune
+	for _, char := range "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		for i := 0; i < len(class); i += 2 {
+			if class[i] <= char && char <= class[i+1] {
+				usual = append(usual, char)
+			}
+		}
+	}
+	if len(usual) == 0 {
+		return class[0]
+	}
+	return usual[rand.IntN(len(usual))]
+}
