@@ -17,8 +17,8 @@ const (
 	// settled is the age of credentials, in seconds, from which on a refusal of the API drops them. An API that refuses what the
 	// role may not do has STS asked no more often.
 	settled = 300
-	// longest is the maximum of duration_seconds, 12 hours.
-	longest = "43200"
+	// longest is the maximum of duration_seconds, 12 hours, which AWS has set.
+	longest = 43200
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -46,16 +46,19 @@ func (plugin) Describe() sdk.Description {
 				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToToken}, Doc: "Their secret access key.",
 			},
 			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
-			{Name: "role_arn", Kind: sdk.String, Required: true, Sinks: digested, Doc: "ARN of the role."},
+			{
+				Name: "role_arn", Kind: sdk.String, Required: true, Sinks: digested, Doc: "ARN of the role.",
+				Pattern: `arn:.*:role/.*`, PatternMessage: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports",
+			},
 			{Name: "role_session_name", Kind: sdk.String, Default: "keywright", Sinks: digested, Doc: "Name of the session, which AWS logs."},
 			{Name: "external_id", Kind: sdk.String, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
-			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(900), Doc: "Lifetime of the session in seconds, at most that of the role."},
+			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(900), Maximum: sdk.AtMost(longest), Doc: "Lifetime of the session in seconds, at most that of the role."},
 			{Name: "policy", Kind: sdk.String, Sinks: digested, Doc: "Session policy in JSON, which narrows what the role may do."},
 			{
 				Name: "sts_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Endpoint of AWS STS.",
 				Suggested: []string{"https://sts.us-east-1.amazonaws.com/", "https://sts.eu-central-1.amazonaws.com/"},
 			},
-			{Name: "sts_region", Kind: sdk.String, Doc: "Region of sts_url; region unless given."},
+			{Name: "sts_region", Kind: sdk.String, Pattern: sigv4.Name, PatternMessage: sigv4.NotName, Doc: "Region of sts_url; region unless given."},
 		}, sigv4.Fields()),
 		Answers: []sdk.Answer{
 			{Name: "access_key_id", From: credentials + "AccessKeyId", Kind: sdk.Sealed, Sinks: sent, Required: true},
@@ -73,17 +76,6 @@ func (plugin) Describe() sdk.Description {
 		},
 		Challenge: sigv4.Challenge(),
 	}
-}
-
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	problems := sigv4.Validate(c)
-	if arn, literal := c.Literal("role_arn"); literal && (!strings.HasPrefix(arn, "arn:") || !strings.Contains(arn, ":role/")) {
-		problems = append(problems, sdk.Problem{Field: "role_arn", Message: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports"})
-	}
-	if n, literal := c.Literal("duration_seconds"); literal && (len(n) > len(longest) || len(n) == len(longest) && n > longest) {
-		problems = append(problems, sdk.Problem{Field: "duration_seconds", Message: "is more than 12 hours, which AWS refuses: write " + longest + " or less"})
-	}
-	return problems
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

@@ -368,7 +368,7 @@ func TestExplanation(t *testing.T) {
 func TestConfigurationsThatAreRefused(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, value := range map[string]any{
-			"role_arn": "arn:aws:iam::123456789012:user/reports", "duration_seconds": 899, "sts_url": "http://sts.amazonaws.com", "region": "a/b", "expires_seconds": 604801,
+			"role_arn": "arn:aws:iam::123456789012:user/reports", "duration_seconds": 899, "sts_url": "http://sts.amazonaws.com", "region": "a/b", "sts_region": "a b", "expires_seconds": 604801,
 		} {
 			if problems := h.Problems(config(name, value)); len(problems) != 1 || problems[0].Path != "auth.config."+name {
 				t.Errorf("%s: %v", name, problems)

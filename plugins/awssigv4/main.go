@@ -34,8 +34,6 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) []sdk.Problem { return sigv4.Validate(c) }
-
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if sigv4.Refused(c) {
 		return sdk.Mutation{Pass: true}, nil

@@ -291,6 +291,15 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 				t.Errorf("%v: %v", c, problems)
 			}
 		}
+		for words, c := range map[string]hosttest.Config{
+			"region has a slash or a space: write only the name": config("region", "{{ 'a/b' }}"),
+			"service has a slash or a space":                     config("service", "{{ 's3 x' }}"),
+			"expires_seconds is more than 604800":                config("in", "query", "expires_seconds", "{{ 604801 }}"),
+		} {
+			if err := h.AuthenticateError(c, hosttest.GET("https://api.test/")); err.Stage != host.StageConfig || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v: stage %s: %v", c, err.Stage, err)
+			}
+		}
 	})
 }
 

@@ -1,11 +1,7 @@
 // Plugin bearer sends a token that somebody else has issued: RFC 6750.
 package main
 
-import (
-	"errors"
-
-	"github.com/keywright/keywright/sdk"
-)
+import "github.com/keywright/keywright/sdk"
 
 func init() { sdk.Register(plugin{}) }
 
@@ -31,26 +27,12 @@ func (plugin) Describe() sdk.Description {
 			{
 				Name: "prefix", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Default: "Bearer",
 				Doc: "Word in front of the token in the header. It may be empty.",
+				// An authentication scheme, RFC 9110 section 11.1.
+				Pattern:        "[!#$%&'*+.\\^_`|~0-9A-Za-z-]*",
+				PatternMessage: "is not one word, such as Token: for another form of the header, use the type api_key with key Authorization",
 			},
 		},
 	}
-}
-
-// Validate checks a literal prefix. Authenticate checks one from a template.
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	prefix, _ := c.Literal("prefix")
-	if message := check(prefix); message != "" {
-		return []sdk.Problem{{Field: "prefix", Message: message}}
-	}
-	return nil
-}
-
-// check returns the reason why a text may not be a prefix, or "". A prefix is an authentication scheme (RFC 9110 section 11.1).
-func check(prefix string) string {
-	if prefix == "" || sdk.IsToken(prefix) {
-		return ""
-	}
-	return "is not one word, such as Token: for another form of the header, use the type api_key with key Authorization"
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -63,9 +45,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{Form: parameter}, nil
 	}
 	prefix := c.Config("prefix")
-	if message := check(prefix); message != "" {
-		return sdk.Mutation{}, errors.New("prefix " + message)
-	}
 	if prefix != "" {
 		prefix += " "
 	}

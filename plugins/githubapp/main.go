@@ -44,7 +44,10 @@ func (plugin) Describe() sdk.Description {
 				Name: "api_url", Kind: sdk.URL, Required: true, Sinks: token, Suggested: []string{"https://api.github.com"},
 				Doc: "The REST API: https://api.github.com, or https://HOST/api/v3 of an Enterprise Server.",
 			},
-			{Name: "repositories", Kind: sdk.String, Sinks: token, Doc: "Names of the repositories that the token is for, separated by spaces. Without them, it is for all."},
+			{
+				Name: "repositories", Kind: sdk.String, Sinks: token, Doc: "Names of the repositories that the token is for, separated by spaces. Without them, it is for all.",
+				Pattern: `[^/]*`, PatternMessage: "has a slash: write the names without the owner, who is that of the installation",
+			},
 			{Name: "permissions", Kind: sdk.Object, Sinks: token, Doc: "Permissions of the token, such as {contents: read}. Without them, it has those of the installation."},
 		},
 		Answers: []sdk.Answer{
@@ -54,15 +57,12 @@ func (plugin) Describe() sdk.Description {
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
-	if repositories, _ := c.Literal("repositories"); strings.IndexByte(repositories, '/') >= 0 {
-		problems = append(problems, sdk.Problem{Field: "repositories", Message: "has a slash: write the names without the owner, who is that of the installation"})
-	}
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	clientID, _ := c.Literal("client_id")
 	if appID, _ := c.Literal("app_id"); clientID != "" && appID != "" {
-		problems = append(problems, sdk.Problem{Field: "app_id", Message: "is there beside client_id: " + either})
+		return []sdk.Problem{{Field: "app_id", Message: "is there beside client_id: " + either}}
 	}
-	return problems
+	return nil
 }
 
 // either says which fields name the app.

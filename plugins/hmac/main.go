@@ -32,7 +32,10 @@ func (plugin) Describe() sdk.Description {
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
 			{Name: "key", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
-			{Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: special, Doc: "Its value, with the placeholder {signature}."},
+			{
+				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: special, Doc: "Its value, with the placeholder {signature}.",
+				Pattern: `[\d\D]*\{signature[\d\D]*`, PatternMessage: "has no {signature}, so that the signature would not be sent",
+			},
 			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further headers, such as the time; values may have placeholders."},
 			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further query parameters; values may have placeholders."},
 		},
@@ -59,11 +62,8 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 	}
 	message, _ := c.Literal("message")
 	check("message", message)
-	value, literal := c.Literal("value")
+	value, _ := c.Literal("value")
 	check("value", value)
-	if literal && !strings.Contains(value, "{signature") {
-		problems = append(problems, sdk.Problem{Field: "value", Message: "has no {signature}, so that the signature would not be sent"})
-	}
 	in, _ := c.Literal("in")
 	key, literal := c.Literal("key")
 	if literal && in == "header" {

@@ -372,7 +372,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			{host.StagePlugin, "has {verb}", []any{"headers", map[string]any{"X-A": "{verb}{{ user.id }}"}}},
 			{host.StagePlugin, "has {verb}", []any{"query", map[string]any{"a": "{verb}{{ user.id }}"}}},
 			{host.StageConfig, "not in hex", []any{"secret_encoding", "hex"}},
-			{host.StageMutation, "no credential", []any{"value", "{{ 'v1' }}"}},
+			{host.StageConfig, "value has no {signature}", []any{"value", "{{ 'v1' }}"}},
 			{host.StageMutation, "twice", []any{"headers", map[string]any{"x-signature": "1"}, "key", "{{ 'X-Signature' }}"}},
 			{host.StagePlugin, "sinks", []any{"value", "{signature}{body}"}},
 		} {

@@ -14,8 +14,14 @@ const (
 	// leastOffset is the least difference between two clocks, in seconds, for which a refused request is signed again. AWS
 	// accepts differences of five minutes or more.
 	leastOffset = 60
-	// maxExpires is the maximum of expires_seconds, a week.
-	maxExpires = "604800"
+	// maxExpires is the maximum of expires_seconds, a week, which AWS has set.
+	maxExpires = 604800
+)
+
+// Name is the pattern of a region and of a service, and NotName its message.
+const (
+	Name    = `[^/ \t\r\n]*`
+	NotName = "has a slash or a space: write only the name, such as eu-central-1 or execute-api"
 )
 
 // Key is the credential of an AWS principal. Secret must be a sealed value with the sink [sdk.ToSign]. ID and Token may be
@@ -26,29 +32,19 @@ type Key struct{ ID, Secret, Token string }
 // Fields returns the fields that say how requests are signed.
 func Fields() []sdk.Field {
 	return []sdk.Field{
-		{Name: "region", Kind: sdk.String, Required: true, Doc: "Region of the API, such as eu-central-1."},
-		{Name: "service", Kind: sdk.String, Required: true, Suggested: []string{"execute-api", "s3", "es", "lambda", "dynamodb", "bedrock"}, Doc: "The service's name in signatures, such as execute-api."},
+		{Name: "region", Kind: sdk.String, Required: true, Pattern: Name, PatternMessage: NotName, Doc: "Region of the API, such as eu-central-1."},
+		{
+			Name: "service", Kind: sdk.String, Required: true, Pattern: Name, PatternMessage: NotName, Doc: "The service's name in signatures, such as execute-api.",
+			Suggested: []string{"execute-api", "s3", "es", "lambda", "dynamodb", "bedrock"},
+		},
 		{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes: into Authorization, or into the query as in a presigned URL."},
-		{Name: "expires_seconds", Kind: sdk.Integer, Default: "300", Minimum: sdk.AtLeast(1), Doc: "Seconds for which a signature in the query is valid, at most 604800."},
+		{Name: "expires_seconds", Kind: sdk.Integer, Default: "300", Minimum: sdk.AtLeast(1), Maximum: sdk.AtMost(maxExpires), Doc: "Seconds for which a signature in the query is valid, at most a week."},
 		{Name: "sign_session_token", Kind: sdk.Boolean, Default: "true", Doc: "False for services that want the session token unsigned, such as AWS IoT."},
 		{Name: "unsigned_payload", Kind: sdk.Boolean, Default: "false", Doc: "True if the signature does not cover the body."},
 		{Name: "content_sha256_header", Kind: sdk.Boolean, Doc: "Whether X-Amz-Content-Sha256 is sent; true for S3, and otherwise false unless given."},
 		{Name: "normalize_path", Kind: sdk.Boolean, Doc: "Whether the path is signed without dot segments and empty segments; false for S3, and otherwise true unless given."},
 		{Name: "double_encode_path", Kind: sdk.Boolean, Doc: "Whether the path is percent-encoded once more to be signed; false for S3, and otherwise true unless given."},
 	}
-}
-
-// Validate returns the problems of the fields that [Fields] returns.
-func Validate(c *sdk.Config) (problems []sdk.Problem) {
-	for _, name := range []string{"region", "service"} {
-		if text, literal := c.Literal(name); literal && strings.ContainsAny(text, "/ \t") {
-			problems = append(problems, sdk.Problem{Field: name, Message: "has a slash or a space: write only the name, such as eu-central-1 or execute-api"})
-		}
-	}
-	if n, literal := c.Literal("expires_seconds"); literal && (len(n) > len(maxExpires) || len(n) == len(maxExpires) && n > maxExpires) {
-		problems = append(problems, sdk.Problem{Field: "expires_seconds", Message: "is more than a week, which AWS refuses: write " + maxExpires + " or less"})
-	}
-	return problems
 }
 
 // Challenge returns the answers of the API after which a request may be signed again: AWS refuses a wrong time with 400 or 403.
@@ -65,7 +61,7 @@ func Refused(c *sdk.Call) bool {
 // Apart reports whether two times, in seconds, differ so much that a signature of one is not valid at the other.
 func Apart(a, b int64) bool { return a-b >= leastOffset || b-a >= leastOffset }
 
-// settings is a template of fields, so that one call of the host returns all of them. The last two may be any text.
+// settings is a template of fields, so that one call of the host returns all of them. The last two have no line break.
 const settings = "{time:" + stampFormat + "} {config:in} {config:unsigned_payload} {config:sign_session_token} {config:content_sha256_header}" +
 	" {config:normalize_path} {config:double_encode_path}\n{config:region}\n{config:service}"
 
