@@ -341,3 +341,16 @@ func TestTheEditorExplains(t *testing.T) {
 		}
 	}
 }
+
+// The editor has the words of a plugin for a text that does not match the pattern of its field.
+func TestTheEditorSaysWhatThePluginSays(t *testing.T) {
+	s := start(t, withSchema(t))
+	_, found := s.open(modeline + `connectors:
+  - name: A
+    url: https://a.example
+    auth: {type: bearer, config: {token: "{{ get_secret('a') }}", prefix: "Token token="}}
+`)
+	if len(found) != 1 || !strings.HasPrefix(found[0].Message, "This is not one word, such as Token: ") {
+		t.Errorf("the editor says:%s", said(found))
+	}
+}
