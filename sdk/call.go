@@ -24,6 +24,16 @@ func (c *Call) Config(name string) string {
 	return value
 }
 
+// First returns the rendered value of the first of some fields that is not empty, or "".
+func (c *Call) First(names ...string) string {
+	for _, name := range names {
+		if value := c.Config(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
 // Integer returns the rendered value of an integer field, or 0 if it is absent and has no default.
 func (c *Call) Integer(name string) int64 {
 	return integer(c.Config(name)) // the host has checked it

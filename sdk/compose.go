@@ -1,6 +1,8 @@
 package sdk
 
 import (
+	"strings"
+
 	"github.com/keywright/keywright/abi"
 )
 
@@ -54,3 +56,38 @@ func CheckTemplate(template string, values ...string) string {
 // strftime: %Y, %m, %d, %H, %M, %S, %a and %b for names in English, %s for Unix seconds, %L for milliseconds, and %%. All else
 // stays as it is.
 func FormatTime(millis int64, format string) string { return abi.FormatTime(millis, format) }
+
+// TemplateEscape is the Escape of a field whose texts have placeholders of [Call.Compose] or [Fill].
+const TemplateEscape = `\{`
+
+// Fill returns a JSON document, such as the value of an [Object], with values in place of {NAME} in its texts. In the texts, \\ and \{
+// stand for \ and {; any other backslash and { stay. The values may be sealed, and are not read for placeholders. The field needs
+// [TemplateEscape].
+func Fill(document string, values ...Pair) string {
+	var b []byte
+	for {
+		i := strings.IndexAny(document, TemplateEscape)
+		if i < 0 {
+			return string(append(b, document...))
+		}
+		b, document = append(b, document[:i]...), document[i:]
+		n := 1
+		switch {
+		case document[0] == '{':
+			for _, v := range values {
+				if strings.HasPrefix(document[1:], v.Name+"}") {
+					filled := appendString(nil, v.Value)
+					b, document, n = append(b, filled[1:len(filled)-1]...), document[len(v.Name)+2:], 0
+					break
+				}
+			}
+		case strings.HasPrefix(document, `\\{`): // \{, written in JSON
+			document = document[len(`\\`):]
+		case strings.HasPrefix(document, `\\\\`): // \\, written in JSON
+			document, n = document[len(`\\`):], len(`\\`)
+		default: // an escape of JSON
+			n = len(`\n`)
+		}
+		b, document = append(b, document[:n]...), document[n:]
+	}
+}

@@ -326,3 +326,30 @@ func Query(name, value string) Mutation {
 func Bearer(token string) Mutation {
 	return Header("Authorization", "Bearer "+token)
 }
+
+// Place returns a mutation that sends pairs in a place: header, query, path, cookie or form. It is for a field whose Enum has such
+// places.
+func Place(place string, pairs ...Pair) Mutation {
+	switch place {
+	case "query":
+		return Mutation{Query: pairs}
+	case "path":
+		return Mutation{Path: pairs}
+	case "cookie":
+		return Mutation{Cookies: pairs}
+	case "form":
+		return Mutation{Form: pairs}
+	}
+	return Mutation{Headers: pairs}
+}
+
+// Present returns those of the pairs that have a value.
+func Present(pairs []Pair) []Pair {
+	present := make([]Pair, 0, len(pairs))
+	for _, p := range pairs {
+		if p.Value != "" {
+			present = append(present, p)
+		}
+	}
+	return present
+}

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
@@ -48,6 +49,52 @@ func (c *Config) Misspelled(field string, names ...string) []Problem {
 		}
 		return nil
 	})
+	return problems
+}
+
+// CheckName returns the problem of a field whose value is a name in a place, if no request could have the name. The place is header,
+// cookie or path. Other places take any name.
+func (c *Config) CheckName(field, place string) []Problem {
+	name, literal := c.Literal(field)
+	message := ""
+	switch {
+	case !literal:
+	case place == "header":
+		message = CheckHeaderName(name)
+	case place == "cookie" && !IsToken(name):
+		message = "is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed"
+	case place == "path" && strings.ContainsAny(name, "/?#%"):
+		message = "is no placeholder: write text that stands in one segment of the path, such as {token}"
+	}
+	if message == "" {
+		return nil
+	}
+	return []Problem{{Field: field, Message: message}}
+}
+
+// CheckPairs returns the problems of object fields whose members are for [Pairs].
+func (c *Config) CheckPairs(fields ...string) (problems []Problem) {
+	for _, field := range fields {
+		object, _ := c.Literal(field)
+		if _, err := Pairs(object); err != nil {
+			problems = append(problems, Problem{Field: field, Message: err.Error()})
+		}
+	}
+	return problems
+}
+
+// CheckHeaders returns the problems of object fields whose members are headers.
+func (c *Config) CheckHeaders(fields ...string) []Problem {
+	problems := c.CheckPairs(fields...)
+	for _, field := range fields {
+		object, _ := c.Literal(field)
+		pairs, _ := Pairs(object)
+		for _, p := range pairs {
+			if message := CheckHeaderName(p.Name); message != "" {
+				problems = append(problems, Problem{Field: field + "." + p.Name, Message: message})
+			}
+		}
+	}
 	return problems
 }
 
