@@ -4,6 +4,7 @@ package main
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/plugins/internal/oauth"
@@ -17,8 +18,6 @@ const (
 	useNonce = "use_dpop_nonce"
 	// invalidProof is the error code of a server that refuses the proof, perhaps for its time, and not the token.
 	invalidProof = "invalid_dpop_proof"
-	// nonceLife is the time in seconds for which the last nonce of the API is used.
-	nonceLife = 3600
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -46,16 +45,13 @@ func (plugin) Describe() sdk.Description {
 			oauth.Key(bearer, oauth.Signs("")),
 		),
 		Answers: []sdk.Answer{
-			{
-				Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed,
-				Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: claim, Required: true,
-			},
+			{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: claim, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"DPoP"}},
 			{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnyInteger},
 			{Name: "error", From: "json:/error", Kind: sdk.Enum, Enum: []string{useNonce}},
 			nonce,
 		},
-		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: nonceLife, Answers: []sdk.Answer{
+		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: 3600, Answers: []sdk.Answer{ // an hour
 			kept,
 			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
 		}},
@@ -85,41 +81,36 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if challenge.Status != 0 && code != useNonce && code != invalidProof && !c.Drop("access_token") {
 		return sdk.Mutation{Pass: true}, nil // another token would not help
 	}
-	token, cached := c.Cached("access_token")
-	if !cached {
-		var err error
-		if token, err = exchange(c); err != nil {
-			return sdk.Mutation{}, err
-		}
-	}
-	proof, err := proofOfRequest(c, token, challenge.Answers["nonce"])
+	token, err := c.CachedToken("access_token", exchange)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
+	now := c.Now() + c.ClockOffset() // the API refuses a proof of another time, RFC 9449 section 11.1
+	method, url, _ := strings.Cut(c.Compose("{method} {scheme}://{host}{path}"), " ")
+	proof := c.SignJWT(proofOf(c, now, method, url, c.Base64URL(c.Digest(sdk.DigestSHA256, token)), challenge.Answers["nonce"]))
 	return sdk.Mutation{Headers: []sdk.Pair{{Name: "Authorization", Value: "DPoP " + token}, {Name: "DPoP", Value: proof}}}, nil
 }
 
 // exchange requests a token, once more if the endpoint wants its nonce in the proof. Each request has assertions of its own,
 // because servers accept one only once.
-func exchange(c *sdk.Call) (string, error) {
+func exchange(c *sdk.Call) (string, time.Duration, error) {
 	nonce := ""
 	for attempt := 0; ; attempt++ {
 		request, err := oauth.TokenRequest(c, grant(c)...)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
-		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", request.URL, "", nonce))
+		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", target(request.URL), "", nonce))
 		request.Headers = append(request.Headers, sdk.Pair{Name: "DPoP", Value: proof})
 		status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 		nonce = answers["nonce"]
 		switch {
 		case status >= 200 && status <= 299 && answers["token_type"] != "DPoP":
-			return "", errors.New("the token endpoint answered with a token that is not bound to the key: its token_type is not DPoP")
+			return "", 0, errors.New("the token endpoint answered with a token that is not bound to the key: its token_type is not DPoP")
 		case status >= 200 && status <= 299:
-			oauth.Cache(c, answers["access_token"], time.Duration(answers.Time("expires_in"))*time.Second)
-			return answers["access_token"], nil
+			return answers["access_token"], c.Lifetime(answers, 0), nil
 		case attempt > 0 || answers["error"] != useNonce || nonce == "":
-			return "", errors.New("the token endpoint answered " + strconv.Itoa(status))
+			return "", 0, errors.New("the token endpoint answered " + strconv.Itoa(status))
 		}
 	}
 }
@@ -131,4 +122,28 @@ func grant(c *sdk.Call) []sdk.Pair {
 	}
 	assertion := oauth.Sign(c, c.Config("client_id"), c.Config("assertion_subject"), c.Config("assertion_audience"))
 	return []sdk.Pair{{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: assertion}}
+}
+
+// proofOf returns a proof for a request, RFC 9449 section 4.2. now is its time in Unix seconds. ath is the hash of the token, or "".
+func proofOf(c *sdk.Call, now int64, method, url, ath, nonce string) sdk.JWT {
+	var header, claims sdk.Members
+	header.String("typ", "dpop+jwt")
+	header.Raw("jwk", c.PublicKey("proof_key", sdk.JWK))
+	claims.String("jti", c.Random(16))
+	claims.String("htm", method)
+	claims.String("htu", url)
+	claims.Integer("iat", now)
+	for _, p := range sdk.Present([]sdk.Pair{{Name: "ath", Value: ath}, {Name: "nonce", Value: nonce}}) {
+		claims.String(p.Name, p.Value)
+	}
+	return sdk.JWT{Key: "proof_key", Header: header.JSON(), Claims: claims.JSON()}
+}
+
+// target returns the URL of the token endpoint without its query. An empty path becomes /, as it is in the request.
+func target(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	if strings.Count(url, "/") == len("//") { // those behind the scheme
+		url += "/"
+	}
+	return url
 }

@@ -3,13 +3,9 @@ package oauth
 
 import (
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/sdk"
 )
-
-// margin is the time before a token's expiry in which the token is not used.
-const margin = 60 * time.Second
 
 // JWTBearer is the grant type of an assertion, RFC 7523 section 2.1.
 const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -109,15 +105,6 @@ func Bearer(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	Cache(c, token.AccessToken, token.ExpiresIn)
+	c.CacheToken("access_token", token.AccessToken, token.ExpiresIn)
 	return mutation, nil
-}
-
-// Cache caches a token until a minute before it expires.
-func Cache(c *sdk.Call, token string, expiresIn time.Duration) {
-	if expiresIn > margin {
-		c.Cache("access_token", token, expiresIn-margin)
-	} else {
-		c.Warn("the token is not cached: the token endpoint gave no expires_in above 60 seconds")
-	}
 }

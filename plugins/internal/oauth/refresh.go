@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -55,9 +54,9 @@ func Redeem(c *sdk.Call, r sdk.TokenRequest) (sdk.Token, error) {
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	status, answers := c.Exchange(exchange)
-	if status >= 300 {
-		return sdk.Token{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
+	answers, err := c.Ask("the token endpoint", exchange)
+	if err != nil {
+		return sdk.Token{}, err
 	}
 	return token(c, answers), nil
 }
