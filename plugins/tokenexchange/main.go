@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
@@ -52,10 +51,7 @@ func tokens() []sdk.Field {
 	return []sdk.Field{
 		{Name: "grant_type", Kind: sdk.String, Enum: []string{tokenExchange, onBehalfOf}, Default: tokenExchange, Doc: "RFC 8693, or the grant of Microsoft Entra."},
 		{Name: "subject_token", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "The token to exchange."},
-		{
-			Name: "subject_token_type", Kind: sdk.String, OnlyIf: standard, Sinks: token, Default: types + "access_token", Suggested: suggested[:3],
-			Doc: "Type of subject_token.",
-		},
+		{Name: "subject_token_type", Kind: sdk.String, OnlyIf: standard, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of subject_token."},
 		{Name: "actor_token", Kind: sdk.String, OnlyIf: standard, Sealed: true, Sinks: token, Doc: "Token of who acts for the subject."},
 		{
 			Name: "actor_token_type", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "actor_token"}}, Sinks: token, Default: types + "access_token",
@@ -67,13 +63,10 @@ func tokens() []sdk.Field {
 
 // assertion returns the fields of the second step.
 func assertion() []sdk.Field {
-	parameters := oauth.Parameters("assertion_parameters")
+	parameters, sinks := oauth.Parameters("assertion_parameters"), []string{sdk.ToToken, sdk.ToClaim}
 	parameters.OnlyIf = []sdk.Condition{{Field: "assertion_url"}}
 	return []sdk.Field{
-		{
-			Name: "assertion_url", Kind: sdk.URL, Sinks: []string{sdk.ToToken, sdk.ToClaim},
-			Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523).",
-		},
+		{Name: "assertion_url", Kind: sdk.URL, Sinks: sinks, Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523)."},
 		parameters,
 	}
 }
@@ -107,10 +100,10 @@ func exchange(c *sdk.Call) (sdk.Token, error) {
 	if c.Config("assertion_url") == "" {
 		return c.RequestToken(request)
 	}
-	status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
+	answers, err := c.Ask("the token endpoint", sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 	switch {
-	case status < 200 || status > 299:
-		return sdk.Token{}, errors.New("the token endpoint answered " + strconv.Itoa(status))
+	case err != nil:
+		return sdk.Token{}, err
 	case answers["token_type"] == "Bearer" || answers["token_type"] == "DPoP":
 		// An access token is for the servers of the first endpoint, and none of the second's business.
 		return sdk.Token{}, errors.New("token_url answered with an access token in place of an assertion for assertion_url: set requested_token_type")
