@@ -3,7 +3,6 @@ package main
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,10 +16,14 @@ func main() {} // a reactor module never runs it
 
 type plugin struct{}
 
-// accessToken is the name of a state, and of an entry of the cache.
-const accessToken = "access_token"
+// accessToken is the name of a state, and of an entry of the cache. noPKCE is a value of the field pkce.
+const accessToken, noPKCE = "access_token", "none"
 
 func (plugin) Describe() sdk.Description {
+	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
+	client[0].Required, client[0].RequiredIf = true, nil // a browser sees it, whatever the client is
+	answers := oauth.Answers()
+	answers[0].State, answers[0].Sinks = accessToken, []string{sdk.ToHeader, sdk.ToToken} // a state as well, because there may be no other
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_authorization_code",
@@ -28,17 +31,45 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A bearer token that each user grants in a browser, with the OAuth 2.0 authorization code grant and PKCE.",
 		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
-		Fields:  sdk.Fields(fields(), client(), oauth.Dialect(), oauth.Key(oauth.Signs(""))),
+		Fields:  sdk.Fields(fields(), client, oauth.Dialect(), oauth.Key(oauth.Signs(""))),
 		State:   []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
-		Answers: answers(),
+		Answers: answers,
 	}
 }
 
-// answers returns the answers of the token endpoint. The access token is a state as well, because there may be no other.
-func answers() []sdk.Answer {
-	answers := oauth.Answers()
-	answers[0].State, answers[0].Sinks = accessToken, []string{sdk.ToHeader, sdk.ToToken}
-	return answers
+// fields returns the fields of the grant.
+func fields() []sdk.Field {
+	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
+	return []sdk.Field{
+		{Name: "authorization_url", Kind: sdk.URL, Required: true, Doc: "Authorization endpoint, to which the user's browser goes."},
+		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Doc: "Token endpoint."},
+		{Name: "refresh_url", Kind: sdk.URL, Sinks: both, Doc: "Token endpoint for refresh tokens, if it is another."},
+		{Name: "revocation_url", Kind: sdk.URL, Doc: "Revocation endpoint (RFC 7009), which is asked when a user disconnects."},
+		{Name: "issuer", Kind: sdk.URL, Doc: "Identifier of an authorization server that sends iss (RFC 9207). An answer without it is refused then."},
+		{Name: "scope", Kind: sdk.String, Doc: "Scopes to request, separated by spaces."},
+		{Name: "audience", Kind: sdk.String, Doc: "Names of the APIs that the token is for, separated by spaces."},
+		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
+		{Name: "authorization_parameters", Kind: sdk.Object, Doc: "Further parameters of the authorization request, such as access_type. A list repeats a parameter."},
+		oauth.Parameters("parameters"),
+		{Name: "refresh_parameters", Kind: sdk.Object, Sinks: token, Doc: "Parameters of the requests with a refresh token, in place of parameters."},
+		{Name: "pkce", Kind: sdk.String, Enum: []string{"S256", noPKCE}, Default: "S256", Doc: "PKCE (RFC 7636), or none for a server that refuses it."},
+		{Name: "callback_code_parameter", Kind: sdk.String, Default: "code", Doc: "Parameter with which the browser brings the code."},
+		{Name: "token_code_parameter", Kind: sdk.String, Default: "code", Doc: "Parameter of the token request that has the code."},
+	}
+}
+
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	problems := append(oauth.HeaderProblems(c), oauth.DialectProblems(c)...)
+	for _, field := range []string{"parameters", "refresh_parameters"} {
+		problems = append(problems, oauth.ParameterProblems(c, field, "scope", "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
+	}
+	pkce, _ := c.Literal("pkce")
+	way, _ := c.Literal("client_auth")
+	if _, headers := c.Literal("token_headers"); pkce == noPKCE && way == oauth.None && !headers {
+		problems = append(problems, sdk.Problem{Field: "pkce", Message: "must be S256 for a public client: nothing else binds its codes to it"})
+	}
+	return append(problems, oauth.ParameterProblems(c, "authorization_parameters", "scope", "audience", "resource",
+		"response_type", "response_mode", "redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -52,19 +83,13 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if !ok {
 		return sdk.Mutation{}, errors.New("the grant has no token: connect again")
 	}
-	c.Cache(accessToken, token, lasting)
+	c.Cache(accessToken, token, time.Hour) // the grant keeps it longer
 	return oauth.Send(c, token), nil
 }
 
 // renew requests a token with a refresh token, RFC 6749 section 6, and returns the mutation that sends it.
 func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
-	url, parameters := c.Config("refresh_url"), c.Config("refresh_parameters")
-	if url == "" {
-		url = c.Config("token_url")
-	}
-	if parameters == "" {
-		parameters = c.Config("parameters")
-	}
+	url, parameters := c.First("refresh_url", "token_url"), c.First("refresh_parameters", "parameters")
 	token, err := request(c, url, parameters, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
 	if err != nil {
 		return sdk.Mutation{}, err
@@ -72,12 +97,9 @@ func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
 	return oauth.SendNew(c, token)
 }
 
-// lasting is the time for which an access token without a refresh token is cached. The grant keeps it longer.
-const lasting = time.Hour
-
 func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
-	query := []sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}}
-	query = oauth.Optional(query, "scope", strings.Join(strings.Fields(c.Config("scope")), " "))
+	scope := strings.Join(strings.Fields(c.Config("scope")), " ")
+	query := sdk.Present([]sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}, {Name: "scope", Value: scope}})
 	query = oauth.Words(c, query, "audience", "resource")
 	further, err := sdk.Parameters(c.Config("authorization_parameters"))
 	issuer := c.Config("issuer")
@@ -116,21 +138,12 @@ func request(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token,
 
 func (plugin) Disconnect(c *sdk.Call) error {
 	url := c.Config("revocation_url")
-	if url == "" {
-		return nil
-	}
-	hint := oauth.RefreshToken
-	token, ok := c.State(hint)
-	if !ok {
-		hint = accessToken
-		if token, ok = c.State(hint); !ok {
-			return nil
+	for _, hint := range []string{oauth.RefreshToken, accessToken} {
+		if token, ok := c.State(hint); ok && url != "" {
+			form, headers := oauth.Authenticate(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
+			_, err := c.Ask("the revocation endpoint", sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
+			return err
 		}
-	}
-	form, headers := oauth.Authenticate(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
-	status, _ := c.Exchange(sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
-	if status != 200 {
-		return errors.New("the revocation endpoint answered " + strconv.Itoa(status))
 	}
 	return nil
 }
