@@ -9,12 +9,8 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-const (
-	// margin is the time before a token's expiry in which the token is not used.
-	margin = 60 * time.Second
-	// lifetime is the lifetime of signed JWTs, which Google limits to an hour, and that of its ID tokens.
-	lifetime = time.Hour
-)
+// lifetime is the lifetime of signed JWTs, which Google limits to an hour, and that of its ID tokens.
+const lifetime = time.Hour
 
 // Kinds of tokens, in Google's words: the values of the field token_type.
 const (
@@ -52,14 +48,8 @@ func (plugin) Describe() sdk.Description {
 				Name: "token_url", Kind: sdk.URL, RequiredIf: requested, OnlyIf: requested, Sinks: []string{sdk.ToToken, sdk.ToClaim},
 				Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "token_uri of the key file.",
 			},
-			{
-				Name: "scope", Kind: sdk.String, RequiredIf: of(accessToken), OnlyIf: of(accessToken, selfSigned), Sinks: claim,
-				Doc: "Scopes, separated by spaces.",
-			},
-			{
-				Name: "audience", Kind: sdk.String, OnlyIf: of(selfSigned), Sinks: claim,
-				Doc: "In place of scope: the service, such as https://pubsub.googleapis.com/.",
-			},
+			{Name: "scope", Kind: sdk.String, RequiredIf: of(accessToken), OnlyIf: of(accessToken, selfSigned), Sinks: claim, Doc: "Scopes, separated by spaces."},
+			{Name: "audience", Kind: sdk.String, OnlyIf: of(selfSigned), Sinks: claim, Doc: "In place of scope: the service, such as https://pubsub.googleapis.com/."},
 			{
 				Name: "target_audience", Kind: sdk.String, RequiredIf: of(idToken), OnlyIf: of(idToken), Sinks: claim,
 				Doc: "URL of a Cloud Run service, or client ID of an application behind IAP.",
@@ -83,19 +73,8 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached("token"); ok {
-		return sdk.Bearer(token), nil
-	}
-	token, expires, err := issue(c)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	if expires > margin {
-		c.Cache("token", token, expires-margin)
-	} else {
-		c.Warn("the token is not cached: the token endpoint gave no expires_in above 60 seconds")
-	}
-	return sdk.Bearer(token), nil
+	token, err := c.CachedToken("token", issue)
+	return sdk.Bearer(token), err
 }
 
 // issue returns a new token and its lifetime.
