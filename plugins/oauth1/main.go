@@ -33,31 +33,19 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
-			{
-				Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent,
-				Doc: "Secret of the client.",
-			},
+			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client."},
 			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
 			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token."},
-			{
-				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1",
-				Doc: "How requests are signed.",
-			},
+			{Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1", Doc: "How requests are signed."},
 			{
 				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage},
 				Derived: sent, Doc: "RSA key in PEM.",
 			},
 			{Name: "algorithm", Kind: sdk.String, OnlyIf: rsa, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
-			{
-				Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header,
-				Doc: "Secret of the client, which PLAINTEXT sends.",
-			},
+			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the client, which PLAINTEXT sends."},
 			{Name: "plaintext_token_secret", Kind: sdk.String, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the token, which PLAINTEXT sends."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
-			{
-				Name: "realm", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Sinks: header,
-				Doc: "Parameter realm of the header.",
-			},
+			{Name: "realm", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Sinks: header, Doc: "Parameter realm of the header."},
 			{Name: "version", Kind: sdk.String, Enum: []string{"1.0", ""}, Default: "1.0", Doc: "Parameter oauth_version; empty text leaves it out."},
 			{Name: "body_hash", Kind: sdk.Boolean, Default: "false", Doc: "Whether a body that is no form is signed, by oauth_body_hash."},
 		},
@@ -82,23 +70,19 @@ func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	own := []sdk.Pair{
+	own, err := sign(c, sdk.Present([]sdk.Pair{
 		{Name: "oauth_consumer_key", Value: c.Config("consumer_key")},
 		{Name: "oauth_token", Value: c.Config("token")},
 		{Name: "oauth_signature_method", Value: c.Config("signature_method")},
 		{Name: "oauth_timestamp", Value: strconv.FormatInt(c.Now()+c.ClockOffset(), 10)},
 		{Name: "oauth_nonce", Value: c.Random(12)},
 		{Name: "oauth_version", Value: c.Config("version")},
-	}
-	own, err := sign(c, slices.DeleteFunc(own, func(p sdk.Pair) bool { return p.Value == "" }))
+	}))
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	switch c.Config("in") {
-	case "query":
-		return sdk.Mutation{Query: own}, nil
-	case "form":
-		return sdk.Mutation{Form: own}, nil
+	if in := c.Config("in"); in != "header" {
+		return sdk.Place(in, own...), nil
 	}
 	value := "OAuth "
 	if realm := c.Config("realm"); realm != "" {
