@@ -126,23 +126,16 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 
 // assume asks STS for credentials of the role. now is the time of the signature.
 func assume(c *sdk.Call, now int64) (status int, answers sdk.Answers) {
-	form := []sdk.Pair{
+	form := sdk.Present([]sdk.Pair{
 		{Name: "Action", Value: "AssumeRole"},
 		{Name: "Version", Value: "2011-06-15"},
 		{Name: "RoleArn", Value: c.Config("role_arn")},
 		{Name: "RoleSessionName", Value: c.Config("role_session_name")},
 		{Name: "DurationSeconds", Value: c.Config("duration_seconds")},
-	}
-	for _, optional := range [...][2]string{{"ExternalId", "external_id"}, {"Policy", "policy"}} {
-		if value := c.Config(optional[1]); value != "" {
-			form = append(form, sdk.Pair{Name: optional[0], Value: value})
-		}
-	}
-	region := c.Config("sts_region")
-	if region == "" {
-		region = c.Config("region")
-	}
+		{Name: "ExternalId", Value: c.Config("external_id")},
+		{Name: "Policy", Value: c.Config("policy")},
+	})
+	region, url := c.First("sts_region", "region"), c.Config("sts_url")
 	base := sigv4.Key{ID: c.Config("access_key_id"), Secret: c.Config("secret_access_key"), Token: c.Config("session_token")}
-	url := c.Config("sts_url")
 	return c.Exchange(sdk.Exchange{URL: url, Form: form, Headers: sigv4.Form(c, base, url, region, "sts", form, now)})
 }

@@ -11,6 +11,15 @@ import (
 
 const (
 	algorithm = "AWS4-HMAC-SHA256"
+	tokenName = "X-Amz-Security-Token"
+	unsigned  = "UNSIGNED-PAYLOAD"
+	trailer   = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+	// ofNothing is the SHA-256 of an empty body.
+	ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	// day is the time for which a signing key is valid, in seconds.
+	day = 24 * 60 * 60
+	// stampFormat is the format of the time of a signature.
+	stampFormat = "%Y%m%dT%H%M%SZ"
 	// leastOffset is the least difference between two clocks, in seconds, for which a refused request is signed again. AWS
 	// accepts differences of five minutes or more.
 	leastOffset = 60
@@ -69,125 +78,43 @@ const settings = "{time:" + stampFormat + "} {config:in} {config:unsigned_payloa
 func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 	all := strings.SplitN(c.Compose(settings), "\n", 3)
 	set := strings.Split(all[0], " ")
-	t := newScope(set[0], all[1], all[2])
+	s := newSigner(c, k, set[0], all[1], all[2])
+	name := "signing key " + s.scope
 	if k.Secret != "" {
-		t.derive(c, k.Secret)
-	} else if name := "signing key " + t.text; !t.cached(c, name) {
-		t.derive(c, c.Config("secret_access_key"))
-		c.Cache(name, t.key, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
+		s.derive(k.Secret)
+	} else if key, cached := c.Cached(name); cached {
+		s.signingKey = key
+	} else {
+		s.derive(c.Config("secret_access_key"))
+		c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
 	}
-	s3, query := isS3(t.service), set[1] == "query"
-	body, err := payload(c, s3 && query || set[2] == "true")
-	if err != nil {
+	s3, query := isS3(s.service), set[1] == "query"
+	var err error
+	if s.payload, err = payload(c, s3 && query || set[2] == "true"); err != nil {
 		return sdk.Mutation{}, err
 	}
-	path := "{path"
-	if flag(set[5], !s3) {
-		path += "|path_normalized"
+	if s.path = "{path"; flag(set[5], !s3) {
+		s.path += "|path_normalized"
 	}
 	if flag(set[6], !s3) {
-		path += "|path_percent}"
+		s.path += "|path_percent}"
 	} else {
-		path += "|path_reencoded}"
+		s.path += "|path_reencoded}"
 	}
-	m := message{c, k, t, path, body}
 	signsToken := k.Token == "" || set[3] == "true"
 	if query {
-		return m.presign(signsToken), nil
+		return s.presign(signsToken), nil
 	}
-	return m.authorize(signsToken, body == unsigned || flag(set[4], s3)), nil
+	return s.authorize(signsToken, s.payload == unsigned || flag(set[4], s3)), nil
 }
 
-// Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.
-func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now int64) []sdk.Pair {
-	t := newScope(sdk.FormatTime(now*1000, stampFormat), region, service)
-	t.derive(c, k.Secret)
-	r := sdk.Request{URL: url}
-	_, _, target := r.Split()
-	path, query, _ := strings.Cut(target, "?")
-	body := ""
-	for _, p := range form {
-		body += "&" + c.FormEncode(p.Name) + "=" + c.FormEncode(p.Value)
-	}
-	names := "content-type;host;x-amz-date"
-	lines := "content-type:application/x-www-form-urlencoded\nhost:" + r.Host() + "\nx-amz-date:" + t.stamp
-	if k.Token != "" {
-		names, lines = names+";x-amz-security-token", lines+"\nx-amz-security-token:"+k.Token
-	}
-	canonical := "POST\n" + c.Encode("path_percent", c.Encode("path_normalized", path)) + "\n" + c.Encode("query_sorted", query) + "\n" + lines + "\n\n" + names +
-		"\n" + c.Hex(c.Digest(sdk.DigestSHA256, strings.TrimPrefix(body, "&")))
-	return append(t.headers(k), t.authorization(c, k, names, canonical))
+// flag returns the value of a boolean field, or usual if it is absent.
+func flag(value string, usual bool) bool { return value == "true" || value == "" && usual }
+
+// isS3 reports whether a service has the rules of S3 for paths and bodies.
+func isS3(service string) bool {
+	return service == "s3" || service == "s3express" || strings.HasPrefix(service, "s3-")
 }
-
-// signable are the headers that are signed: all but those that a proxy or an HTTP client may set, change or leave out.
-const signable = "*;!accept-encoding;!connection;!expect;!keep-alive;!te;!trailer;!transfer-encoding;!upgrade;!user-agent;!baggage;!forwarded;" +
-	"!traceparent;!tracestate;!via;!x-amzn-trace-id;!x-forwarded-*;!proxy-*;!sec-*"
-
-// message is a request that is to be signed.
-type message struct {
-	*sdk.Call
-	key   Key
-	scope *scope
-	// path and payload are templates of the path, and of what stands for the body.
-	path, payload string
-}
-
-// canonical returns the canonical request, with the changes so far. selection lists the headers.
-func (m *message) canonical(selection string, changes sdk.Mutation) string {
-	template := strings.Join([]string{
-		"{method}\n", m.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{header_names:", selection, "}\n", m.payload,
-	}, "")
-	return m.ComposeWith(template, changes)
-}
-
-// authorize signs a message with headers, and returns them.
-func (m *message) authorize(signsToken, sendsPayload bool) sdk.Mutation {
-	selection, headers := signable, m.scope.headers(m.key)
-	if !signsToken {
-		selection += ";!x-amz-security-token"
-	}
-	if sendsPayload {
-		m.payload = m.Compose(m.payload)
-		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: m.payload}}, headers...)
-	}
-	canonical := m.canonical(selection, sdk.Mutation{Headers: headers})
-	names := canonical[:strings.LastIndexByte(canonical, '\n')] // the payload has no line break
-	names = names[strings.LastIndexByte(names, '\n')+1:]
-	return sdk.Mutation{Headers: append(headers, m.scope.authorization(m.Call, m.key, names, canonical))}
-}
-
-// presign signs a message with parameters of the query, and returns them.
-func (m *message) presign(signsToken bool) sdk.Mutation {
-	own := []sdk.Pair{
-		{Name: "X-Amz-Algorithm", Value: algorithm},
-		{Name: "X-Amz-Credential", Value: m.key.ID + "/" + m.scope.text},
-		{Name: "X-Amz-Date", Value: m.scope.stamp},
-		{Name: "X-Amz-Expires", Value: m.Config("expires_seconds")},
-		{Name: "X-Amz-SignedHeaders", Value: m.Compose("{header_names:" + signable + "}")},
-	}
-	token := []sdk.Pair{{Name: tokenName, Value: m.key.Token}}
-	switch {
-	case m.key.Token == "":
-		token = nil
-	case signsToken:
-		own, token = append(own, token...), nil
-	}
-	canonical := m.canonical(signable, sdk.Mutation{Query: own})
-	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: m.scope.sign(m.Call, canonical)})
-	return sdk.Mutation{Query: append(own, token...)}
-}
-
-const (
-	tokenName = "X-Amz-Security-Token"
-	unsigned  = "UNSIGNED-PAYLOAD"
-	trailer   = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-	// ofNothing is the SHA-256 of an empty body.
-	ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	// day is the time for which a signing key is valid, in seconds.
-	day = 24 * 60 * 60
-	// stampFormat is the format of the time of a signature.
-	stampFormat = "%Y%m%dT%H%M%SZ"
-)
 
 // payload returns a template of the text that stands for the body in a signature. leftOut is set if the body is not signed, such
 // as that of a presigned request to S3. A request that is presigned already is an error.
@@ -200,7 +127,7 @@ func payload(c *sdk.Call, leftOut bool) (string, error) {
 		}
 	}
 	switch {
-	case stated == unsigned, stated == trailer, isDigest(stated):
+	case isDigest(stated), stated == unsigned, stated == trailer:
 		return stated, nil
 	case stated != "":
 		return "", errors.New("the request's X-Amz-Content-Sha256 is neither a SHA-256 in hex nor " + unsigned + " nor " + trailer +
@@ -216,64 +143,114 @@ func payload(c *sdk.Call, leftOut bool) (string, error) {
 // isDigest reports whether text is a SHA-256 in hex, in lower case.
 func isDigest(text string) bool {
 	for i := 0; i < len(text); i++ {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if strings.IndexByte("0123456789abcdef", text[i]) < 0 {
 			return false
 		}
 	}
-	return len(text) == 64
+	return len(text) == len(ofNothing)
 }
 
-// flag returns the value of a boolean field, or usual if it is absent.
-func flag(value string, usual bool) bool { return value == "true" || value == "" && usual }
-
-// isS3 reports whether a service has the rules of S3 for paths and bodies.
-func isS3(service string) bool {
-	return service == "s3" || service == "s3express" || strings.HasPrefix(service, "s3-")
+// signer signs for a time, a region and a service.
+type signer struct {
+	*sdk.Call
+	Key
+	// scope is what a signature is valid for, and signingKey the key of such signatures.
+	stamp, region, service, scope, signingKey string
+	// path and payload are templates of the path of a request, and of what stands for its body.
+	path, payload string
 }
 
-// scope is the time of a signature and what it is valid for.
-type scope struct {
-	stamp, region, service, text string
-	// key is the signing key.
-	key string
-}
-
-func newScope(stamp, region, service string) *scope {
-	return &scope{stamp: stamp, region: region, service: service, text: stamp[:8] + "/" + region + "/" + service + "/aws4_request"}
-}
-
-// cached takes the signing key from the cache, and reports whether it is there.
-func (t *scope) cached(c *sdk.Call, name string) (ok bool) {
-	t.key, ok = c.Cached(name)
-	return ok
+func newSigner(c *sdk.Call, k Key, stamp, region, service string) *signer {
+	scope := stamp[:8] + "/" + region + "/" + service + "/aws4_request"
+	return &signer{Call: c, Key: k, stamp: stamp, region: region, service: service, scope: scope}
 }
 
 // derive makes the signing key from a secret access key.
-func (t *scope) derive(c *sdk.Call, secret string) {
-	t.key = "AWS4" + secret
-	for _, part := range []string{t.stamp[:8], t.region, t.service, "aws4_request"} {
-		t.key = c.MAC(sdk.SHA256, t.key, part)
+func (s *signer) derive(secret string) {
+	s.signingKey = "AWS4" + secret
+	for _, part := range []string{s.stamp[:8], s.region, s.service, "aws4_request"} {
+		s.signingKey = s.MAC(sdk.SHA256, s.signingKey, part)
 	}
 }
 
 // headers returns the time and the session token.
-func (t *scope) headers(k Key) []sdk.Pair {
-	headers := []sdk.Pair{{Name: "X-Amz-Date", Value: t.stamp}}
-	if k.Token != "" {
-		headers = append(headers, sdk.Pair{Name: tokenName, Value: k.Token})
+func (s *signer) headers() []sdk.Pair {
+	return sdk.Present([]sdk.Pair{{Name: "X-Amz-Date", Value: s.stamp}, {Name: tokenName, Value: s.Token}})
+}
+
+// authorize signs a request with headers, and returns them.
+func (s *signer) authorize(signsToken, sendsPayload bool) sdk.Mutation {
+	selection, headers := signable, s.headers()
+	if !signsToken {
+		selection += ";!x-amz-security-token"
 	}
-	return headers
+	if sendsPayload {
+		s.payload = s.Compose(s.payload)
+		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: s.payload}}, headers...)
+	}
+	canonical := s.canonical(selection, sdk.Mutation{Headers: headers})
+	names := canonical[:strings.LastIndexByte(canonical, '\n')] // the payload has no line break
+	names = names[strings.LastIndexByte(names, '\n')+1:]
+	return sdk.Mutation{Headers: append(headers, s.authorization(names, canonical))}
+}
+
+// presign signs a request with parameters of the query, and returns them.
+func (s *signer) presign(signsToken bool) sdk.Mutation {
+	own, token := []sdk.Pair{
+		{Name: "X-Amz-Algorithm", Value: algorithm},
+		{Name: "X-Amz-Credential", Value: s.ID + "/" + s.scope},
+		{Name: "X-Amz-Date", Value: s.stamp},
+		{Name: "X-Amz-Expires", Value: s.Config("expires_seconds")},
+		{Name: "X-Amz-SignedHeaders", Value: s.Compose("{header_names:" + signable + "}")},
+	}, sdk.Present([]sdk.Pair{{Name: tokenName, Value: s.Token}})
+	if signsToken {
+		own, token = append(own, token...), nil
+	}
+	canonical := s.canonical(signable, sdk.Mutation{Query: own})
+	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: s.sign(canonical)})
+	return sdk.Mutation{Query: append(own, token...)}
+}
+
+// signable are the headers that are signed: all but those that a proxy or an HTTP client may set, change or leave out.
+const signable = "*;!accept-encoding;!connection;!expect;!keep-alive;!te;!trailer;!transfer-encoding;!upgrade;!user-agent;!baggage;!forwarded;" +
+	"!traceparent;!tracestate;!via;!x-amzn-trace-id;!x-forwarded-*;!proxy-*;!sec-*"
+
+// canonical returns the canonical request, with the changes so far. selection lists the headers.
+func (s *signer) canonical(selection string, changes sdk.Mutation) string {
+	return s.ComposeWith(strings.Join([]string{
+		"{method}\n", s.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{header_names:", selection, "}\n", s.payload,
+	}, ""), changes)
 }
 
 // authorization returns the header with the signature of a canonical request.
-func (t *scope) authorization(c *sdk.Call, k Key, names, canonical string) sdk.Pair {
+func (s *signer) authorization(names, canonical string) sdk.Pair {
 	return sdk.Pair{Name: "Authorization", Value: strings.Join([]string{
-		algorithm, " Credential=", k.ID, "/", t.text, ", SignedHeaders=", names, ", Signature=", t.sign(c, canonical),
+		algorithm, " Credential=", s.ID, "/", s.scope, ", SignedHeaders=", names, ", Signature=", s.sign(canonical),
 	}, "")}
 }
 
 // sign returns the signature of a canonical request.
-func (t *scope) sign(c *sdk.Call, canonical string) string {
-	digest := c.Hex(c.Digest(sdk.DigestSHA256, canonical))
-	return c.Hex(c.MAC(sdk.SHA256, t.key, algorithm+"\n"+t.stamp+"\n"+t.text+"\n"+digest))
+func (s *signer) sign(canonical string) string {
+	digest := s.Hex(s.Digest(sdk.DigestSHA256, canonical))
+	return s.Hex(s.MAC(sdk.SHA256, s.signingKey, algorithm+"\n"+s.stamp+"\n"+s.scope+"\n"+digest))
+}
+
+// Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.
+func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now int64) []sdk.Pair {
+	s := newSigner(c, k, sdk.FormatTime(now*1000, stampFormat), region, service)
+	s.derive(k.Secret)
+	r := sdk.Request{URL: url}
+	_, _, target := r.Split()
+	path, query, _ := strings.Cut(target, "?")
+	body := ""
+	for _, p := range form {
+		body += "&" + c.FormEncode(p.Name) + "=" + c.FormEncode(p.Value)
+	}
+	names, lines := "content-type;host", "content-type:application/x-www-form-urlencoded\nhost:"+r.Host()
+	for _, h := range s.headers() {
+		names, lines = names+";"+sdk.Lower(h.Name), lines+"\n"+sdk.Lower(h.Name)+":"+h.Value
+	}
+	canonical := "POST\n" + c.Encode("path_percent", c.Encode("path_normalized", path)) + "\n" + c.Encode("query_sorted", query) + "\n" + lines + "\n\n" + names +
+		"\n" + c.Hex(c.Digest(sdk.DigestSHA256, strings.TrimPrefix(body, "&")))
+	return append(s.headers(), s.authorization(names, canonical))
 }
