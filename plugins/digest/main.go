@@ -4,6 +4,7 @@ package main
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -33,10 +34,7 @@ func (plugin) Describe() sdk.Description {
 			Statuses: []int{401},
 			Keep:     int64(keep / time.Second), // a server that refuses an older nonce sends a new one with its answer
 			Answers: []sdk.Answer{
-				{
-					Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Keep: true,
-					Enum: []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"},
-				},
+				{Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Enum: []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"}, Keep: true},
 				{Name: "qop", From: "auth:Digest/qop", Kind: sdk.Enum, Enum: []string{"auth", "auth-int"}, Keep: true},
 				{Name: "stale", From: "auth:Digest/stale", Kind: sdk.Enum, Enum: []string{"true", "false"}},
 				{Name: "userhash", From: "auth:Digest/userhash", Kind: sdk.Enum, Enum: []string{"false", "true"}, Keep: true},
@@ -64,11 +62,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if known.Answers["nonce"] == "" {
 		return sdk.Mutation{}, nil
 	}
-	r, err := c.Request()
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	return sdk.Header("Authorization", credentials(c, &known, &r, body)), nil
+	return sdk.Header("Authorization", credentials(c, &known, body)), nil
 }
 
 // keep is the time for which a challenge is kept.
@@ -99,84 +93,58 @@ func repeats(c *sdk.Call, known *sdk.Challenged) bool {
 
 // credentials returns the value of the header Authorization, section 3.4. With an algorithm -sess, each request has a session
 // of its own, as servers without a memory of sessions expect it.
-func credentials(c *sdk.Call, known *sdk.Challenged, r *sdk.Request, body string) string {
-	answers := known.Answers
+func credentials(c *sdk.Call, known *sdk.Challenged, body string) string {
+	answers, hash := known.Answers, sdk.DigestMD5 // also that of a challenge without an algorithm, section 3.3
 	algorithm, session := strings.CutSuffix(answers["algorithm"], "-sess")
-	h := func(text string) string { return c.Hex(c.Digest(hash(algorithm), text)) }
-	realm, nonce, qop := answers["realm"], answers["nonce"], answers["qop"]
+	switch algorithm {
+	case "SHA-256":
+		hash = sdk.DigestSHA256
+	case "SHA-512-256":
+		hash = sdk.DigestSHA512256
+	}
+	h := func(text string) string { return c.Hex(c.Digest(hash, text)) }
+	realm, nonce, qop, cnonce := answers["realm"], answers["nonce"], answers["qop"], c.Random(16)
 	if next := answers["nextnonce"]; next != "" {
 		nonce = next
 	}
-	nc, cnonce := count(max(known.Count, 1)), c.Random(16)
-	_, _, uri := r.Split()
 
 	a1 := h(c.Config("username") + ":" + realm + ":" + c.Config("password"))
 	if session {
 		a1 = h(a1 + ":" + nonce + ":" + cnonce)
 	}
-	a2 := r.Method + ":" + uri
+	a2 := c.Compose("{method}:{target}")
 	if qop == "auth-int" {
 		a2 += ":" + h(body)
 	}
-	counted := ""
-	if qop != "" { // servers of RFC 2069 do not count
-		counted = nc + ":" + cnonce + ":" + qop + ":"
-	}
-	response := h(a1 + ":" + nonce + ":" + counted + h(a2))
-
-	parameters := []string{username(c, answers, h), "realm=" + c.Quoted(realm), "uri=" + c.Quoted(uri)}
-	if answers["algorithm"] != "" {
-		parameters = append(parameters, "algorithm="+answers["algorithm"])
-	}
-	parameters = append(parameters, "nonce="+c.Quoted(nonce))
-	switch {
-	case qop != "":
-		parameters = append(parameters, "nc="+nc, `cnonce="`+cnonce+`"`, "qop="+qop)
+	hashed, sent := "", ""
+	switch n := max(known.Count, 1); {
+	case qop != "": // servers of RFC 2069 do not count
+		nc := c.Hex(string([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
+		hashed, sent = nc+":"+cnonce+":"+qop+":", ", nc="+nc+`, cnonce="`+cnonce+`", qop=`+qop
 	case session:
-		parameters = append(parameters, `cnonce="`+cnonce+`"`)
+		sent = `, cnonce="` + cnonce + `"`
 	}
-	parameters = append(parameters, `response="`+response+`"`)
+	sent += `, response="` + h(a1+":"+nonce+":"+hashed+h(a2)) + `"`
 	if opaque := answers["opaque"]; opaque != "" {
-		parameters = append(parameters, "opaque="+c.Quoted(opaque))
+		sent += ", opaque=" + c.Quoted(opaque)
 	}
 	if answers["userhash"] == "true" {
-		parameters = append(parameters, "userhash=true")
+		sent += ", userhash=true"
 	}
-	return "Digest " + strings.Join(parameters, ", ")
-}
-
-// hash returns the hash function of an algorithm. It is MD5 for a challenge without an algorithm, section 3.3.
-func hash(algorithm string) string {
-	switch algorithm {
-	case "SHA-256":
-		return sdk.DigestSHA256
-	case "SHA-512-256":
-		return sdk.DigestSHA512256
+	if answers["algorithm"] != "" {
+		algorithm = ", algorithm=" + answers["algorithm"]
 	}
-	return sdk.DigestMD5
+	return "Digest " + username(c, answers, h) + ", realm=" + c.Quoted(realm) + ", uri=" + c.Compose("{target|quoted}") + algorithm + ", nonce=" + c.Quoted(nonce) + sent
 }
 
 // username returns the parameter username, or username*, sections 3.4.3 and 3.4.4.
 func username(c *sdk.Call, answers sdk.Answers, h func(string) string) string {
 	user := c.Config("username")
-	ascii := true
-	for i := 0; i < len(user); i++ {
-		ascii = ascii && user[i] < 0x80
-	}
 	switch {
 	case answers["userhash"] == "true":
 		return `username="` + h(user+":"+answers["realm"]) + `"`
-	case !ascii && answers["charset"] != "":
+	case utf8.RuneCountInString(user) < len(user) && answers["charset"] != "": // beyond ASCII
 		return "username*=UTF-8''" + c.Percent(user)
 	}
 	return "username=" + c.Quoted(user)
-}
-
-// count returns the parameter nc: the number of requests with a nonce, in hex.
-func count(n int64) string {
-	digits := []byte("00000000")
-	for i := 7; i >= 0; i, n = i-1, n>>4 {
-		digits[i] = "0123456789abcdef"[n&15]
-	}
-	return string(digits)
 }

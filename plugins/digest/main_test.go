@@ -221,11 +221,17 @@ func TestStale(t *testing.T) {
 
 // The number of requests with a nonce has eight digits in hex, RFC 7616 section 3.4.
 func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{1: "00000001", 0xabc: "00000abc", 0x90000000: "90000000"} {
-		if got := count(n); got != want {
-			t.Errorf("%d is %s, not %s", n, got, want)
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		for range 0x102 {
+			check(t, h, lion, hosttest.GET("https://api.test"), 1)
 		}
-	}
+		if nc := s.seen[len(s.seen)-1]["nc"]; nc != "00000103" {
+			t.Errorf("the count of the last request is %s", nc)
+		}
+	})
 }
 
 // A nextnonce is used for the next request, and counted anew.
