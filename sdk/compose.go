@@ -66,11 +66,14 @@ const TemplateEscape = `\{`
 func Fill(document string, values ...Pair) string {
 	var b []byte
 	for {
-		i := strings.IndexAny(document, TemplateEscape)
-		if i < 0 {
-			return string(append(b, document...))
+		i := 0
+		for i < len(document) && document[i] != '{' && document[i] != '\\' {
+			i++
 		}
 		b, document = append(b, document[:i]...), document[i:]
+		if document == "" {
+			return string(b)
+		}
 		n := 1
 		switch {
 		case document[0] == '{':
