@@ -63,17 +63,26 @@ func (l Components) Find(name string) *Component {
 func (c *Call) SignatureBase(covered Components, parameters string, m Mutation) (base, input string) {
 	template := ""
 	for _, o := range covered {
-		if o.Name == "content-length" {
-			switch c.Compose("{method} {content_length}") {
-			case "POST 0", "PUT 0", "PATCH 0": // net/http sends it
-				o.Value = "0"
-			}
+		value := o.Value
+		if o.Name == "content-length" && c.sendsNoBody() {
+			value = "0"
 		}
-		template += o.Identifier + ": " + o.Value + "\n"
+		template += o.Identifier + ": " + value + "\n"
 		input += " " + o.Identifier
 	}
 	input = "(" + strings.TrimPrefix(input, " ") + ")" + parameters
 	return c.ComposeWith(template+`"@signature-params": `+Literal(input), m), input
+}
+
+// sendsNoBody reports whether the request has no body, and a Content-Length that says so.
+//
+//go:noinline
+func (c *Call) sendsNoBody() bool {
+	switch c.Compose("{method} {content_length}") {
+	case "POST 0", "PUT 0", "PATCH 0": // net/http sends it
+		return true
+	}
+	return false
 }
 
 // parseComponent returns the component that a word of a list names. problem says why it cannot be signed, or is "".
