@@ -4,7 +4,6 @@ package main
 import (
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -14,6 +13,9 @@ func init() { sdk.Register(plugin{}) }
 func main() {} // a reactor module never runs it
 
 type plugin struct{}
+
+// printable is the pattern of a string of a structured field, RFC 9651 section 3.3.3.
+const printable, unprintable = `[ -~]*`, "has a character that is not printable ASCII"
 
 func (plugin) Describe() sdk.Description {
 	text := []string{sdk.ToHeader, sdk.ToDigest}
@@ -28,71 +30,49 @@ func (plugin) Describe() sdk.Description {
 			{Name: "algorithm", Kind: sdk.String, Required: true, Enum: sdk.HTTPSignatureAlgorithms(), Doc: "Signature algorithm."},
 			{Name: "components", Kind: sdk.String, Default: "@method @target-uri content-digest", Doc: "What is signed: component names of RFC 9421 section 2, separated by spaces."},
 			{Name: "content_digest", Kind: sdk.String, Enum: []string{"sha-256", "sha-512"}, Default: "sha-256", Doc: "Algorithm of the Content-Digest that is added if it is signed and absent (RFC 9530)."},
-			{Name: "label", Kind: sdk.String, Default: "sig1", Doc: "Label of the signature."},
-			{Name: "keyid", Kind: sdk.String, Sinks: text, Doc: "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."},
+			{
+				Name: "label", Kind: sdk.String, Default: "sig1", Doc: "Label of the signature.", Pattern: `[a-z*][a-z0-9_.*-]*`,
+				PatternMessage: "may have lower-case letters, digits and _-.*, and begins with a letter or *",
+			},
+			{Name: "keyid", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."},
 			{Name: "created", Kind: sdk.Boolean, Default: "true", Doc: "Whether the signature states its time."},
 			{Name: "expires_seconds", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Seconds for which the signature is valid."},
 			{Name: "alg", Kind: sdk.Boolean, Default: "false", Doc: "Whether the signature states its algorithm."},
-			{Name: "nonce", Kind: sdk.String, Sinks: text, Doc: "The word random for 64 random bytes in base64, or another text that is sent as it is."},
-			{Name: "tag", Kind: sdk.String, Sinks: text, Doc: "Tag of the application, such as web-bot-auth."},
-			{Name: "signature_agent", Kind: sdk.String, Sinks: text, Doc: "URL of the key directory, sent in the header Signature-Agent."},
+			{Name: "nonce", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "The word random for 64 random bytes in base64, or another text that is sent as it is."},
+			{Name: "tag", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "Tag of the application, such as web-bot-auth."},
+			{Name: "signature_agent", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "URL of the key directory, sent in the header Signature-Agent."},
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	list, literal := c.Literal("components")
-	covered, err := parse(list)
+	covered, err := sdk.ParseComponents(list)
 	_, agent := c.Literal("signature_agent")
 	switch {
 	case !literal:
 	case err != nil:
-		problems = append(problems, sdk.Problem{Field: "components", Message: err.Error()})
-	case agent && find(covered, "signature-agent") == nil:
-		problems = append(problems, sdk.Problem{Field: "signature_agent", Message: unsignedAgent})
+		return []sdk.Problem{{Field: "components", Message: err.Error()}}
+	case agent && covered.Find("signature-agent") == nil:
+		return []sdk.Problem{{Field: "signature_agent", Message: unsignedAgent}}
 	}
-	for _, name := range []string{"keyid", "nonce", "tag", "signature_agent"} {
-		text, _ := c.Literal(name)
-		if err := checkString(text); err != nil {
-			problems = append(problems, sdk.Problem{Field: name, Message: err.Error()})
-		}
-	}
-	if label, literal := c.Literal("label"); literal && !isKey(label) {
-		problems = append(problems, sdk.Problem{Field: "label", Message: "may have lower-case letters, digits and _-.*, and begins with a letter or *"})
-	}
-	return problems
+	return nil
 }
 
 const unsignedAgent = "must be signed: add signature-agent to components"
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	covered, err := parse(c.Config("components"))
+	covered, err := sdk.ParseComponents(c.Config("components"))
 	if err != nil {
 		return sdk.Mutation{}, errors.New("components " + err.Error())
 	}
-	added, err := addAgent(c, covered)
+	agent, err := addAgent(c, covered)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	added = append(addDigest(c, covered), added...)
-	if length := find(covered, "content-length"); length != nil {
-		switch c.Compose("{method} {content_length}") {
-		case "POST 0", "PUT 0", "PATCH 0": // net/http sends it
-			length.value = "0"
-		}
-	}
-	template, identifiers := "", ""
-	for _, o := range covered {
-		template += o.identifier + ": " + o.value + "\n"
-		identifiers += " " + o.identifier
-	}
-	stated, err := parameters(c)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	input := "(" + strings.TrimPrefix(identifiers, " ") + ")" + stated
-	base := c.ComposeWith(template+`"@signature-params": `+sdk.Literal(input), sdk.Mutation{Headers: added})
+	added := append(addDigest(c, covered), agent...)
+	base, input := c.SignatureBase(covered, parameters(c), sdk.Mutation{Headers: added})
 	signature := c.SignSealed("private_key", sdk.ForHTTPSignature, base)
 	label := c.Config("label")
 	return sdk.Mutation{Headers: append(added,
@@ -102,10 +82,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 }
 
 // parameters returns the signature parameters, RFC 9421 section 2.3.
-//
-//go:noinline
-func parameters(c *sdk.Call) (string, error) {
-	now, all := c.Now()+c.ClockOffset(), ""
+func parameters(c *sdk.Call) (all string) {
+	now := c.Now() + c.ClockOffset()
 	if c.Config("created") == "true" {
 		all = ";created=" + strconv.FormatInt(now, 10)
 	}
@@ -123,14 +101,40 @@ func parameters(c *sdk.Call) (string, error) {
 		nonce = c.Base64(c.Decode(sdk.HexFormat, c.Random(64)))
 	}
 	for _, p := range []sdk.Pair{{Name: "keyid", Value: keyid}, {Name: "alg", Value: algorithm}, {Name: "nonce", Value: nonce}, {Name: "tag", Value: c.Config("tag")}} {
-		if p.Value == "" {
-			continue
+		if p.Value != "" {
+			all += ";" + p.Name + "=" + c.Quoted(p.Value)
 		}
-		value, err := quote(c, p.Name, p.Value)
-		if err != nil {
-			return "", err
-		}
-		all += ";" + p.Name + "=" + value
 	}
-	return all, nil
+	return all
+}
+
+// addDigest returns Content-Digest if it is covered and absent, RFC 9530.
+func addDigest(c *sdk.Call, covered sdk.Components) (added []sdk.Pair) {
+	if covered.Find("content-digest") == nil || c.Compose("{header:content-digest}") != "" {
+		return nil
+	}
+	template := "sha-256=:{body|sha256|base64}:"
+	if c.Config("content_digest") == "sha-512" {
+		template = "sha-512=:{body|sha512|base64}:"
+	}
+	return []sdk.Pair{{Name: "Content-Digest", Value: c.Compose(template)}}
+}
+
+// addAgent returns Signature-Agent. If the component has a key, the header is a dictionary, and otherwise a string.
+func addAgent(c *sdk.Call, covered sdk.Components) ([]sdk.Pair, error) {
+	agent, signed := c.Config("signature_agent"), covered.Find("signature-agent")
+	switch {
+	case agent == "" && signed != nil && signed.Argument != "":
+		return nil, errors.New("components has signature-agent;key=…, which needs the field signature_agent")
+	case agent == "":
+		return nil, nil
+	case signed == nil:
+		return nil, errors.New("signature_agent " + unsignedAgent)
+	}
+	value := c.Quoted(agent)
+	if signed.Argument != "" {
+		signed.Value = sdk.Literal(value)
+		value = signed.Argument + "=" + value
+	}
+	return []sdk.Pair{{Name: "Signature-Agent", Value: value}}, nil
 }
