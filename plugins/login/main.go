@@ -16,8 +16,8 @@ func main() {} // a reactor module never runs it
 
 type plugin struct{}
 
-// statuses are those of the challenge, which login_again may list.
-const statuses = "400 401 403 419 440 498"
+// refusal is a pattern of a status of the challenge.
+const refusal = `(40[013]|419|440|498)`
 
 func (plugin) Describe() sdk.Description {
 	token, header, requests := []string{sdk.ToToken}, []string{sdk.ToHeader}, []string{"json", "form", "query"}
@@ -47,7 +47,10 @@ func (plugin) Describe() sdk.Description {
 			{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
 			{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
 			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
-			{Name: "login_again", Kind: sdk.String, Default: "401", Doc: "Statuses of the API after which the session is over, separated by spaces."},
+			{
+				Name: "login_again", Kind: sdk.String, Default: "401", Doc: "Statuses of the API after which the session is over, separated by spaces.",
+				Pattern: `(` + refusal + `( ` + refusal + `)*)?`, PatternMessage: "may list these, separated by spaces: 400 401 403 419 440 498",
+			},
 		},
 		Answers: []sdk.Answer{
 			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.Sealed, Sinks: token, Required: true},
@@ -68,22 +71,13 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 			problems = append(problems, c.CheckPairs(step+"_body")...)
 		}
 	}
-	again, _ := c.Literal("login_again")
-	for _, status := range strings.Split(again, " ") {
-		if again != "" && !lists(statuses, status) {
-			problems = append(problems, sdk.Problem{Field: "login_again", Message: "may list these, separated by spaces: " + statuses})
-			break
-		}
-	}
 	return append(problems, c.CheckName("extra_header", "header")...)
 }
 
-// lists reports whether a list of words has a word.
-func lists(list, word string) bool { return strings.Contains(" "+list+" ", " "+word+" ") }
-
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	again := c.Config("login_again") // read in any case, so that a template with other statuses is found before the API refuses a request
 	if status := c.Challenge().Status; status != 0 { // the API has refused the request
-		over := lists(c.Config("login_again"), strconv.Itoa(status))
+		over := strings.Contains(again, strconv.Itoa(status))
 		if !over || !c.Drop("session") {
 			return sdk.Mutation{Pass: true}, nil
 		}
