@@ -53,7 +53,7 @@ func (e literals) ConfigGet(name string) (value string, ok bool) {
 	return value, ok
 }
 
-// What no request could carry is a problem of its field or of the object's member. Templates and absent fields have none.
+// A name that no request could carry is a problem of its field, or of the object's member. An absent field has no problem.
 func TestProblemsOfNames(t *testing.T) {
 	c := &Config{literals{fields: map[string]string{
 		"key": "X-Key", "host": "Host", "blank": "a b", "slash": "a/b",

@@ -20,7 +20,7 @@ type plugin struct{}
 const refusal = `(40[013]|419|440|498)`
 
 func (plugin) Describe() sdk.Description {
-	token, header, requests := []string{sdk.ToToken}, []string{sdk.ToHeader}, []string{"json", "form", "query"}
+	token, requests := []string{sdk.ToToken}, []string{"json", "form", "query"}
 	two, extra := []sdk.Condition{{Field: "second_url"}}, []sdk.Condition{{Field: "extra_header"}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
@@ -55,7 +55,7 @@ func (plugin) Describe() sdk.Description {
 		Answers: []sdk.Answer{
 			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.Sealed, Sinks: token, Required: true},
 			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader, sdk.ToQuery}, Required: true},
-			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: header, Required: true},
+			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
 			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnyInteger},
 			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
 		},

@@ -154,7 +154,7 @@ func isDigest(text string) bool {
 type signer struct {
 	*sdk.Call
 	Key
-	// scope is what a signature is valid for, and signingKey the key of such signatures.
+	// A signature is valid for its scope, in which all signatures have the same signingKey.
 	stamp, region, service, scope, signingKey string
 	// path and payload are templates of the path of a request, and of what stands for its body.
 	path, payload string
