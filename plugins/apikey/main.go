@@ -1,11 +1,7 @@
 // Plugin apikey puts a fixed key into a header, a query parameter, the path, a cookie or a form.
 package main
 
-import (
-	"strings"
-
-	"github.com/keywright/keywright/sdk"
-)
+import "github.com/keywright/keywright/sdk"
 
 func init() { sdk.Register(plugin{}) }
 
@@ -38,40 +34,9 @@ func (plugin) Describe() sdk.Description {
 // is made.
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	in, _ := c.Literal("in")
-	key, literal := c.Literal("key")
-	if !literal {
-		return nil
-	}
-	if message := check(in, key); message != "" {
-		return []sdk.Problem{{Field: "key", Message: message}}
-	}
-	return nil
-}
-
-// check returns the reason why no request could carry a key of this name, or "".
-func check(in, key string) string {
-	switch {
-	case in == "header":
-		return sdk.CheckHeaderName(key)
-	case in == "cookie" && !sdk.IsToken(key):
-		return "is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed"
-	case in == "path" && strings.ContainsAny(key, "/?#%"):
-		return "is no placeholder: write text that stands in one segment of the path, such as {token}"
-	}
-	return ""
+	return c.CheckName("key", in)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	pair := []sdk.Pair{{Name: c.Config("key"), Value: c.Config("value")}}
-	switch c.Config("in") {
-	case "query":
-		return sdk.Mutation{Query: pair}, nil
-	case "path":
-		return sdk.Mutation{Path: pair}, nil
-	case "cookie":
-		return sdk.Mutation{Cookies: pair}, nil
-	case "form":
-		return sdk.Mutation{Form: pair}, nil
-	}
-	return sdk.Mutation{Headers: pair}, nil
+	return sdk.Place(c.Config("in"), sdk.Pair{Name: c.Config("key"), Value: c.Config("value")}), nil
 }

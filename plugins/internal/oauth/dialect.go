@@ -35,12 +35,7 @@ func DialectProblems(c *sdk.Config) (problems []sdk.Problem) {
 	if way, _ := c.Literal("client_auth"); way == Basic {
 		problems = c.Reserved("token_headers", "is set by client_auth", "authorization")
 	}
-	if key, literal := c.Literal("key"); literal {
-		if wrong := sdk.CheckHeaderName(key); wrong != "" {
-			problems = append(problems, sdk.Problem{Field: "key", Message: wrong})
-		}
-	}
-	return problems
+	return append(problems, c.CheckName("key", "header")...)
 }
 
 // Send returns the mutation that sends an access token as the fields of [Dialect] say.
