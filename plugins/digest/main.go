@@ -19,6 +19,7 @@ type plugin struct{}
 // challenge.
 func (plugin) Describe() sdk.Description {
 	hashed, both := []string{sdk.ToDigest}, []string{sdk.ToHeader, sdk.ToDigest}
+	algorithms := []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"}
 	return sdk.Description{
 		ABI:       sdk.ABI,
 		Type:      "digest",
@@ -34,7 +35,7 @@ func (plugin) Describe() sdk.Description {
 			Statuses: []int{401},
 			Keep:     int64(keep / time.Second), // a server that refuses an older nonce sends a new one with its answer
 			Answers: []sdk.Answer{
-				{Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Enum: []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"}, Keep: true},
+				{Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Enum: algorithms, Keep: true},
 				{Name: "qop", From: "auth:Digest/qop", Kind: sdk.Enum, Enum: []string{"auth", "auth-int"}, Keep: true},
 				{Name: "stale", From: "auth:Digest/stale", Kind: sdk.Enum, Enum: []string{"true", "false"}},
 				{Name: "userhash", From: "auth:Digest/userhash", Kind: sdk.Enum, Enum: []string{"false", "true"}, Keep: true},
@@ -107,7 +108,6 @@ func credentials(c *sdk.Call, known *sdk.Challenged, body string) string {
 	if next := answers["nextnonce"]; next != "" {
 		nonce = next
 	}
-
 	a1 := h(c.Config("username") + ":" + realm + ":" + c.Config("password"))
 	if session {
 		a1 = h(a1 + ":" + nonce + ":" + cnonce)

@@ -27,7 +27,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim := []string{sdk.ToClaim}
+	claim, bound := []string{sdk.ToClaim}, []string{sdk.ToHeader, sdk.ToDigest}
 	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
 	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
 	kept := nonce
@@ -45,7 +45,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.Key(bearer, oauth.Signs("")),
 		),
 		Answers: []sdk.Answer{
-			{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: claim, Required: true},
+			{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: bound, Derived: claim, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"DPoP"}},
 			{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnyInteger},
 			{Name: "error", From: "json:/error", Kind: sdk.Enum, Enum: []string{useNonce}},

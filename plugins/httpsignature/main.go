@@ -14,11 +14,13 @@ func main() {} // a reactor module never runs it
 
 type plugin struct{}
 
-// printable is the pattern of a string of a structured field, RFC 9651 section 3.3.3.
-const printable, unprintable = `[ -~]*`, "has a character that is not printable ASCII"
-
 func (plugin) Describe() sdk.Description {
-	text := []string{sdk.ToHeader, sdk.ToDigest}
+	sinks := []string{sdk.ToHeader, sdk.ToDigest}
+	text := func(name, doc string) sdk.Field { // a string of a structured field, RFC 9651 section 3.3.3
+		return sdk.Field{
+			Name: name, Kind: sdk.String, Sinks: sinks, Pattern: `[ -~]*`, PatternMessage: "has a character that is not printable ASCII", Doc: doc,
+		}
+	}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "http_signature",
@@ -34,13 +36,13 @@ func (plugin) Describe() sdk.Description {
 				Name: "label", Kind: sdk.String, Default: "sig1", Doc: "Label of the signature.", Pattern: `[a-z*][a-z0-9_.*-]*`,
 				PatternMessage: "may have lower-case letters, digits and _-.*, and begins with a letter or *",
 			},
-			{Name: "keyid", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."},
+			text("keyid", "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."),
 			{Name: "created", Kind: sdk.Boolean, Default: "true", Doc: "Whether the signature states its time."},
 			{Name: "expires_seconds", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Seconds for which the signature is valid."},
 			{Name: "alg", Kind: sdk.Boolean, Default: "false", Doc: "Whether the signature states its algorithm."},
-			{Name: "nonce", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "The word random for 64 random bytes in base64, or another text that is sent as it is."},
-			{Name: "tag", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "Tag of the application, such as web-bot-auth."},
-			{Name: "signature_agent", Kind: sdk.String, Sinks: text, Pattern: printable, PatternMessage: unprintable, Doc: "URL of the key directory, sent in the header Signature-Agent."},
+			text("nonce", "The word random for 64 random bytes in base64, or another text that is sent as it is."),
+			text("tag", "Tag of the application, such as web-bot-auth."),
+			text("signature_agent", "URL of the key directory, sent in the header Signature-Agent."),
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}

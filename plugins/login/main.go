@@ -20,7 +20,7 @@ type plugin struct{}
 const refusal = `(40[013]|419|440|498)`
 
 func (plugin) Describe() sdk.Description {
-	token, requests := []string{sdk.ToToken}, []string{"json", "form", "query"}
+	token, requests, escape := []string{sdk.ToToken}, []string{"json", "form", "query"}, sdk.TemplateEscape
 	two, extra := []sdk.Condition{{Field: "second_url"}}, []sdk.Condition{{Field: "extra_header"}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
@@ -36,8 +36,8 @@ func (plugin) Describe() sdk.Description {
 			{Name: "second_url", Kind: sdk.URL, Sinks: token, Doc: "Where the second step goes."},
 			{Name: "first_answer_from", Kind: sdk.String, RequiredIf: two, OnlyIf: two, Doc: "Place in the first answer of what the second step needs."},
 			{Name: "second_request", Kind: sdk.String, OnlyIf: two, Enum: requests, Default: "json", Doc: "How second_body is sent."},
-			{Name: "second_body", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: sdk.TemplateEscape, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
-			{Name: "second_headers", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: sdk.TemplateEscape, Doc: "Headers of the second step. {first_answer} is replaced."},
+			{Name: "second_body", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: escape, Doc: "Members of the second step. In texts, {first_answer} is replaced."},
+			{Name: "second_headers", Kind: sdk.Object, OnlyIf: two, Sinks: token, Escape: escape, Doc: "Headers of the second step. {first_answer} is replaced."},
 			{Name: "token_from", Kind: sdk.String, Required: true, Doc: "Place of the token in the answer, such as json:/data/token, header:X-Token or cookie:SESSION."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "cookie", "query"}, Default: "header", Doc: "Where the API wants the token."},
 			{Name: "key", Kind: sdk.String, Required: true, Doc: "Name of the header, cookie or query parameter."},
@@ -75,7 +75,8 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	again := c.Config("login_again") // read in any case, so that a template with other statuses is found before the API refuses a request
+	// It is read in any case, so that a template with other statuses is found before the API refuses a request.
+	again := c.Config("login_again")
 	if status := c.Challenge().Status; status != 0 { // the API has refused the request
 		over := strings.Contains(again, strconv.Itoa(status))
 		if !over || !c.Drop("session") {

@@ -36,7 +36,10 @@ func (plugin) Describe() sdk.Description {
 			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client."},
 			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
 			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token."},
-			{Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1", Doc: "How requests are signed."},
+			{
+				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1",
+				Doc: "How requests are signed.",
+			},
 			{
 				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage},
 				Derived: sent, Doc: "RSA key in PEM.",
@@ -45,7 +48,10 @@ func (plugin) Describe() sdk.Description {
 			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the client, which PLAINTEXT sends."},
 			{Name: "plaintext_token_secret", Kind: sdk.String, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the token, which PLAINTEXT sends."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
-			{Name: "realm", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Sinks: header, Doc: "Parameter realm of the header."},
+			{
+				Name: "realm", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Sinks: header,
+				Doc: "Parameter realm of the header.",
+			},
 			{Name: "version", Kind: sdk.String, Enum: []string{"1.0", ""}, Default: "1.0", Doc: "Parameter oauth_version; empty text leaves it out."},
 			{Name: "body_hash", Kind: sdk.Boolean, Default: "false", Doc: "Whether a body that is no form is signed, by oauth_body_hash."},
 		},

@@ -51,7 +51,10 @@ func tokens() []sdk.Field {
 	return []sdk.Field{
 		{Name: "grant_type", Kind: sdk.String, Enum: []string{tokenExchange, onBehalfOf}, Default: tokenExchange, Doc: "RFC 8693, or the grant of Microsoft Entra."},
 		{Name: "subject_token", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "The token to exchange."},
-		{Name: "subject_token_type", Kind: sdk.String, OnlyIf: standard, Sinks: token, Default: types + "access_token", Suggested: suggested[:3], Doc: "Type of subject_token."},
+		{
+			Name: "subject_token_type", Kind: sdk.String, OnlyIf: standard, Sinks: token, Default: types + "access_token", Suggested: suggested[:3],
+			Doc: "Type of subject_token.",
+		},
 		{Name: "actor_token", Kind: sdk.String, OnlyIf: standard, Sealed: true, Sinks: token, Doc: "Token of who acts for the subject."},
 		{
 			Name: "actor_token_type", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "actor_token"}}, Sinks: token, Default: types + "access_token",
