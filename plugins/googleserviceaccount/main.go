@@ -88,9 +88,8 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 		return token, lifetime, err
 	}
 	url := c.Config("token_url")
-	answer, err := c.RequestToken(sdk.TokenRequest{
-		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "scope", scopes(c), "sub", c.Config("subject")))),
-	})
+	claims := []sdk.Pair{{Name: "aud", Value: url}, {Name: "scope", Value: scopes(c)}, {Name: "sub", Value: c.Config("subject")}}
+	answer, err := c.RequestToken(sdk.TokenRequest{URL: url, Form: grant(c.SignAssertion(unsigned(c, claims)))})
 	if err == nil {
 		_, err = answer.Bearer() // refuses other types of tokens
 	}
@@ -103,7 +102,8 @@ func sign(c *sdk.Call) (string, error) {
 	if (scope == "") == (audience == "") {
 		return "", errors.New(either)
 	}
-	return c.SignJWT(unsigned(c, "sub", c.Config("client_email"), "aud", audience, "scope", scope)), nil
+	claims := []sdk.Pair{{Name: "sub", Value: c.Config("client_email")}, {Name: "aud", Value: audience}, {Name: "scope", Value: scope}}
+	return c.SignJWT(unsigned(c, claims)), nil
 }
 
 // scopes returns the field scope, with one space between them (RFC 6749 section 3.3).
@@ -112,9 +112,8 @@ func scopes(c *sdk.Call) string { return strings.Join(strings.Fields(c.Config("s
 // requestIDToken returns an ID token. It is no access token, so the endpoint's answer is not one of RFC 6749.
 func requestIDToken(c *sdk.Call) (string, error) {
 	url := c.Config("token_url")
-	status, answers := c.Exchange(sdk.Exchange{
-		URL: url, Form: grant(c.SignAssertion(unsigned(c, "aud", url, "target_audience", c.Config("target_audience")))),
-	})
+	claims := []sdk.Pair{{Name: "aud", Value: url}, {Name: "target_audience", Value: c.Config("target_audience")}}
+	status, answers := c.Exchange(sdk.Exchange{URL: url, Form: grant(c.SignAssertion(unsigned(c, claims)))})
 	if status > 399 {
 		return "", errors.New("check client_email, private_key and the host's clock")
 	}
@@ -126,17 +125,15 @@ func grant(assertion string) []sdk.Pair {
 	return []sdk.Pair{{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:jwt-bearer"}, {Name: "assertion", Value: assertion}}
 }
 
-// unsigned returns a JWT with the claims that all have, and more: pairs of a name and a value that may be empty.
-func unsigned(c *sdk.Call, more ...string) sdk.JWT {
+// unsigned returns a JWT with the claims that all have, and those of more that have a value.
+func unsigned(c *sdk.Call, more []sdk.Pair) sdk.JWT {
 	var header, claims sdk.Members
 	if id := c.Config("private_key_id"); id != "" {
 		header.String("kid", id)
 	}
 	claims.String("iss", c.Config("client_email"))
-	for i := 0; i+1 < len(more); i += 2 {
-		if more[i+1] != "" {
-			claims.String(more[i], more[i+1])
-		}
+	for _, p := range sdk.Present(more) {
+		claims.String(p.Name, p.Value)
 	}
 	now := c.Now()
 	claims.Integer("iat", now)
