@@ -35,11 +35,13 @@ var exchanging = []struct {
 		"client_email": "me@project.test", "private_key": "{{ get_secret('RS256') }}", "token_url": tokenURL, "scope": "read",
 	}}},
 	{own: true, auth: withClient("dpop", nil)},
-	{own: true, auth: host.Auth{Type: "aws_assume_role", Config: map[string]any{
-		"access_key_id": "AKIAEXAMPLE", "secret_access_key": "{{ get_secret('key') }}", "role_arn": "arn:aws:iam::123456789012:role/bench",
-		"sts_url": "https://" + loginHost + "/", "region": "eu-central-1", "service": "execute-api",
-	}}},
+	{own: true, auth: authOfRole},
 }
+
+var authOfRole = host.Auth{Type: "aws_assume_role", Config: map[string]any{
+	"access_key_id": awsKeyID, "secret_access_key": "{{ get_secret('key') }}", "role_arn": "arn:aws:iam::123456789012:role/bench",
+	"sts_url": "https://" + loginHost + "/", "region": awsRegion, "service": awsService,
+}}
 
 func withClient(authType string, fields map[string]any) host.Auth {
 	config := map[string]any{"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": tokenURL}
