@@ -99,9 +99,8 @@ func dropped(c *sdk.Call) bool {
 
 // assumed returns the credentials of the role.
 func assumed(c *sdk.Call) (sigv4.Key, error) {
-	if cached, ok := c.Cached("credentials"); ok {
-		parts := strings.Split(cached, " ")
-		return sigv4.Key{ID: parts[0], Secret: parts[1], Token: parts[2]}, nil
+	if key, ok := kept(c); ok {
+		return key, nil
 	}
 	now := c.Now() + c.ClockOffset()
 	status, answers := assume(c, now)
@@ -119,9 +118,21 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 	}
 	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
 	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
-	c.Cache("credentials", key.ID+" "+key.Secret+" "+key.Token+" "+strconv.FormatInt(c.Now(), 10), ttl)
-	c.Cached("credentials") // only an entry that a call has read can be dropped after the API's answer
+	c.Cache("credentials", strings.Join([]string{key.ID, key.Secret, key.Token, c.Random(8), strconv.FormatInt(c.Now(), 10)}, " "), ttl)
+	if key, ok := kept(c); ok { // only an entry that a call has read can be dropped after the API's answer
+		return key, nil
+	}
 	return key, nil
+}
+
+// kept returns the credentials that are in the cache. A random text beside them names their signing key.
+func kept(c *sdk.Call) (key sigv4.Key, ok bool) {
+	cached, ok := c.Cached("credentials")
+	if !ok {
+		return sigv4.Key{}, false
+	}
+	parts := strings.Split(cached, " ")
+	return sigv4.Key{ID: parts[0], Secret: parts[1], Token: parts[2], CachedAs: "signing key " + parts[3]}, true
 }
 
 // assume asks STS for credentials of the role. now is the time of the signature.

@@ -38,5 +38,5 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if sigv4.Refused(c) {
 		return sdk.Mutation{Pass: true}, nil
 	}
-	return sigv4.Request(c, sigv4.Key{ID: c.Config("access_key_id"), Token: c.Config("session_token")})
+	return sigv4.Request(c, sigv4.Key{ID: c.Config("access_key_id"), Token: c.Config("session_token"), CachedAs: "signing key"})
 }

@@ -2,6 +2,7 @@
 package sigv4
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -32,9 +33,10 @@ const (
 )
 
 // Key is the credential of an AWS principal. Secret must be a sealed value with the sink [sdk.ToSign]. ID and Token may be
-// sealed. Token is empty unless the credential is temporary. Secret may be empty for [Request]: then it is that of the field
-// secret_access_key, and the signing key of the day is kept in the cache.
-type Key struct{ ID, Secret, Token string }
+// sealed. Token is empty unless the credential is temporary. For [Request], Secret may be empty: then it is that of the field
+// secret_access_key. If CachedAs is not empty, Request keeps the signing key of the day in the cache, under names that begin so. They
+// must differ for each Secret.
+type Key struct{ ID, Secret, Token, CachedAs string }
 
 // Fields returns the fields that say how requests are signed.
 func Fields() []sdk.Field {
@@ -77,14 +79,14 @@ func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 	all := strings.SplitN(c.Compose(settings), "\n", 3)
 	set := strings.Split(all[0], " ")
 	s := newSigner(c, k, set[0], all[1], all[2])
-	name := "signing key " + s.scope
-	if k.Secret != "" {
-		s.derive(k.Secret)
-	} else if key, cached := c.Cached(name); cached {
+	name := k.CachedAs + " " + s.scope
+	if key, cached := c.Cached(name); cached && k.CachedAs != "" {
 		s.signingKey = key
 	} else {
-		s.derive(c.Config("secret_access_key"))
-		c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
+		s.derive(cmp.Or(k.Secret, c.Config("secret_access_key")))
+		if k.CachedAs != "" {
+			c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
+		}
 	}
 	s3, query := isS3(s.service), set[1] == "query"
 	var err error
