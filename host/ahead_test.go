@@ -260,6 +260,31 @@ func TestATokenThatEndsDuringItsRefresh(t *testing.T) {
 	})
 }
 
+// A node that begins while another one asks keeps the token that it has, to its end.
+func TestANodeKeepsItsTokenWhileAnotherAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, one, two := nodesAhead(t)
+		one.bearer()
+		two.bearer()
+		g := newGate(token("t2", 3600))
+		c.login.Answer(g.answer)
+		c.clock.Advance(3500 * time.Second)
+		one.bearer()
+		synctest.Wait()
+		for range 3 {
+			if got := two.bearer(); got != "Bearer t1" {
+				t.Errorf("the other node sends %q", got)
+			}
+			synctest.Wait()
+		}
+		close(g.open)
+		synctest.Wait()
+		if n := c.login.Count(); n != 2 {
+			t.Errorf("%d token requests, want 2", n)
+		}
+	})
+}
+
 // While the store fails, no node asks ahead: each would ask for itself.
 func TestWithoutTheStoreNoTokenIsReplacedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

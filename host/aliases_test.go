@@ -120,7 +120,7 @@ func TestFormerNamesThatCannotBe_threats_183(t *testing.T) {
 		}
 	}
 	most := &guest{}
-	most.about.Fields = []abi.Field{{Name: "a", Kind: abi.KindString, Aliases: []string{"c", "d", "e", "f", "g", "h", "i", "j"}}}
+	most.about.Fields = []abi.Field{{Name: "a", Kind: abi.KindString, Aliases: []string{"c", "d", "e", "f", "g", "h", "i", strings.Repeat("j", 64)}}}
 	h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{most.plugin()}})
 	if err != nil {
 		t.Fatalf("the most aliases: %v", err)

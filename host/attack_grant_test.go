@@ -237,6 +237,18 @@ func TestRevocationsAfterARefusal(t *testing.T) {
 	}
 }
 
+// Who has no grant needs no revocation: no plugin runs, and no server is asked.
+func TestDisconnectOfAUserWithoutAGrant(t *testing.T) {
+	c := consenting(t)
+	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
+	if err := connector.Disconnect(forUser(t, bob)); err != nil {
+		t.Error(err)
+	}
+	if n := c.login.Count(); n != 0 || len(w.calls) != 0 {
+		t.Errorf("there were %d requests and %d calls", n, len(w.calls))
+	}
+}
+
 // A new consent replaces a grant and does not revoke it, because many servers would revoke the new one as well.
 func TestAReplacedGrantIsNotRevoked(t *testing.T) {
 	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
@@ -257,4 +269,34 @@ func TestAReplacedGrantIsNotRevoked(t *testing.T) {
 		t.Error("the grant before was revoked")
 	}
 	condition(t, connector, alice, host.Connected)
+}
+
+// A node asks the store once in 30 seconds whether a grant is still there, and asks again after its clock was set back
+// (threats.md 146).
+func TestHowOftenTheStoreIsAskedForAGrant(t *testing.T) {
+	c, store := asked(t)
+	w, connector := connectedNode(t, c)
+	n := 0
+	store.before = func(context.Context) error {
+		n++
+		return nil
+	}
+	for _, step := range []struct {
+		later time.Duration
+		asks  bool
+	}{
+		{0, false},
+		{30*time.Second - 1, false},
+		{1, true},
+		{0, false},
+		{-time.Second, true},
+		{0, false},
+	} {
+		c.clock.Advance(step.later)
+		before := n
+		w.send(connector, get(forUser(t, alice)))
+		if n > before != step.asks {
+			t.Errorf("%v later, the store is asked %d times", step.later, n-before)
+		}
+	}
 }

@@ -215,7 +215,7 @@ func (k *keptBody) repeats(added string) error {
 		return err
 	}
 	defer body.Close()
-	form := bufio.NewReaderSize(body, max(4<<10, 3*len(added)+1)) // room for each name of added, whatever its encoding
+	form := bufio.NewReaderSize(body, max(4<<10, 3*len(added))) // room for each name of added and its =, whatever its encoding
 	for err == nil {
 		var member []byte
 		member, err = form.ReadSlice('&')

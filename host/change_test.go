@@ -182,6 +182,26 @@ func TestAFormThatHasTheCredentialsName(t *testing.T) {
 	}
 }
 
+// threats.md 43: the name may be long, and have three bytes for each of its own.
+func TestAFormThatHasTheCredentialsLongName(t *testing.T) {
+	name := strings.Repeat("n", 10_000)
+	for body, sent := range map[string]bool{
+		strings.Repeat("%6e", 10_000) + "=x": false, "a=1&" + strings.Repeat("%6E", 10_000) + "=": false, strings.Repeat("%6e", 10_001) + "=x": true,
+	} {
+		w, connector := changeWorld(t, abi.Mutation{Form: pairs(name, "KEY")})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", formType)
+		if sent {
+			w.send(connector, r)
+		} else {
+			w.refuse(connector, r, host.StageBody, "a member of the name that the credential has")
+		}
+	}
+}
+
 func TestChangesThatCannotBeMade(t *testing.T) {
 	secret := "{{ get_secret('key') }}"
 	for name, c := range map[string]struct {

@@ -94,6 +94,12 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 			t.Errorf("with %d bytes too many: %.300v", more, err)
 		}
 	}
+	for more, large := range []bool{false, true} { // config, private_key, claims, a, and the elements of a
+		err := connect(map[string]any{"private_key": "k", "claims": map[string]any{"a": make([]any, 50_000-4+more)}})
+		if got := err != nil && strings.Contains(err.Error(), limit); got != large {
+			t.Errorf("with %d values too many: %.300v", more, err)
+		}
+	}
 	endless := map[string]any{}
 	endless["a"], endless["b"] = endless, endless
 	for name, claims := range map[string]any{

@@ -254,6 +254,37 @@ func TestDecision_Configuration_algorithm(t *testing.T) {
 	}
 }
 
+// An origin has the default port of its scheme, whether or not it is written, and the host that net/http dials.
+func TestOriginsThatAreTheSame(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
+	w.canary("s")
+	for _, c := range []struct {
+		origin, url string
+		sent        bool
+	}{
+		{"https://api.test", "https://api.test:443/v1", true},
+		{"https://api.test:443", "https://api.test/v1", true},
+		{"http://api.test", "http://api.test:80/v1", true},
+		{"http://api.test:80", "http://api.test/v1", true},
+		{"http://api.test", "http://api.test:443/v1", false},
+		{"http://api.test:443", "https://api.test/v1", false},
+		{"https://bücher.test", "https://xn--bcher-kva.test/v1", true},
+		{"https://api\x80.test", "https://xn--api-7t7s.test/v1", true}, // net/http takes the byte for U+FFFD
+	} {
+		connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+			Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.sent {
+			w.send(connector, request(t, c.url))
+		} else {
+			w.refuse(connector, request(t, c.url), host.StageOrigin)
+		}
+	}
+}
+
 func TestDecision_Configuration_token_url(t *testing.T) {
 	w := newWorld(t)
 	dev := newWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })

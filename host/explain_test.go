@@ -166,17 +166,27 @@ func TestObserveIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	const took = 42 * time.Millisecond
+	slowly := func(a answer) answer {
+		return func(r *http.Request) (*http.Response, error) {
+			w.Advance(took)
+			return a(r)
+		}
+	}
+	w.login.Answer(slowly(token("t1", 3600)))
 	w.get(c)
 	w.get(c)
-	w.login.Answer(status(http.StatusBadGateway))
+	w.login.Answer(slowly(status(http.StatusBadGateway)))
 	w.Advance(time.Hour)
 	w.refuse(c, get(t.Context()), host.StageToken)
 	if len(w.calls) != 3 {
 		t.Fatalf("%d calls, want 3", len(w.calls))
 	}
-	for i, want := range []host.Attempt{{Exchanges: 1}, {Cached: true}, {Exchanges: 1}} {
+	asked := host.Attempt{Exchanges: 1, Token: took, Endpoint: "https://login.test"}
+	for i, want := range []host.Attempt{asked, {Cached: true}, asked} {
 		got := w.calls[i]
 		if got.Connector != "crm" || got.Type != "oauth_client_credentials" || got.Exchanges != want.Exchanges ||
+			got.Token != want.Token || got.Endpoint != want.Endpoint ||
 			got.Cached != want.Cached || (got.Err != nil) != (i == 2) || got.Sandbox <= 0 {
 			t.Errorf("call %d is %+v", i, got)
 		}

@@ -46,6 +46,20 @@ func TestWhoseGrant(t *testing.T) {
 
 	c, server = grants(t)
 	server.before = status(500)
+	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ tenant_id }}"))
+	for _, tenant := range []string{"acme", "beta"} {
+		_, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: "1", TenantID: tenant})))
+		var lost *host.GrantError
+		if !errors.As(err, &lost) || lost.Tenant != tenant || lost.User != "" {
+			t.Errorf("the error of %s is %v", tenant, err)
+		}
+	}
+	if len(server.sent) != 2 || server.twice() != nil {
+		t.Errorf("a seed for each tenant: %v were sent", server.sent)
+	}
+
+	c, server = grants(t)
+	server.before = status(500)
 	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ user.id }}"))
 	for _, u := range []host.User{ann, bob} {
 		_, err := w.try(connector, get(host.WithUser(t.Context(), u)))

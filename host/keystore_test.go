@@ -49,12 +49,13 @@ func TestAKeyOfAStoreSignsJWTs(t *testing.T) {
 			public := keys.add("api", algorithm)
 			w := newWorld(t, withKeys(keys))
 			connector := w.connect("jwt", storedJWT(algorithm))
+			keys.wait = func(context.Context) error { w.Advance(7 * time.Millisecond); return nil }
 			token := strings.TrimPrefix(w.get(connector).Header.Get("Authorization"), "Bearer ")
 			parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{algorithm}))
 			if err != nil || parsed.Claims.(jwt.MapClaims)["iss"] != "me" {
 				t.Fatalf("%s: %v", token, err)
 			}
-			if last := w.calls[len(w.calls)-1]; last.KeyRequests != 1 || last.Reused {
+			if last := w.calls[len(w.calls)-1]; last.KeyRequests != 1 || last.KeyTime < 7*time.Millisecond || last.Reused {
 				t.Errorf("Observe got %+v", last)
 			}
 			w.get(connector)

@@ -203,6 +203,20 @@ func TestAPluginNamesNoTenant(t *testing.T) {
 	}
 }
 
+// A file of DirSecrets may have 1 MiB, with the newline at its end.
+func TestTheLongestSecretInADirectory(t *testing.T) {
+	for more, want := range []string{"", "has more than 1048576 bytes"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "s"), []byte(strings.Repeat("x", 1<<20-1+more)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		value, err := host.DirSecrets(dir).Secret(t.Context(), "s")
+		if want == "" && (err != nil || len(value) != 1<<20-1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes too many: %d bytes, %v", more, len(value), err)
+		}
+	}
+}
+
 // threats.md 117: DirSecrets reads a file for each tenant and user, and EnvSecrets has no secrets of theirs.
 func TestADirectoryOfTenantsAndUsers(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()

@@ -110,6 +110,38 @@ func TestTimeOfAPlugin(t *testing.T) {
 	})
 }
 
+// An error of a plugin with its own time is about that time only if that was over.
+func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"the endpoint cannot be reached": 0, "the connector's time was over": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
+				p.Limits.CallTime = 3 * time.Second
+				w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
+				for _, name := range []string{"s", "k", "text"} {
+					w.canary(name)
+				}
+				w.login.Answer(func(r *http.Request) (*http.Response, error) {
+					if timeout > 0 {
+						<-r.Context().Done()
+						return nil, r.Context().Err()
+					}
+					return nil, errors.New("connection reset by peer")
+				})
+				connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+					Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, Timeout: timeout,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.refuse(connector, get(t.Context()), host.StageToken); errors.As(err, new(*host.LimitError)) {
+					t.Errorf("the error is %v", err)
+				}
+			})
+		})
+	}
+}
+
 // A plugin cannot have more than its host (threats.md 182).
 func TestPluginLimitsThatCannotBe_threats_182(t *testing.T) {
 	for _, c := range []struct {

@@ -101,10 +101,7 @@ const acceptEncoding = "Accept-Encoding"
 // is nothing to search for.
 func (c *Connector) guard(ctx context.Context, out *outcome, earlier []string) *guard {
 	others, _ := ctx.Value(credentialsKey{}).([]string)
-	if len(earlier) > 0 {
-		others = slices.Concat(others, earlier)
-	}
-	scanner := out.scanner(others)
+	scanner := out.scanner(append(slices.Clip(others), earlier...))
 	if scanner == nil {
 		return nil
 	}

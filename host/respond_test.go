@@ -298,6 +298,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 		"identity":    {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "Identity") }, ""},
 		"no encoding": {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "identity, ") }, ""},
 		"no body":     {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip"); r.Body = http.NoBody }, ""},
+		"nil body":    {"GET", func(r *http.Response, _ string) { r.Body = nil }, ""},
 		"of no body":  {"HEAD", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

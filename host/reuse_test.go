@@ -269,8 +269,12 @@ func TestWhatIsReused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := w.calls[len(w.calls)-1].Reused; got != c.reused {
-				t.Errorf("reused: %t, want %t", got, c.reused)
+			last := w.calls[len(w.calls)-1]
+			if last.Reused != c.reused {
+				t.Errorf("reused: %t, want %t", last.Reused, c.reused)
+			}
+			if cached := strings.HasPrefix(c.auth.Type, "oauth"); last.Cached != cached {
+				t.Errorf("with a value of the cache: %t, want %t", last.Cached, cached)
 			}
 		})
 	}

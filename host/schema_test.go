@@ -144,3 +144,38 @@ func TestDefaultsOfASchema(t *testing.T) {
 		}
 	}
 }
+
+// A schema refuses a blank text where one is needed, or where a secret or a key would be blank. Other texts may be blank. A field
+// without conditions has none in the schema.
+func TestBlankTextsInASchema(t *testing.T) {
+	optional := abi.Field{Name: "value", Kind: abi.KindString}
+	required, sealed, key := optional, sealedField("value", abi.SinkHeader), optional
+	required.Required = true
+	key.Kind, key.AlgorithmField = abi.KindKey, "algorithm"
+	for name, c := range map[string]struct {
+		field abi.Field
+		blank bool
+	}{
+		"optional": {optional, true}, "required": {required, false}, "sealed": {sealed, false}, "a key": {key, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: []abi.Field{
+				c.field, {Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
+			}}}))
+			text, err := w.host.Plugins()[0].Schema()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), `"if"`) {
+				t.Errorf("there is a condition: %s", text)
+			}
+			schema := compiled(t, text)
+			for value, valid := range map[string]bool{"a": true, "": c.blank, " \t": c.blank} {
+				config := map[string]any{"type": "custom", "config": map[string]any{"value": value}}
+				if err := schema.Validate(config); (err == nil) != valid {
+					t.Errorf("%q: %v\n%s", value, err, text)
+				}
+			}
+		})
+	}
+}

@@ -34,6 +34,9 @@ func TestARefusalHoldsForAllNodes(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized || refused.Code != "invalid_client" || refused.RetryAfter <= 0 {
 			t.Errorf("request %d: the error is %v", i, err)
 		}
+		if pass.later == 700*time.Millisecond && refused.RetryAfter < 3200*time.Millisecond {
+			t.Errorf("request %d: the third wait is %v", i, refused.RetryAfter)
+		}
 		if n := c.login.Count(); n != pass.want {
 			t.Errorf("request %d: there were %d token requests, want %d", i, n, pass.want)
 		}
@@ -67,6 +70,28 @@ func (w *world) refusedAfter(err error) time.Duration {
 		w.t.Fatalf("the error is %v", err)
 	}
 	return refused.RetryAfter
+}
+
+// The log says once a minute that the store fails. Degraded is called each time. Without both, the host works as well.
+func TestTheLogAboutAStoreThatFails(t *testing.T) {
+	c := newCluster(t, tokens(70))
+	w, connector := c.node()
+	c.store.down.Store(true)
+	for i, later := range []time.Duration{0, 30 * time.Second, 30 * time.Second} { // a token is used for 10 seconds
+		c.clock.Advance(later)
+		w.get(connector)
+		if n, want := w.logged("the store of state failed"), 1+i/2; n != want {
+			t.Errorf("after %d requests, the log has %d lines about the store, want %d", i+1, n, want)
+		}
+	}
+	if n := c.degraded.Load(); n != 3 {
+		t.Errorf("Degraded was called %d times, want 3", n)
+	}
+	store := &failingStore{}
+	silent := newWorld(t, withState(t, store))
+	silent.canary("s")
+	store.down.Store(true)
+	silent.get(silent.connect("oauth_client_credentials", client()))
 }
 
 // A node whose clock was set back still says that the store fails.

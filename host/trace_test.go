@@ -124,6 +124,20 @@ func TestTraceOfAChallenge(t *testing.T) {
 	}
 }
 
+// The trace has the body of an answer of the API only where the plugin reads it: that of another answer is the caller's.
+func TestTraceOfAnAnswerThatIsNoChallenge(t *testing.T) {
+	w, c := challengeWorld(t, sendsNonce)
+	w.api.Answer(respond(http.StatusOK, `{"error":{"code":"expired"}}`))
+	trace := &host.Trace{}
+	body, err := w.read(c.Transport(nil).RoundTrip(get(host.WithTrace(t.Context(), trace))))
+	if err != nil || body != `{"error":{"code":"expired"}}` {
+		t.Fatalf("the caller got %q, %v", body, err)
+	}
+	if got := trace.Answers(); len(got) != 1 || got[0].Status != http.StatusOK || got[0].JSON != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A number is masked where the plugin's description says that it is a credential.
 func TestTraceOfACredentialThatIsANumber(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login}} })

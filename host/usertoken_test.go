@@ -344,12 +344,13 @@ func TestAWarningOfAHostThatIsNotListed(t *testing.T) {
 		"a host that is not listed": {config{"url": "https://other.test/token", "subject": "{{ user.token }}"}, 1},
 		"one that is listed":        {config{"url": tokenURL, "subject": "{{ user.token }}"}, 0},
 		"without the user's token":  {config{"url": "https://other.test/token", "subject": "text"}, 0},
+		"one that a variable names": {config{"url": "{{ get_variable('url') }}", "subject": "{{ user.token }}"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := onBehalfWorld(t, cachedExchange)
+			w := onBehalfWorld(t, cachedExchange, func(c *host.Config) { c.Variables = map[string]string{"url": "https://other.test/token"} })
 			w.connect("custom", c.config)
-			if n := w.logged("auth.config.url: the operator does not list its host other.test"); n != c.want {
-				t.Errorf("%d warnings, want %d", n, c.want)
+			if n := w.logged("auth.config.url: the operator does not list its host other.test"); n != c.want || w.logged("does not list") != n {
+				t.Errorf("%d warnings, want %d:\n%s", n, c.want, w.log.String())
 			}
 		})
 	}
