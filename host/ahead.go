@@ -102,7 +102,7 @@ func (c *Connector) shareAhead(ctx context.Context, old *tokencache.Handle) (*le
 		left, _ := entries.Ending(old, c.config.RefreshAhead)
 		return err == nil && t.Generation != old.Shared && t.ExpiresIn > left
 	})
-	if err != nil || right != nil || token.Value == nil {
+	if token.Value == nil { // there is an error, a right, or another node that is about to ask
 		return right, err
 	}
 	if local := entries.AcquireAhead(old); local != nil {

@@ -52,9 +52,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	}
 	if out := c.lookup(values, &subject); out != nil && answer == nil && !c.host.closed.Load() {
 		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires()
-		if c.config.RefreshAhead > 0 {
-			c.refreshAhead(ctx, out, values, &subject)
-		}
+		c.refreshAhead(ctx, out, values, &subject)
 		return out
 	}
 	if err := c.host.enter(); err != nil {
@@ -71,9 +69,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		return out
 	}
 	c.store(values, subject, call, out)
-	if c.config.RefreshAhead > 0 {
-		c.refreshAhead(ctx, out, values, &subject)
-	}
+	c.refreshAhead(ctx, out, values, &subject)
 	return out
 }
 

@@ -193,6 +193,16 @@ func TestObserveIsTold(t *testing.T) {
 	}
 }
 
+// The endpoint of an attempt stays, also if the plugin runs once more after it, to read the request's body.
+func TestEndpointOfAnAttempt(t *testing.T) {
+	g := readsRequest(func(env abi.Env) { env.Body() })
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.get(w.connect("custom", config{"url": tokenURL, "plain": "a text"}))
+	if len(w.calls) != 1 || w.calls[0].Runs < 2 || w.calls[0].Exchanges != 1 || w.calls[0].Endpoint != "https://login.test" {
+		t.Errorf("Observe got %+v", w.calls)
+	}
+}
+
 // Observe is called once for each attempt, however it fails.
 func TestObserveIsToldOfFailures(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -150,23 +150,21 @@ func (k *keyOf) Value(key any) any {
 	return nil
 }
 
-// response returns an answer without the headers and trailers that contain the credential. Its body ends with an error
-// where the credential begins. It returns an error if the answer cannot be searched or must not be passed on at all.
+// response returns an answer without the headers and trailers that contain the credential. Its body, which must be there, ends with
+// an error where the credential begins. It returns an error if the answer cannot be searched or must not be passed on at all.
 func (g *guard) response(r *http.Response) (*http.Response, error) {
 	if g == nil {
 		return r, nil
 	}
 	if err := g.checkAnswer(r); err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
+		_ = r.Body.Close()
 		return nil, g.connector.fail(StageResponse, err)
 	}
 	if g.scanner.Holds(r.Status) {
 		r.Status = fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
 	}
 	r.Header, r.Trailer = g.without(r.Header), g.without(r.Trailer)
-	if r.Body != nil && r.Body != http.NoBody {
+	if r.Body != http.NoBody {
 		r.Body = g.scanner.Body(r.Body, func(err error) error {
 			r.Trailer = g.without(r.Trailer) // at the end of the body, net/http has set its values
 			switch {
@@ -198,7 +196,7 @@ func (g *guard) checkAnswer(r *http.Response) error {
 			return fmt.Errorf("a redirect, in Location: %w", echoed(r.StatusCode))
 		}
 	}
-	if r.Body == nil || r.Body == http.NoBody || r.Request.Method == http.MethodHead {
+	if r.Body == http.NoBody || r.Request.Method == http.MethodHead {
 		return nil
 	}
 	for _, encodings := range r.Header["Content-Encoding"] {

@@ -40,6 +40,10 @@ func TestSpansOfRequests(t *testing.T) {
 		{"without a token", do, well + asked + send + " | http.response.status_code=200\n"},
 		{"with a token of the cache", do, well + "  authenticate | reused=false cached=true token_exchanges=0 runs=1\n" + send + " | http.response.status_code=200\n"},
 		{"with the mutation of before", do, well + reused + send + " | http.response.status_code=200\n"},
+		{"a request that the API refuses", func() {
+			w.api.Answer(status(http.StatusBadRequest))
+			do()
+		}, "request | http.response.status_code=400\n" + reused + send + " | error.type=400 http.response.status_code=400\n"},
 		{"a token that the API refuses", func() {
 			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				if strings.HasSuffix(r.Header.Get("Authorization"), "t1") {
@@ -71,6 +75,13 @@ func TestSpansOfRequests(t *testing.T) {
 		}, "request | error.type=503 stage=token retryable=true\n" +
 			"  authenticate | error.type=503 stage=token retryable=true reused=false cached=false token_exchanges=1 runs=2\n" +
 			exchange + "error.type=503 retryable=true http.response.status_code=503\n"},
+		{"a token endpoint that cannot be reached", func() {
+			w.login.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") })
+			w.Advance(time.Minute)
+			do()
+		}, "request | error.type=_OTHER stage=token retryable=true\n" +
+			"  authenticate | error.type=_OTHER stage=token retryable=true reused=false cached=false token_exchanges=1 runs=2\n" +
+			exchange + "error.type=_OTHER retryable=true\n"},
 		{
 			"a secret that is missing", func() {
 				_, _ = w.try(w.connect("api_key", config{"key": "X-Key", "value": "{{ get_secret('none') }}", "in": "header"}), get(t.Context()))
@@ -207,6 +218,33 @@ request | http.response.status_code=200
 	})
 }
 
+// The spans of requests to other servers are those of a client.
+func TestSpansOfAClient(t *testing.T) {
+	var clients []host.SpanName
+	for _, name := range []host.SpanName{
+		host.SpanRequest, host.SpanAuthenticate, host.SpanRefresh, host.SpanConsent, host.SpanDiscover, host.SpanWait, host.SpanExchange, host.SpanKey, host.SpanSend,
+	} {
+		if (host.Span{Name: name}).Client() {
+			clients = append(clients, name)
+		}
+	}
+	if diff := cmp.Diff([]host.SpanName{host.SpanExchange, host.SpanSend}, clients); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The seconds of an attribute are whole, and no less than the time.
+func TestRetryAfterOfASpan(t *testing.T) {
+	for after, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
+		if got := (host.SpanEnd{RetryAfter: after}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
+			t.Errorf("%v is %v, want %d", after, got, want)
+		}
+	}
+	if got := (host.SpanEnd{}).Attributes(); len(got) != 0 {
+		t.Errorf("no time is %v", got)
+	}
+}
+
 // threats.md 230: any field may take its value from a secret, also the host of a token URL. A span has neither it, nor the path, the
 // query and the credential of a request to the API.
 func TestSpansHaveNoPartOfAURLThatIsSecret_threats_230(t *testing.T) {
@@ -247,10 +285,10 @@ func TestSpansHaveNoTextsOfOthers_threats_231(t *testing.T) {
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	words := []string{w.Word("an error code"), w.Word("a description"), w.Word("a header"), w.Word("an error of the network")}
-	w.login.Answer(respond(http.StatusTeapot, `{"error":"`+words[0]+`","error_description":"`+words[1]+`"}`, "X-"+words[2], words[2]))
+	w.login.Answer(respond(http.StatusBadRequest, `{"error":"`+words[0]+`","error_description":"`+words[1]+`"}`, "X-"+words[2], words[2]))
 	_, _ = w.try(c, get(t.Context()))
 	w.Out("the spans of a refusal", made.whole())
-	if got := made.tree(); strings.Count(got, "error.type=418 ") != 3 {
+	if got := made.tree(); strings.Count(got, "error.type=400 ") != 3 {
 		t.Errorf("the spans are\n%s", got)
 	}
 	w.login.Answer(token("a-token-of-words", 3600))
