@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -197,8 +198,10 @@ func TestObserveIsTold(t *testing.T) {
 func TestEndpointOfAnAttempt(t *testing.T) {
 	g := readsRequest(func(env abi.Env) { env.Body() })
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	w.get(w.connect("custom", config{"url": tokenURL, "plain": "a text"}))
-	if len(w.calls) != 1 || w.calls[0].Runs < 2 || w.calls[0].Exchanges != 1 || w.calls[0].Endpoint != "https://login.test" {
+	r := get(t.Context())
+	r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader("a body"))
+	w.send(w.connect("custom", config{"url": tokenURL, "plain": "a text"}), r)
+	if len(w.calls) != 1 || w.calls[0].Runs != 3 || w.calls[0].Exchanges != 1 || w.calls[0].Endpoint != "https://login.test" {
 		t.Errorf("Observe got %+v", w.calls)
 	}
 }

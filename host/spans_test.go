@@ -6,6 +6,10 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
 )
@@ -105,4 +109,61 @@ func (s *spans) whole() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// The spans of requests to other servers are those of a client.
+func TestSpansOfAClient(t *testing.T) {
+	var clients []host.SpanName
+	for _, name := range []host.SpanName{
+		host.SpanRequest, host.SpanAuthenticate, host.SpanRefresh, host.SpanConsent, host.SpanDiscover, host.SpanWait, host.SpanExchange, host.SpanKey, host.SpanSend,
+	} {
+		if (host.Span{Name: name}).Client() {
+			clients = append(clients, name)
+		}
+	}
+	if diff := cmp.Diff([]host.SpanName{host.SpanExchange, host.SpanSend}, clients); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The seconds of an attribute are whole, and no less than the time.
+func TestRetryAfterOfASpan(t *testing.T) {
+	for after, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
+		if got := (host.SpanEnd{RetryAfter: after}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
+			t.Errorf("%v is %v, want %d", after, got, want)
+		}
+	}
+	if got := (host.SpanEnd{}).Attributes(); len(got) != 0 {
+		t.Errorf("no time is %v", got)
+	}
+}
+
+// Many requests make spans at once, each with its own parts.
+func TestSpansOfManyRequests(t *testing.T) {
+	made := &spans{}
+	w := newWorld(t, withTracer(made))
+	w.canary("s")
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { _, _ = w.try(c, get(t.Context())) })
+	}
+	all.Wait()
+	parts := map[*keptSpan]string{}
+	for _, kept := range made.all {
+		if len(kept.ends) != 1 {
+			t.Errorf("%s ended %d times", kept.Name, len(kept.ends))
+		}
+		if kept.parent == nil || kept.parent.Name == host.SpanRequest {
+			parts[kept.parent] += " " + string(kept.Name)
+		}
+	}
+	if delete(parts, nil); len(parts) != 50 {
+		t.Errorf("there are %d requests", len(parts))
+	}
+	for _, got := range parts {
+		if got != " authenticate send" {
+			t.Errorf("a request has the parts%s", got)
+		}
+	}
 }

@@ -218,33 +218,6 @@ request | http.response.status_code=200
 	})
 }
 
-// The spans of requests to other servers are those of a client.
-func TestSpansOfAClient(t *testing.T) {
-	var clients []host.SpanName
-	for _, name := range []host.SpanName{
-		host.SpanRequest, host.SpanAuthenticate, host.SpanRefresh, host.SpanConsent, host.SpanDiscover, host.SpanWait, host.SpanExchange, host.SpanKey, host.SpanSend,
-	} {
-		if (host.Span{Name: name}).Client() {
-			clients = append(clients, name)
-		}
-	}
-	if diff := cmp.Diff([]host.SpanName{host.SpanExchange, host.SpanSend}, clients); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// The seconds of an attribute are whole, and no less than the time.
-func TestRetryAfterOfASpan(t *testing.T) {
-	for after, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
-		if got := (host.SpanEnd{RetryAfter: after}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
-			t.Errorf("%v is %v, want %d", after, got, want)
-		}
-	}
-	if got := (host.SpanEnd{}).Attributes(); len(got) != 0 {
-		t.Errorf("no time is %v", got)
-	}
-}
-
 // threats.md 230: any field may take its value from a secret, also the host of a token URL. A span has neither it, nor the path, the
 // query and the credential of a request to the API.
 func TestSpansHaveNoPartOfAURLThatIsSecret_threats_230(t *testing.T) {
@@ -406,35 +379,5 @@ func TestSpansThatNobodyWantsCostNothing(t *testing.T) {
 	inert := cost(tracer(func(ctx context.Context, _ host.Span) (context.Context, func(host.SpanEnd)) { return ctx, nil }))
 	if none > 8 || inert > none {
 		t.Errorf("a request costs %v objects, and %v with a Tracer that wants no spans", none, inert)
-	}
-}
-
-// Many requests make spans at once, each with its own parts.
-func TestSpansOfManyRequests(t *testing.T) {
-	made := &spans{}
-	w := newWorld(t, withTracer(made))
-	w.canary("s")
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() { _, _ = w.try(c, get(t.Context())) })
-	}
-	all.Wait()
-	parts := map[*keptSpan]string{}
-	for _, kept := range made.all {
-		if len(kept.ends) != 1 {
-			t.Errorf("%s ended %d times", kept.Name, len(kept.ends))
-		}
-		if kept.parent == nil || kept.parent.Name == host.SpanRequest {
-			parts[kept.parent] += " " + string(kept.Name)
-		}
-	}
-	if delete(parts, nil); len(parts) != 50 {
-		t.Errorf("there are %d requests", len(parts))
-	}
-	for _, got := range parts {
-		if got != " authenticate send" {
-			t.Errorf("a request has the parts%s", got)
-		}
 	}
 }
