@@ -107,8 +107,9 @@ func TestTimesOfStages(t *testing.T) {
 	c.event.Ready = at(5)
 	c.exchanges.keys.Store(1)
 	c.exchanges.keysTook.Store(int64(20 * time.Millisecond))
-	want := map[string]float64{TestStageRequest: 5, TestStageAuthentication: 95 - 40 - 20, TestStageKey: 20, TestStageAPI: 40, TestStageAnswer: 7.5}
-	for _, stage := range c.stages(&host.Trace{}, 107500*time.Microsecond, "") {
+	want := map[string]float64{TestStageRequest: 5, TestStageAuthentication: 95 - 40 - 20 - 14, TestStageKey: 20, TestStageToken: 14, TestStageAPI: 40, TestStageAnswer: 7.5}
+	exchanges := []host.TracedExchange{{Answer: host.TracedAnswer{Took: 11 * time.Millisecond}}, {Answer: host.TracedAnswer{Took: 3 * time.Millisecond}}}
+	for _, stage := range c.stages(exchanges, 107500*time.Microsecond, "") {
 		if stage.Milliseconds != want[stage.Name] {
 			t.Errorf("%s took %v ms, not %v", stage.Name, stage.Milliseconds, want[stage.Name])
 		}

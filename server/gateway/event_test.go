@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -91,6 +92,25 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 	w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
 	if len(events) != 1 || !errors.Is(events[0].Err, host.ErrSecretNotFound) || events[0].Stage != "template" {
 		t.Errorf("the events are %+v", events)
+	}
+}
+
+// An event has the way in which the plugin failed, also if another attempt follows that does not fail.
+func TestEventSaysHowThePluginFailed(t *testing.T) {
+	for _, failure := range []host.PluginFailure{"", host.FailureFuel} {
+		var events []gateway.Event
+		w := newWorld(t, func(o *options, _ *gateway.Definition) {
+			o.Observe = func(e gateway.Event) { events = append(events, e) }
+			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				gateway.Observe(r.Context(), host.Attempt{Failure: failure})
+				gateway.Observe(r.Context(), host.Attempt{})
+				return answerOf(r, http.StatusOK, "", ""), nil
+			})
+		})
+		w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
+		if len(events) != 1 || events[0].Failure != failure {
+			t.Errorf("after %q, the events are %+v", failure, events)
+		}
 	}
 }
 

@@ -163,10 +163,10 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 	if in.Query != "" {
 		given, err = url.ParseQuery(in.Query)
 	}
-	if err != nil && !in.Trusted {
-		return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
-	}
-	if !in.Trusted && len(given) > 0 {
+	if !in.Trusted {
+		if err != nil {
+			return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
+		}
 		out.dropped = c.drops(given)
 	}
 	var query, masked []string

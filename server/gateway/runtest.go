@@ -70,7 +70,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	if observe := g.config.Observe; observe != nil {
 		observe(result.Event)
 	}
-	result.Stages = c.stages(trace, took, result.Problem)
+	result.Stages = c.stages(trace.Exchanges(), took, result.Problem)
 	return result, nil
 }
 
@@ -144,7 +144,7 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 }
 
 // stages returns the way of a request.
-func (c *call) stages(trace *host.Trace, took time.Duration, kind string) []TestStage {
+func (c *call) stages(exchanges []host.TracedExchange, took time.Duration, kind string) []TestStage {
 	end := c.began.Add(took)
 	ready, answered := c.event.Ready, c.answered
 	if ready.IsZero() {
@@ -154,7 +154,6 @@ func (c *call) stages(trace *host.Trace, took time.Duration, kind string) []Test
 		answered = end
 	}
 	var token time.Duration
-	exchanges := trace.Exchanges()
 	for _, e := range exchanges {
 		token += e.Answer.Took
 	}
