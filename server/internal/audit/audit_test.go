@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
@@ -197,6 +198,9 @@ func TestRestart(t *testing.T) {
 	uses(l, "cid")
 	w.close(l)
 	w.check("9 3 1 true", "audit.log")
+	if strings.Contains(w.log.String(), "cut off") {
+		t.Errorf("the log is %s", w.log.String())
+	}
 	w.write("x", strings.Replace(w.read("audit.log"), `{"n":7,"time":"2026-05-04T12`+"\n", "", 1))
 	w.check("6 2 0 true: x:7 says that the line before it was not written whole, and it is: a line was taken out", "x")
 	w.write("x", strings.Replace(w.read("audit.log"), `{"n":7,"time":"2026-05-04T12`+"\n", `{"n":7,"time"`+"\n", 1))
@@ -263,9 +267,11 @@ func TestFileOfAnotherProcess(t *testing.T) {
 
 func TestFilesThatAreNoLog(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"other lines": {"hello\n", "does not end with a line of an audit log: move it away, or name another file"},
-		"no lines":    {strings.Repeat("x", 1<<17), "does not end with a line of an audit log"},
-		"no hash":     {`{"n":1,"hash":"00"}` + "\n", "does not end with a line of an audit log"},
+		"other lines":   {"hello\n", "does not end with a line of an audit log: move it away, or name another file"},
+		"no lines":      {strings.Repeat("x", 1<<17), "does not end with a line of an audit log"},
+		"no whole line": {strings.Repeat(`{"n":1`+"\n", 1<<15), "does not end with a line of an audit log"},
+		"an empty line": {"\n", "does not end with a line of an audit log"},
+		"no hash":       {`{"n":1,"hash":"00"}` + "\n", "does not end with a line of an audit log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -284,23 +290,21 @@ func TestFilesThatAreNoLog(t *testing.T) {
 	}
 }
 
-// A connector with more secrets than fit into a line does not make one that nobody can read.
-func TestManySecrets(t *testing.T) {
+// A log that is longer than what is read of its end goes on, too.
+func TestRestartOfALongLog(t *testing.T) {
 	w := newWorld(t)
-	var names []string
-	for i := range 1500 {
-		names = append(names, fmt.Sprintf("a-secret-with-a-name-that-is-not-short-at-all-but-may-well-be-so/%d", i))
+	l := w.open("audit.log")
+	for range 1000 {
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
 	}
-	for range 2 {
-		l := w.open("a.log")
-		l.Add(&audit.Record{Time: noon, Use: "request", Subject: audit.NewSubject("orders", "api_key", "built-in", "abc", names), Status: 200})
-		w.close(l)
+	w.close(l)
+	if n := len(w.read("audit.log")); n < 1<<18 {
+		t.Fatalf("the log has %d bytes", n)
 	}
-	if r, err := audit.Verify([]string{w.path("a.log")}, ""); err != nil || r.Broken != nil || r.Uses != 2 {
-		t.Errorf("%+v: %v", r, err)
-	}
-	if text := w.read("a.log"); !strings.Contains(text, `so/0","a-secret`) || !strings.Contains(text, `"more_secrets":1`) {
-		t.Errorf("the log has %d bytes: %.500s", len(text), text)
+	w.close(w.open("audit.log"))
+	w.check("1004 1000 0 true", "audit.log")
+	if strings.Contains(w.log.String(), "cut off") {
+		t.Errorf("the log is %s", w.log.String())
 	}
 }
 
@@ -319,6 +323,25 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 	w.close(l)
 	w.check("4002 4000 0 true", "audit.log")
+}
+
+// threats.md 180: the head of the chain is logged every ten minutes if there are new lines.
+func TestHeadIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.open("audit.log")
+		for i, user := range []string{"", "ann", "", "bob"} {
+			if user != "" {
+				uses(l, user)
+			}
+			time.Sleep(10*time.Minute + time.Millisecond)
+			synctest.Wait()
+			if n, want := strings.Count(w.log.String(), "the head of the audit log"), []int{0, 1, 1, 2}[i]; n != want {
+				t.Errorf("after %d times ten minutes, it was logged %d times, want %d", i+1, n, want)
+			}
+		}
+		w.close(l)
+	})
 }
 
 // threats.md 180: who can write the file can make a whole new chain, and cut off its end. The hash of a line that was logged

@@ -176,7 +176,7 @@ func (v *verifier) fits(m *members) bool {
 		return v.starts(m, begins)
 	}
 	switch continues, err := hex.DecodeString(m.Continues); {
-	case m.N != v.last.n+1 && begins && m.N == 1:
+	case begins && m.N == 1:
 		v.broken("begins another log: the file before it is missing, or was removed before a process started")
 	case m.N > v.last.n+1:
 		v.broken("is line %d of the log, after line %d: lines are missing before it", m.N, v.last.n)
@@ -201,7 +201,6 @@ func (v *verifier) starts(m *members, begins bool) bool {
 	case m.N <= 1 || err != nil || len(before) != len(v.last.hash):
 		v.broken("does not say which line it continues")
 	default:
-		v.last.n = m.N - 1
 		copy(v.last.hash[:], before)
 		return true
 	}

@@ -74,13 +74,19 @@ func TestLinesAreWrittenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.open("audit.log")
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+		time.Sleep(50*time.Millisecond + 1)
+		synctest.Wait()
+		if n := strings.Count(w.read("audit.log"), "\n"); n != 2 {
+			t.Errorf("after the first use, the log has %d lines", n)
+		}
 		for i := range 10 {
 			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
 			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
 			time.Sleep(50*time.Millisecond + 1)
 			synctest.Wait()
-			if n := strings.Count(w.read("audit.log"), "\n"); n != 1+2*(i+1) {
+			if n := strings.Count(w.read("audit.log"), "\n"); n != 2+2*(i+1) {
 				t.Errorf("after round %d, the log has %d lines", i, n)
 			}
 		}
@@ -102,8 +108,45 @@ func TestSyncUnderLoad(t *testing.T) {
 		if syncs-before != 3 {
 			t.Errorf("%d syncs in 3.5 seconds", syncs-before)
 		}
+		time.Sleep(time.Second)
+		before = syncs
+		if time.Sleep(time.Minute); syncs != before {
+			t.Errorf("%d syncs of nothing", syncs-before)
+		}
 		w.close(l)
 	})
+}
+
+// The head of a log that ends is synced before it has its name, and leaves no other file.
+func TestHeadIsSynced(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		w, heads := newWorld(t), 0
+		l := w.open("audit.log", func(c *audit.Config) {
+			c.Sync = func(file *os.File) error {
+				if strings.Contains(file.Name(), "head") {
+					if _, err := os.Stat(w.path("audit.log.head")); err == nil {
+						t.Error("it has its name before")
+					}
+					if heads++; fails {
+						return errLost
+					}
+				}
+				return nil
+			}
+		})
+		if err := l.Close(); (err != nil) != fails || heads != 1 {
+			t.Errorf("%v, %d syncs of the head", err, heads)
+		}
+		want := map[bool]string{false: "audit.log audit.log.head", true: "audit.log"}[fails]
+		var names []string
+		entries, err := os.ReadDir(w.dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if got := strings.Join(names, " "); got != want || err != nil {
+			t.Errorf("the files are %s, %v", got, err)
+		}
+	}
 }
 
 // A log whose lines could not be synced at the end says so.

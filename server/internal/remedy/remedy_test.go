@@ -43,23 +43,31 @@ func TestRemedies(t *testing.T) {
 		"is 59 min ahead of this machine's":                           token(400, "invalid_grant", "", 59*time.Minute),
 		"is 3 h behind this machine's":                                token(400, "invalid_grant", "", -3*time.Hour-time.Minute),
 		"is 40 days ahead of this machine's":                          token(400, "other", "", 40*24*time.Hour),
-		"compare method, path, headers and body":                      {Status: 400},
-		"The API did not answer in time":                              {Err: context.DeadlineExceeded, Late: true},
-		"The API cannot be reached":                                   {Err: down},
-		"The token endpoint cannot be reached":                        {Err: down, Stage: host.StageToken},
-		"is issuer right":                                             {Err: &host.DiscoveryError{}, Stage: host.StageToken},
-		"keywright state status":                                      {Err: fmt.Errorf("x: %w", state.ErrUnavailable), Stage: host.StageToken},
-		"use another path of the API":                                 {Err: host.ErrCredentialInResponse},
-		"look at the field that the cause names":                      {Err: errors.New("blank"), Stage: host.StageConfig},
-		"the user has to connect.":                                    {Err: &host.GrantError{User: "ann", Condition: host.NotConnected}},
-		"or this machine's clock is wrong":                            {Err: host.ErrServerCertificate},
-		"or the client id, its secret or the tenant is wrong":         token(400, "unauthorized_client", "", 0),
-		"is the audience right, if the connector has one":             token(403, "access_denied", "", 0),
-		"compare its name, type and policy":                           {Err: host.ErrKeyRefused, Stage: host.StageSign},
+		"The token endpoint is down: look":                            token(500, "other", "", time.Hour),
+		"is 1 min ahead of this machine's":                            token(400, "invalid_grant", "", time.Minute),
+		"is 1 h behind this machine's":                                token(400, "invalid_grant", "", -time.Hour),
+		"is 2 days ahead of this machine's. Set the clock, with NTP. If the clock does not matter to this auth type: the grant": token(400, "invalid_grant", "", 48*time.Hour),
+		"The API fails by itself":                             {Status: 500},
+		"compare method, path, headers and body":              {Status: 400},
+		"The API did not answer in time":                      {Err: context.DeadlineExceeded, Late: true},
+		"The API cannot be reached":                           {Err: down},
+		"The token endpoint cannot be reached":                {Err: down, Stage: host.StageToken},
+		"is issuer right":                                     {Err: &host.DiscoveryError{}, Stage: host.StageToken},
+		"keywright state status":                              {Err: fmt.Errorf("x: %w", state.ErrUnavailable), Stage: host.StageToken},
+		"use another path of the API":                         {Err: host.ErrCredentialInResponse},
+		"look at the field that the cause names":              {Err: errors.New("blank"), Stage: host.StageConfig},
+		"the user has to connect.":                            {Err: &host.GrantError{User: "ann", Condition: host.NotConnected}},
+		"or this machine's clock is wrong":                    {Err: host.ErrServerCertificate},
+		"or the client id, its secret or the tenant is wrong": token(400, "unauthorized_client", "", 0),
+		"is the audience right, if the connector has one":     token(403, "access_denied", "", 0),
+		"compare its name, type and policy":                   {Err: host.ErrKeyRefused, Stage: host.StageSign},
 	} {
 		if got := remedy.Of(fault); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	if got := remedy.Of(remedy.Fault{Status: 200, Offset: time.Hour}); got != "The clocks differ: that of the API is 1 h ahead of this machine's. Set the clock, with NTP." {
+		t.Errorf("without another reason: %q", got)
 	}
 	if got := remedy.Of(remedy.Fault{Err: errors.New("of nobody knows what")}); got != "" {
 		t.Errorf("an error that nobody knows has the remedy %q", got)

@@ -1,0 +1,82 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/internal/audit"
+)
+
+// A text can hold any character, alone or among others, and stays within its line.
+func TestTextsOfAnyCharacter(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	var texts []string
+	for c := range rune(0x100) {
+		texts = append(texts, string(c), "a"+string(c)+"b")
+	}
+	uses(l, texts...)
+	w.close(l)
+	lines := strings.Split(w.read("audit.log"), "\n")
+	if len(lines) != len(texts)+3 {
+		t.Fatalf("there are %d lines of %d texts", len(lines), len(texts))
+	}
+	for i, text := range texts {
+		var line struct{ User string }
+		if err := json.Unmarshal([]byte(lines[i+1]), &line); err != nil || line.User != text || strings.ContainsAny(lines[i+1], "<>&") {
+			t.Errorf("%q is in %s: %v", text, lines[i+1], err)
+		}
+	}
+}
+
+// An ID has at most 256 bytes of whole characters, and then an ellipsis, so that nobody makes lines that are too long.
+func TestLongIDs(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	for id, want := range map[string]string{
+		strings.Repeat("a", 256):       strings.Repeat("a", 256),
+		strings.Repeat("a", 257):       strings.Repeat("a", 256) + "…",
+		strings.Repeat("é", 200):       strings.Repeat("é", 128) + "…",
+		"a" + strings.Repeat("é", 128): "a" + strings.Repeat("é", 127) + "…",
+		strings.Repeat("\x80", 300):    "…",
+	} {
+		uses(l, id)
+		lines := strings.Split(strings.TrimSpace(w.read("audit.log")), "\n")
+		var line struct{ User string }
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil || line.User != want {
+			t.Errorf("%q is %q, want %q: %v", id, line.User, want, err)
+		}
+	}
+	w.close(l)
+}
+
+// A connector with more secrets than fit into a line does not make one that nobody can read.
+func TestManySecrets(t *testing.T) {
+	w := newWorld(t)
+	var names []string
+	for i := range 1500 {
+		names = append(names, fmt.Sprintf("a-secret-with-a-name-that-is-not-short-at-all-but-may-well-be-so/%d", i))
+	}
+	for range 2 {
+		l := w.open("a.log")
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: audit.NewSubject("orders", "api_key", "built-in", "abc", names), Status: 200})
+		w.close(l)
+	}
+	if r, err := audit.Verify([]string{w.path("a.log")}, ""); err != nil || r.Broken != nil || r.Uses != 2 {
+		t.Errorf("%+v: %v", r, err)
+	}
+	var line struct {
+		Secrets []string
+		More    int `json:"more_secrets"`
+	}
+	text := strings.Split(w.read("a.log"), "\n")[1]
+	if err := json.Unmarshal([]byte(text), &line); err != nil || len(line.Secrets)+line.More != len(names) || !slices.Equal(line.Secrets, names[:len(line.Secrets)]) {
+		t.Errorf("%v: the line has %d bytes: %.500s", err, len(text), text)
+	}
+	if n := len(text); n < 15<<10 || n > 17<<10 {
+		t.Errorf("the line has %d bytes", n)
+	}
+}
