@@ -232,8 +232,9 @@ func TestAPluginDropsItsToken(t *testing.T) {
 // a signature for that time would be valid when its key has been replaced (threats.md 99).
 func TestTheOffsetOfTheAPIsClock(t *testing.T) {
 	var offset int64
+	stamp := ""
 	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
-		offset = env.ClockOffset()
+		offset, stamp = env.ClockOffset(), env.Compose("{timestamp}", nil)
 		return header("X-Key", value(env, "key")), nil
 	})
 	const day = 24 * time.Hour
@@ -267,6 +268,9 @@ func TestTheOffsetOfTheAPIsClock(t *testing.T) {
 		w.api.Answer(status(http.StatusOK))
 		if w.get(connector); offset != c.want {
 			t.Errorf("after %s: %d, want %d", c.name, offset, c.want)
+		}
+		if want := fmt.Sprint(start.Unix() + c.want); stamp != want {
+			t.Errorf("after %s, a text has the time %s, want %s", c.name, stamp, want)
 		}
 	}
 }
