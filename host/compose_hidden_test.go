@@ -18,6 +18,8 @@ func TestNoPartOfASecretURLIsComposed_threats_270(t *testing.T) {
 		{"/hooks/T1/x?k=v", "{host} {path} {query} {query_param:k}", "api.test sealed sealed "},
 		{"x?k=v#secret-part", "{path} {query}", "sealed sealed"},
 		{"/hooks/T1", "{host} {path} {query}", "api.test sealed/x k=v"},
+		{"T1/x?k=v", "{host} {path} {query}", "api.test sealed sealed"},
+		{"1/x?k=v", "{host} {path} {query}", "api.test /hooks/T1/x k=v"}, // as short texts also occur by chance
 		{"api.test", "{host} {authority} {path}", "sealed sealed /hooks/T1/x"},
 	} {
 		got := composed(t, c.template, "", func(w *world, r *http.Request) {

@@ -9,9 +9,10 @@ import (
 
 // This file has the formats of encode that write paths and queries in a canonical form.
 
-// canonical returns an encoding whose result has at most times the bytes of its text.
+// canonical returns an encoding whose result has at most times the bytes of its text. It has one byte if a path is empty, but no
+// sealed text counts as empty.
 func canonical(encode func(string) string, times int, keeps bool) encoding {
-	return encoding{encode, nil, func(n int) int { return times*n + 1 }, keeps}
+	return encoding{encode, nil, func(n int) int { return times * n }, keeps}
 }
 
 // unreserved reports whether a byte is one of the unreserved characters of RFC 3986 section 2.3.

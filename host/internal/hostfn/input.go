@@ -26,11 +26,9 @@ import (
 func (c *Call) Input() []byte {
 	c.endAhead()
 	switch {
-	case c.mode == Describing || c.mode == Validating:
-		return nil
 	case c.inputs.Code != nil:
 		return c.codeInput()
-	case c.inputs.Request == nil:
+	case c.inputs.Request == nil: // as in calls of describe, validate and consent
 		return nil
 	}
 	c.readsRequest()
@@ -237,8 +235,8 @@ func (b *bodyStream) Open() (io.ReadCloser, error) {
 		return nil, fmt.Errorf("a call may read it %d times", maxBodyReads)
 	}
 	body, err := b.open()
-	if err != nil || body == http.NoBody {
-		return body, err
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	return &timedBody{reader{ctx, body}, body, cancel}, nil
