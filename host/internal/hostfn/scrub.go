@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/host/internal/seal"
 )
@@ -115,7 +116,5 @@ func appendForms(all []string, secret string, longest int) []string {
 }
 
 // escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
-// secrets: all have at most letters, digits and what neither escapes.
-func escaped(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '~'
-}
+// secrets, which have unreserved characters only.
+func escaped(r rune) bool { return r >= utf8.RuneSelf || !unreserved(byte(r)) }

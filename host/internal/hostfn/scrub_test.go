@@ -74,7 +74,7 @@ func TestForms(t *testing.T) {
 // A secret that is the whole of a request's longest text is sealed for the guest, in each form and each place.
 func TestInputSealsTheLongestText(t *testing.T) {
 	const secret = "x-long-secret-that-is-longer-than-the-other-texts-of-the-request"
-	for _, form := range []string{secret, hex.EncodeToString([]byte(secret))} {
+	for _, form := range []string{secret, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret))} {
 		for place, r := range map[string]*http.Request{
 			"value": {URL: &url.URL{Scheme: "https", Host: "api.test"}, Header: http.Header{"X-A": {"b", form}}},
 			"name":  {URL: &url.URL{Scheme: "https", Host: "api.test"}, Header: http.Header{form: {"b"}}},
@@ -99,6 +99,9 @@ func TestScrubOfShortSecrets(t *testing.T) {
 		if got := c.Scrub("?!"); got != "?!" {
 			t.Errorf("%q: a text without it became %q", secret, got)
 		}
+	}
+	if got := callWith(map[string]string{"s": "8 chars!"}).Scrub("un 8 chars! able"); got != "un <sealed> able" {
+		t.Errorf("a secret of eight bytes: %q", got)
 	}
 	if got := callWith(map[string]string{"s": ""}, "").Scrub("text"); got != "text" {
 		t.Errorf("with an empty value a text becomes %q", got)
