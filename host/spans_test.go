@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 )
 
@@ -123,6 +124,25 @@ func TestSpansOfAClient(t *testing.T) {
 	}
 	if diff := cmp.Diff([]host.SpanName{host.SpanExchange, host.SpanSend}, clients); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A span of an exchange names the field with its URL, also if the plugin has read another URL before.
+func TestFieldOfAnExchange(t *testing.T) {
+	url := func(name string) abi.Field {
+		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}
+	}
+	g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
+	g.authenticate = func(env abi.Env) (string, error) {
+		_, _, _ = value(env, "first_url"), value(env, "third_url"), value(env, "second_url")
+		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "second_url")})))
+		return "{}", nil
+	}
+	made := &spans{}
+	w := newWorld(t, withoutBuiltIns, withGuest(g), withTracer(made))
+	_, _ = w.try(w.connect("custom", config{"first_url": tokenURL + "/1", "second_url": tokenURL + "/2", "third_url": tokenURL + "/3"}), get(t.Context()))
+	if got := made.tree(); strings.Count(got, "field=") != 1 || !strings.Contains(got, "field=second_url ") {
+		t.Errorf("the spans are\n%s", got)
 	}
 }
 

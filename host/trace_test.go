@@ -271,3 +271,22 @@ func TestTraceOfADescription(t *testing.T) {
 		}
 	}
 }
+
+// A description may also be in a form. One that stands beside a token is not shown (threats.md 208).
+func TestTraceOfADescriptionInAForm(t *testing.T) {
+	for body, want := range map[string]string{
+		"error=invalid_grant&error_description=the+code+is+old":                     "the code is old",
+		"error=invalid_grant&error_description=the+code+is+old&refresh_token=x":     "",
+		"problem=invalid_grant&error_description=the+code+is+old":                   "",
+		"error=invalid_grant&error_description=the+code+is+old&not+well+formed=%zz": "",
+	} {
+		w := newWorld(t)
+		w.canary("s")
+		w.login.Answer(respond(http.StatusBadRequest, body, "Content-Type", "application/x-www-form-urlencoded"))
+		trace := &host.Trace{Descriptions: true}
+		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(host.WithTrace(t.Context(), trace)))
+		if all := trace.Exchanges(); err == nil || len(all) != 1 || all[0].Answer.Description != want {
+			t.Errorf("%s: %v, %+v", body, err, all)
+		}
+	}
+}

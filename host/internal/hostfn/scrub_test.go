@@ -53,7 +53,7 @@ func TestScrub(t *testing.T) {
 
 // The forms of a secret are those of Go's own encoders, each of them once, the longest first.
 func TestForms(t *testing.T) {
-	for _, secret := range []string{"letters-and.digits_0~", "a+b/c", "\xff\xfe\xfb?", "é", "a b", `a"b\c`, "\n", "Zm9v+/", "%41"} {
+	for _, secret := range []string{"letters-and.digits_0~", "a+b/c", "\xff\xfe\xfb?", "é", "Ł", "a b", `a"b\c`, "\n", "Zm9v+/", "%41"} {
 		quoted := strconv.Quote(secret)
 		want := []string{
 			secret, quoted[1 : len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret), base64.RawStdEncoding.EncodeToString([]byte(secret)),

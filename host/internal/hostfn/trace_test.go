@@ -1,0 +1,60 @@
+package hostfn
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// reads returns answers of a kind at these places.
+func reads(t *testing.T, kind string, places ...string) (list []Answer) {
+	t.Helper()
+	for _, place := range places {
+		source, err := ParseSource(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, Answer{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
+	}
+	return list
+}
+
+var maskedText = regexp.MustCompile(`masked-[0-9]+(-x*)?`)
+
+// A trace shows the words of standards and numbers where they belong, and hides all other texts: a server may put a credential
+// anywhere (threats.md 208).
+func TestMaskedBodies(t *testing.T) {
+	const jwt = "urn:ietf:params:oauth:token-type:jwt"
+	list := append(reads(t, abi.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, abi.AnswerInteger, "json:/life", "form:life")...)
+	for _, c := range []struct{ media, body, want string }{
+		{jsonType, `{"error":"invalid_grant","other":"invalid_grant"}`, `{"error":"invalid_grant","other":"M"}`},
+		{jsonType, `{"error":"of-its-own"}`, `{"error":"M"}`},
+		{jsonType, `{"other":"bearer","token_type":"Bearer"}`, `{"other":"M","token_type":"Bearer"}`},
+		{jsonType, `{"token_type":"of-its-own"}`, `{"token_type":"M"}`},
+		{jsonType, `{"issued_token_type":"` + jwt + `","other":"` + jwt + `"}`, `{"issued_token_type":"` + jwt + `","other":"M"}`},
+		{jsonType, `{"issued_token_type":"of-its-own"}`, `{"issued_token_type":"M"}`},
+		{jsonType, `{"expires_in":"3600","other":"3600"}`, `{"expires_in":"3600","other":"M"}`},
+		{jsonType, `{"expires_in":"of-its-own"}`, `{"expires_in":"M"}`},
+		{jsonType, `"invalid_grant"`, `"M"`},
+		{jsonType, `["Bearer"]`, `["M"]`},
+		{jsonType, `{"longest":123456789012345,"other":1234567890123456}`, `{"longest":123456789012345,"other":1}`},
+		{jsonType, `{"data":{"value":831550199},"value":831550199}`, `{"data":{"value":111111111},"value":831550199}`},
+		{jsonType, `{"life":831550199}`, `{"life":831550199}`},
+		{jsonType, `{"life":"831550199","lives":"831550199"}`, `{"life":"831550199","lives":"M"}`},
+		{formType, "tok3n=secret&x9f=secret", "M=M&tok3n=M"},
+		{formType, "h4sh=secret", "M=M"},
+		{formType, "error=invalid_grant&error_description=secret&life=60", "error=invalid_grant&error_description=M&life=60"},
+		{formType, "otp5=831550199&other=831550199", "other=M&otp5=M"},
+		{formType, "a=%zz", ""},
+		{formType, "", ""},
+		{"text/plain", "a=b", ""},
+	} {
+		got := (&Masker{}).Answer(list, http.StatusOK, http.Header{"Content-Type": {c.media}}, []byte(c.body))
+		if text := maskedText.ReplaceAllString(got.JSON+got.Form, "M"); text != c.want || got.Length != len(c.body) || strings.Contains(got.JSON+got.Form, "secret") {
+			t.Errorf("%s is shown as %s, want %s", c.body, text, c.want)
+		}
+	}
+}
