@@ -51,7 +51,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 		}
 	}
 	if out := c.lookup(values, &subject); out != nil && answer == nil && !c.host.closed.Load() {
-		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires()
+		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires
 		c.refreshAhead(ctx, out, values, &subject)
 		return out
 	}
@@ -312,7 +312,8 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 			errors.As(err, &failure)
 		}
 		out.putIn = call.PutIn()
-		stats.Expires = out.expires()
+		out.expires = out.ends()
+		stats.Expires = out.expires
 	}
 	if failure != nil {
 		out.err, stats.Failure = c.failure(failure), failureOf(failure)

@@ -19,6 +19,9 @@ type outcome struct {
 	used []*tokencache.Handle
 	// putIn lists the cache entries whose sealed values are in the mutation.
 	putIn []*tokencache.Handle
+	// expires is the time at which the first of the values in the mutation ends that are cached, or the one that the call has
+	// fetched. It is zero if there is none.
+	expires time.Time
 	// call is the call itself. Its ScrubError removes the credential from the errors of base transports.
 	call *hostfn.Call
 	err  error
@@ -32,9 +35,8 @@ type outcome struct {
 	lastScanner atomic.Pointer[requestScanner]
 }
 
-// expires returns the time at which the first of the cached values in the mutation ends, or the one that the call has fetched. It
-// returns zero if there is none.
-func (o *outcome) expires() (first time.Time) {
+// ends returns the value of expires.
+func (o *outcome) ends() (first time.Time) {
 	if fetched := o.call.Fetched(); fetched != nil {
 		first = fetched.Ends()
 	}
