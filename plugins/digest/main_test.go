@@ -144,6 +144,28 @@ func TestARefusedAnswerIsNotRepeated(t *testing.T) {
 	}
 }
 
+// The first answer to a challenge is not repeated either, if no answer was sent when the challenge came, because the store of secrets had
+// a failure (threats.md 251).
+func TestARefusedFirstAnswerIsNotRepeated(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "")
+		s.constant = "always this"
+		serve(h, s)
+		h.API(func(r *http.Request) (*http.Response, error) {
+			h.Secret("lion", "")
+			return s.answer(r)
+		}, s.answer)
+		if _, err := h.Try(lion, hosttest.GET("https://api.test")); err == nil {
+			t.Fatal("a request without a password is no error")
+		}
+		h.Secret("lion", s.password)
+		s.password = "changed at the API"
+		if got := h.Authenticate(lion, hosttest.GET("https://api.test")); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 || len(s.seen) != 2 {
+			t.Errorf("status %d after %d attempts: %v", got.Response.StatusCode, got.Attempts, s.seen)
+		}
+	})
+}
+
 // A request whose first attempt had no answer, because the nonce was not known yet, gets its answer, also if other requests have
 // used the nonce meanwhile.
 func TestTheFirstAnswerIsSentInAnyCase(t *testing.T) {
