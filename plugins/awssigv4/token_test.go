@@ -208,8 +208,46 @@ func TestOtherRefusals(t *testing.T) {
 	}
 }
 
-// The signing key of a day is kept, and is never that of another day, region, service or secret (decisions.md "the signing key of
-// AWS").
+// The signing key is made once, and kept until the day ends in UTC, by the clock of the API (decisions.md "the signing key of AWS").
+func TestHowLongASigningKeyIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		api string
+		end time.Time
+	}{
+		"the same clock":              {"Sun, 30 Aug 2015 12:36:00 GMT", time.Date(2015, time.September, 1, 0, 0, 0, 0, time.UTC)},
+		"the API is 5 minutes ahead":  {"Sun, 30 Aug 2015 12:41:00 GMT", time.Date(2015, time.August, 31, 23, 55, 0, 0, time.UTC)},
+		"the API is 5 minutes behind": {"Sun, 30 Aug 2015 12:31:00 GMT", time.Date(2015, time.September, 1, 0, 5, 0, 0, time.UTC)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.API(dated(http.StatusForbidden, c.api), dated(http.StatusOK, ""))
+				send := func() host.Attempt {
+					h.Authenticate(config(), hosttest.GET("https://api.test/"))
+					calls := h.Calls()
+					return calls[len(calls)-1]
+				}
+				send() // from now on the clock of the API is known
+				h.Advance(24 * time.Hour)
+				if send().Cached {
+					t.Error("the key of the day before is still there")
+				}
+				if got := send(); !got.Cached || !got.Expires.Equal(c.end) {
+					t.Errorf("the key is kept: %t, until %s, want %s", got.Cached, got.Expires, c.end)
+				}
+				h.Advance(c.end.Add(-time.Second).Sub(h.Now()))
+				if !send().Cached {
+					t.Error("the key is made again in the last second of the day")
+				}
+				h.Advance(time.Second)
+				if send().Cached {
+					t.Error("the key is kept longer than the day")
+				}
+			})
+		})
+	}
+}
+
+// The signing key of a day is never that of another day, region, service or secret (decisions.md "the signing key of AWS").
 func TestSigningKeys(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		signs := func(fields []any, secret, scope string) {
