@@ -21,7 +21,8 @@ const (
 	escaped = `\\[\\^$.*+?()\[\]{}|/tnr]|\\x[0-9A-Fa-f]{2}`
 	set     = `\\[dDwW]`
 	member  = `(?:[^\\\[\]^-]|\\-|` + escaped + `)`
-	class   = `\[\^?-?(?:` + set + `|` + member + `(?:-` + member + `)?)*-?\]`
+	part    = `(?:` + set + `|` + member + `(?:-` + member + `)?)`
+	class   = `\[\^?(?:-|-?` + part + `+-?)\]` // RE2 reads [][a] as one class, and ECMA-262 as two, of which one is empty
 	times   = `([*+?]|\{[0-9]+(?:,[0-9]*)?\})?`
 )
 

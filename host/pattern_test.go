@@ -155,6 +155,9 @@ func TestRulesThatNoDescriptionMayHave(t *testing.T) {
 		"a brace without a backslash":   {of("a{b}"), syntax},
 		"a bracket without a backslash": {of("a]"), syntax},
 		"a bracket in a class":          {of("[]a]"), syntax},
+		"an empty class":                {of("[][a]"), syntax},
+		"a class of all":                {of("[^][a]"), syntax},
+		"classes with a -":              {of(`[-][^-][-a][a-][^-a-z\d-][\^\]-]`), ""},
 		"a range that ends in a set":    {of(`[\d-z]`), syntax},
 	} {
 		g := &guest{}
