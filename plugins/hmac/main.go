@@ -7,9 +7,6 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// special are the characters that begin a placeholder or an escape. The host escapes them in values of templates.
-const special = `\{`
-
 func init() { sdk.Register(plugin{}) }
 
 func main() {} // a reactor module never runs it
@@ -28,16 +25,16 @@ func (plugin) Describe() sdk.Description {
 			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: sent, Doc: "Secret key of the HMAC."},
 			{Name: "secret_encoding", Kind: sdk.String, Enum: []string{"text", "base64", "base64url", "base32", "hex"}, Default: "text", Doc: "How the secret is written."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"SHA-1", "SHA-256", "SHA-384", "SHA-512"}, Default: "SHA-256", Doc: "Hash function of the HMAC."},
-			{Name: "message", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
+			{Name: "message", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
 			{Name: "key", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
 			{
-				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: special, Doc: "Its value, with the placeholder {signature}.",
+				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: sdk.TemplateEscape, Doc: "Its value, with the placeholder {signature}.",
 				Pattern: `[\d\D]*\{signature[\d\D]*`, PatternMessage: "has no {signature}, so that the signature would not be sent",
 			},
-			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further headers, such as the time; values may have placeholders."},
-			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: special, Doc: "Further query parameters; values may have placeholders."},
+			{Name: "headers", Kind: sdk.Object, Sinks: []string{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Further headers, such as the time; values may have placeholders."},
+			{Name: "query", Kind: sdk.Object, Sinks: []string{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Further query parameters; values may have placeholders."},
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}
@@ -45,40 +42,25 @@ func (plugin) Describe() sdk.Description {
 
 // Validate checks the placeholders, and the names of headers. It skips texts with templates, which are checked when a
 // request is made.
-func (plugin) Validate(c *sdk.Config) (problems []sdk.Problem) {
-	check := func(field, text string) {
-		values := []string{"signature"}
-		if field != "value" {
-			values = nil
-		}
+func (plugin) Validate(c *sdk.Config) []sdk.Problem {
+	in, _ := c.Literal("in")
+	key, _ := c.Literal("key")
+	problems := append(c.CheckName("key", in), c.CheckHeaders("headers")...)
+	problems = append(problems, c.CheckPairs("query")...)
+	check := func(field, text string, values ...string) {
 		if problem := sdk.CheckTemplate(text, values...); problem != "" && !strings.Contains(text, "{{") {
-			problems = append(problems, sdk.Problem{Field: field, Message: problem})
-		}
-	}
-	headerName := func(field, name string) {
-		if problem := sdk.CheckHeaderName(name); problem != "" {
 			problems = append(problems, sdk.Problem{Field: field, Message: problem})
 		}
 	}
 	message, _ := c.Literal("message")
 	check("message", message)
 	value, _ := c.Literal("value")
-	check("value", value)
-	in, _ := c.Literal("in")
-	key, literal := c.Literal("key")
-	if literal && in == "header" {
-		headerName("key", key)
-	}
+	check("value", value, "signature")
 	for _, field := range []string{"headers", "query"} {
 		object, _ := c.Literal(field)
-		pairs, err := sdk.Pairs(object)
-		if err != nil {
-			problems = append(problems, sdk.Problem{Field: field, Message: err.Error()})
-		}
+		pairs, _ := sdk.Pairs(object)
 		for _, p := range pairs {
-			if check(field+"."+p.Name, p.Value); field == "headers" {
-				headerName(field+"."+p.Name, p.Name)
-			}
+			check(field+"."+p.Name, p.Value)
 			if field == "headers" && in == "header" && sdk.Lower(p.Name) == sdk.Lower(key) {
 				problems = append(problems, sdk.Problem{Field: field + "." + p.Name, Message: "is the header with the signature, remove it"})
 			}
@@ -116,7 +98,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 func pairs(c *sdk.Call, field string, added sdk.Mutation) ([]sdk.Pair, error) {
 	pairs, err := sdk.Pairs(c.Config(field))
 	for i := range pairs {
-		if strings.ContainsAny(pairs[i].Value, special) { // an object may have thousands of others
+		if strings.ContainsAny(pairs[i].Value, sdk.TemplateEscape) { // an object may have thousands of others
 			pairs[i].Value = c.ComposeWith(pairs[i].Value, added)
 		}
 	}
