@@ -224,6 +224,7 @@ func TestProblems(t *testing.T) {
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "EdDSA")
+		h.Secret("umlaut", "bücher-and-more")
 		h.As(host.User{ID: "x-a;sf", Username: "bücher", FirstName: "\n"})
 		for _, test := range []struct {
 			text   string
@@ -236,6 +237,8 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 			{"keyid has a character", []any{"keyid", "{{ user.username }}"}},
 			{"nonce has a character", []any{"nonce", "a{{ user.first_name }}"}},
 			{"tag has a character", []any{"tag", "a{{ user.first_name }}"}},
+			{"tag has a character", []any{"tag", "a{{ get_secret('umlaut') }}"}},
+			{"label may have lower-case letters", []any{"label", "{{ user.username }}"}},
 			{"algorithm is none of", []any{"algorithm", "{{ user.id }}"}},
 		} {
 			err := h.AuthenticateError(config("ed25519", test.fields...), hosttest.GET("https://api.test/"))
