@@ -348,6 +348,8 @@ func TestProblems(t *testing.T) {
 			{"headers", map[string]any{"X-A": "{{ user.id }}{"}},
 			{"in", "query", "key", "Host"},
 			{"in", "{{ user.id }}", "key", "Host"},
+			{"query", map[string]any{"X-Signature": "1"}},
+			{"in", "query", "headers", map[string]any{"X-Signature": "1"}},
 		} {
 			if problems := h.Problems(config("{method}", fields...)); len(problems) != 0 {
 				t.Errorf("%v: %v", fields, problems)
