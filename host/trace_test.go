@@ -272,6 +272,26 @@ func TestTraceOfADescription(t *testing.T) {
 	}
 }
 
+// Each exchange of a trace has its own request.
+func TestTraceOfTwoExchanges(t *testing.T) {
+	w := misusedWorld(t, func(env abi.Env) (string, error) {
+		for _, who := range []string{"first", "second"} {
+			if out, err := tokenRequest(env, value(env, "url"), abi.Pair{Name: "who", Value: who}); err != nil {
+				return out, err
+			}
+		}
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	trace := &host.Trace{}
+	if _, err := w.try(w.connect("custom", misused), get(host.WithTrace(t.Context(), trace))); err != nil {
+		t.Fatal(err)
+	}
+	all := trace.Exchanges()
+	if len(all) != 2 || all[0].Request.Body != "who=first" || all[1].Request.Body != "who=second" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // A description may also be in a form. One that stands beside a token is not shown (threats.md 208).
 func TestTraceOfADescriptionInAForm(t *testing.T) {
 	for body, want := range map[string]string{

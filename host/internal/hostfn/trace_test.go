@@ -28,7 +28,8 @@ var maskedText = regexp.MustCompile(`masked-[0-9]+(-x*)?`)
 // anywhere (threats.md 208).
 func TestMaskedBodies(t *testing.T) {
 	const jwt = "urn:ietf:params:oauth:token-type:jwt"
-	list := append(reads(t, abi.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, abi.AnswerInteger, "json:/life", "form:life")...)
+	list := append(reads(t, abi.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, abi.AnswerInteger, "json:/life", "form:age", "header:reset")...)
+	const words = "abcdefghijklmnop_abcdefghijklmno_abcdefghijklmno" // of 48 bytes
 	for _, c := range []struct{ media, body, want string }{
 		{jsonType, `{"error":"invalid_grant","other":"invalid_grant"}`, `{"error":"invalid_grant","other":"M"}`},
 		{jsonType, `{"error":"of-its-own"}`, `{"error":"M"}`},
@@ -44,9 +45,13 @@ func TestMaskedBodies(t *testing.T) {
 		{jsonType, `{"data":{"value":831550199},"value":831550199}`, `{"data":{"value":111111111},"value":831550199}`},
 		{jsonType, `{"life":831550199}`, `{"life":831550199}`},
 		{jsonType, `{"life":"831550199","lives":"831550199"}`, `{"life":"831550199","lives":"M"}`},
+		{jsonType, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`},
+		{jsonType, `{"at":"2026-01-02T03:04:05.1234567890+01:00"}`, `{"at":"M"}`},
+		{jsonType, `{"` + words + `":true}`, `{"` + words + `":true}`},
+		{jsonType, `{"` + words + `_a":true}`, `{"M":true}`},
 		{formType, "tok3n=secret&x9f=secret", "M=M&tok3n=M"},
 		{formType, "h4sh=secret", "M=M"},
-		{formType, "error=invalid_grant&error_description=secret&life=60", "error=invalid_grant&error_description=M&life=60"},
+		{formType, "age=60&error=invalid_grant&error_description=secret&reset=60", "age=60&error=invalid_grant&error_description=M&reset=M"},
 		{formType, "otp5=831550199&other=831550199", "other=M&otp5=M"},
 		{formType, "a=%zz", ""},
 		{formType, "", ""},
@@ -55,6 +60,34 @@ func TestMaskedBodies(t *testing.T) {
 		got := (&Masker{}).Answer(list, http.StatusOK, http.Header{"Content-Type": {c.media}}, []byte(c.body))
 		if text := maskedText.ReplaceAllString(got.JSON+got.Form, "M"); text != c.want || got.Length != len(c.body) || strings.Contains(got.JSON+got.Form, "secret") {
 			t.Errorf("%s is shown as %s, want %s", c.body, text, c.want)
+		}
+	}
+}
+
+// No two masked texts of a trace are equal, and each is about as long as what it stands for. It has the kinds of characters that a
+// token cannot have.
+func TestMaskedTexts(t *testing.T) {
+	m := &Masker{}
+	seen := map[string]bool{}
+	for range 2 {
+		got := m.Answer(nil, http.StatusOK, http.Header{}, []byte(`{"x9f3":"a","y8f2":"b","z7f1":["c","d"]}`))
+		for _, text := range maskedText.FindAllString(got.JSON, -1) {
+			number := strings.Trim(text, "masked-x")
+			if seen[number] {
+				t.Errorf("%s is there twice", text)
+			}
+			seen[number] = true
+		}
+	}
+	if len(seen) != 14 {
+		t.Errorf("%d texts are masked", len(seen))
+	}
+	for text, want := range map[string]string{
+		strings.Repeat("a", 3): strings.Repeat("x", 16-len("masked-1-")), strings.Repeat("a", 40): strings.Repeat("x", 40-len("masked-1-")),
+		strings.Repeat("a", 100): strings.Repeat("x", 64-len("masked-1-")), "a\x7f": "xxxxxxx\n", "é": "xxxxxxxé", "a\u0080": "xxxxxxx\né",
+	} {
+		if got := (&Masker{}).text(text); got != "masked-1-"+want {
+			t.Errorf("%q is %q", text, got)
 		}
 	}
 }
