@@ -97,21 +97,25 @@ func TestLinesAreWrittenSoon(t *testing.T) {
 // Lines are synced every second, also while others come all the time.
 func TestSyncUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, syncs := newWorld(t), 0
-		l := w.open("audit.log", func(c *audit.Config) { c.Sync = func(*os.File) error { syncs++; return nil } })
-		before := syncs
+		w := newWorld(t)
+		var syncs atomic.Int64
+		l := w.open("audit.log", func(c *audit.Config) { c.Sync = func(*os.File) error { syncs.Add(1); return nil } })
+		before := syncs.Load()
 		for range 350 {
 			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
 			time.Sleep(10 * time.Millisecond)
 		}
 		synctest.Wait()
-		if syncs-before != 3 {
-			t.Errorf("%d syncs in 3.5 seconds", syncs-before)
+		if n := syncs.Load() - before; n != 3 {
+			t.Errorf("%d syncs in 3.5 seconds", n)
 		}
 		time.Sleep(time.Second)
-		before = syncs
-		if time.Sleep(time.Minute); syncs != before {
-			t.Errorf("%d syncs of nothing", syncs-before)
+		synctest.Wait()
+		before = syncs.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := syncs.Load() - before; n != 0 {
+			t.Errorf("%d syncs of nothing", n)
 		}
 		w.close(l)
 	})
