@@ -48,7 +48,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
 			{
 				Name: "role_arn", Kind: sdk.String, Required: true, Sinks: digested, Doc: "ARN of the role.",
-				Pattern: `arn:.*:role/.*`, PatternMessage: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports",
+				Pattern: `arn:[^\n]*:role/[^\n]*`, PatternMessage: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports",
 			},
 			{Name: "role_session_name", Kind: sdk.String, Default: "keywright", Sinks: digested, Doc: "Name of the session, which AWS logs."},
 			{Name: "external_id", Kind: sdk.String, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
