@@ -13,17 +13,18 @@ import (
 // token is the syntax of a part of a pattern. Its group is the repetition, if there is one. The syntax is that of RE2 which ECMA-262
 // has as well, with the same meaning. So editors can check a text, and the pattern that they have is the one that the plugin's author
 // wrote. There are no anchors, because the whole text must match. A parenthesis has no repetition right behind it, so that the ? of
-// flags and other extensions is no token.
-const token = `\((?:\?:)?|\||(?:\)|\.|` + plain + `|` + escaped + `|` + set + `|` + class + `)` + times
+// flags and other extensions is no token. Three things mean something else to each of them, and are no tokens: a point matches other line
+// breaks, a class that begins with ] is empty to ECMA-262, and {01} is text to RE2 (threats.md 295).
+const token = `\((?:\?:)?|\||(?:\)|` + plain + `|` + escaped + `|` + set + `|` + class + `)` + times
 
 const (
 	plain   = `[^\\^$.*+?()\[\]{}|]`
 	escaped = `\\[\\^$.*+?()\[\]{}|/tnr]|\\x[0-9A-Fa-f]{2}`
 	set     = `\\[dDwW]`
 	member  = `(?:[^\\\[\]^-]|\\-|` + escaped + `)`
-	part    = `(?:` + set + `|` + member + `(?:-` + member + `)?)`
-	class   = `\[\^?(?:-|-?` + part + `+-?)\]` // RE2 reads [][a] as one class, and ECMA-262 as two, of which one is empty
-	times   = `([*+?]|\{[0-9]+(?:,[0-9]*)?\})?`
+	class   = `\[\^?(?:-|-?(?:` + set + `|` + member + `(?:-` + member + `)?)+-?)\]` // RE2 reads [][a] as one class, and ECMA-262 as two, of which one is empty
+	number  = `(?:0|[1-9][0-9]*)`
+	times   = `([*+?]|\{` + number + `(?:,` + number + `?)?\})?`
 )
 
 var (
@@ -48,7 +49,7 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 	case problem != "":
 		return nil, errors.New("pattern: " + problem)
 	case !portable.MatchString(f.Pattern):
-		return nil, errors.New(`its pattern has syntax that RE2 and ECMA-262 do not share: write no anchors, flags, names of groups or of classes, and \ before - in a class and before other special characters`)
+		return nil, errors.New(`its pattern has syntax that RE2 and ECMA-262 do not share: write no anchors, flags, names of groups or of classes, [^\n] in place of a point, and \ before - in a class and before other special characters`)
 	}
 	return matcher, nil
 }

@@ -106,7 +106,7 @@ func TestValuesOfTemplatesAgainstTheirRules(t *testing.T) {
 }
 
 // A pattern that the host, or an editor, could not check is refused when the plugin is loaded. So are rules that no value follows, and
-// rules of kinds of fields for which there is no such rule.
+// rules of kinds of fields for which there is no such rule. An editor reads each pattern as the host does (threats.md 295).
 func TestRulesThatNoDescriptionMayHave(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	of := func(pattern string) abi.Field {
@@ -158,6 +158,14 @@ func TestRulesThatNoDescriptionMayHave(t *testing.T) {
 		"an empty class":                {of("[][a]"), syntax},
 		"a class of all":                {of("[^][a]"), syntax},
 		"classes with a -":              {of(`[-][^-][-a][a-][^-a-z\d-][\^\]-]`), ""},
+		"a bracket behind no class":     {of("[][a]"), syntax},
+		"a parenthesis behind no class": {of("[])[a]"), syntax},
+		"a group behind no class":       {of("[^](?:[a]"), syntax},
+		"a point":                       {of("a.c"), syntax},
+		"a hyphen in a class":           {of("[-][^-][-a-c-]"), ""},
+		"a number with a zero":          {of("a{01}"), syntax},
+		"a second number with a zero":   {of("a{1,02}"), syntax},
+		"numbers":                       {of("a{0}b{10}c{0,10}d{10,}"), ""},
 		"a range that ends in a set":    {of(`[\d-z]`), syntax},
 	} {
 		g := &guest{}

@@ -60,7 +60,9 @@ func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
 	case syntax.OpLiteral:
 		text.WriteString(string(tree.Rune))
 	case syntax.OpCharClass:
-		text.WriteRune(oneOf(tree.Rune))
+		if len(tree.Rune) > 0 { // else no character matches, as in [^\d\D]
+			text.WriteRune(oneOf(tree.Rune))
+		}
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		text.WriteRune(oneOf([]rune{'a', 'z'}))
 	case syntax.OpAlternate:

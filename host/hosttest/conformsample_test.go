@@ -13,7 +13,7 @@ import (
 // The checks find values for fields with rules: numbers in the range, and texts and secrets that match the pattern.
 func TestValuesOfFieldsWithRules(t *testing.T) {
 	for _, pattern := range []string{
-		`[a-z]{2}-[a-z]+-\d`, `(?:arn:aws[a-z-]*:iam::\d{12}:role/.+)`, `[^/ \t]+`, `AKIA[A-Z0-9]{16}`, `(?:[a-z]+\.)+(com|org)`, `a?b*c{0}|d`, `[^\x00-\x7f]`, `x{3,}`,
+		`[a-z]{2}-[a-z]+-\d`, `(?:arn:aws[a-z-]*:iam::\d{12}:role/[^\n]+)`, `[^/ \t]+`, `AKIA[A-Z0-9]{16}`, `(?:[a-z]+\.)+(com|org)`, `a?b*c{0}|d`, `[^\x00-\x7f]`, `x{3,}`,
 		`[ -\/]{40}`, ``,
 	} {
 		whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
@@ -22,6 +22,9 @@ func TestValuesOfFieldsWithRules(t *testing.T) {
 				t.Fatalf("%q does not match %s", text, pattern)
 			}
 		}
+	}
+	if text := sample(`a[^\d\D]?b`); text != "ab" {
+		t.Errorf("a class without characters has %q", text)
 	}
 	if one, other := sample(`[a-z]+`), sample(`[a-z]+`); len(one) != 24 || one == other {
 		t.Errorf("the secrets %q and %q could be guessed", one, other)
