@@ -248,6 +248,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		return
 	}
 	k.names(f, compiled.Names())
+	k.compared(f, compiled.Names())
 	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
 		k.Wrong(k.connector.path(f.Name), "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential")
 	}

@@ -29,6 +29,7 @@ func ruled() *guest {
 		{Name: "label", Kind: abi.KindString, Required: true, Pattern: `[a-z][a-z0-9_.*-]*`, PatternMessage: "is no label: write it as in sig1"},
 		{Name: "prefix", Kind: abi.KindString, Pattern: `[a-z]*`, PatternMessage: "is no word", Aliases: []string{"word"}, Default: "bearer", Sinks: []string{abi.SinkHeader}},
 		{Name: "place", Kind: abi.KindString, Pattern: `x|y`, PatternMessage: "is neither x nor y"},
+		{Name: "free", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}},
 		pin,
 	}
 	return g
@@ -247,6 +248,31 @@ func TestSchemaOfRules(t *testing.T) {
 		}
 		if err := schema.Validate(document); (err == nil) != valid {
 			t.Errorf("%s is valid: %t, want %t: %v", config, err == nil, valid, err)
+		}
+	}
+}
+
+// A text with a shared secret and with what a user chooses is not compared with a pattern. Each name of a user would be a question, such
+// as whether the secret begins with it (threats.md 296).
+func TestPatternsOfSecretsBesideWhatUsersChoose(t *testing.T) {
+	w := newWorld(t, withoutBuiltIns, withGuest(ruled()))
+	const shared = ": names a secret beside what users choose, and is compared with a pattern, so that users could test guesses: leave one of them out"
+	for value, wrong := range map[string]bool{
+		"{{ user.username }}{{ get_secret('s') }}":               true,
+		"{{ base64_encode(get_secret('s') + user.email) }}":      true,
+		"{{ get_secret('s') + get_secret('s', 'user') }}":        true,
+		"{{ get_secret('s', 'tenant') }}{{ user.first_name }}":   true,
+		"{{ user.username }}{{ get_secret('s', 'user') }}":       false,
+		"{{ user.username }}{{ get_variable('v') }}":             false,
+		"{{ user.id }}{{ tenant_id }}{{ get_secret('s') }}":      false,
+		"{{ get_secret('s') }}{{ get_secret('t', 'tenant') }}/a": false,
+	} {
+		problems := w.problems("custom", config{"label": value})
+		if found := slices.Contains(problems, "auth.config.label"+shared); found != wrong || len(problems) > 1 || !wrong && len(problems) > 0 {
+			t.Errorf("%s: %q", value, problems)
+		}
+		if problems := w.problems("custom", config{"label": "a", "number": 2, "free": value}); len(problems) > 0 {
+			t.Errorf("%s, without a pattern: %q", value, problems)
 		}
 	}
 }

@@ -61,6 +61,9 @@ func validID(id string) bool {
 // Owned reports whether a name in [Expression].Secrets is one of a tenant or a user.
 func Owned(name string) bool { return strings.Contains(name, anyone) }
 
+// OfUser reports whether a name in [Expression].Secrets is one of a user.
+func OfUser(name string) bool { return strings.HasPrefix(name, users+anyone) }
+
 // StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these
 // ids. It returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same
 // name.
