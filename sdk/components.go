@@ -133,8 +133,11 @@ func componentValue(name, argument string) (template, problem string) {
 	case "accept-encoding", "signature", "signature-input":
 		return "", "may change after the request has been signed"
 	}
-	if name != "" && name[0] == '@' {
+	switch {
+	case name != "" && name[0] == '@':
 		return "", "is not a component of a request"
+	case strings.IndexByte(name, '|') >= 0: // which ends the name in a template
+		return "", "is a header with |, whose value cannot be composed"
 	}
 	return "{header:" + name + "|required}", CheckHeaderName(name)
 }
