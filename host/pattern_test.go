@@ -210,6 +210,30 @@ func TestALongTextAgainstALargePattern(t *testing.T) {
 	}
 }
 
+// The work of comparing the texts of a call is bounded for all fields together (threats.md 297).
+func TestLongTextsAgainstThePatternsOfManyFields(t *testing.T) {
+	names, c := []string{"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"}, config{}
+	g := &guest{authenticate: func(env abi.Env) (string, error) {
+		for _, name := range names {
+			value(env, name)
+		}
+		return header("X-Key", "a"), nil
+	}}
+	g.about.Anonymous = true
+	for _, name := range names {
+		g.about.Fields = append(g.about.Fields, abi.Field{Name: name, Kind: abi.KindString, Pattern: `a{400}a*`, PatternMessage: "is wrong"})
+		c[name] = "{{ get_variable('long') }}"
+	}
+	for length, want := range map[int]string{4000: "", 9000: "f4 is too long to be compared with its pattern, after those of other fields"} {
+		w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Variables = map[string]string{"long": strings.Repeat("a", length)} })
+		if connector := w.connect("custom", c); want == "" {
+			w.get(connector)
+		} else {
+			w.refuse(connector, get(t.Context()), host.StageConfig, want)
+		}
+	}
+}
+
 // The JSON Schema has the range and the pattern, beside templates. It leaves out a pattern for which engines that try one choice after
 // the other could take years (threats.md 291).
 func TestSchemaOfRules(t *testing.T) {

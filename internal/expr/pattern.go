@@ -172,6 +172,9 @@ func (p *Source) Matcher(source string) (_ *Matcher, problem string) {
 // ofMatchers limits the work of one comparison of a Matcher: some 20 milliseconds.
 var ofMatchers = &Limits{Steps: 1 << 18, TooManySteps: "is too long to be compared with the pattern of the field"}
 
+// Work returns the work of comparing a text, in instructions for one byte.
+func (m *Matcher) Work(text string) int { return (len(text) + 1) * m.whole.size }
+
 // Match reports whether the whole text matches. The error says that the text is too long for so large a pattern.
 func (m *Matcher) Match(text string) (matches bool, err *Error) {
 	defer catch(&err)

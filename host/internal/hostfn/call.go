@@ -59,10 +59,12 @@ type Call struct {
 	rendered []renderedField
 	// renderedBuffer is the array of rendered while that is short. It saves an allocation.
 	renderedBuffer [4]renderedField
-	failure        *Failure
-	restart        *Restart
-	lines          []line
-	inputRead      bool
+	// compared counts the work of comparing texts with patterns.
+	compared  int
+	failure   *Failure
+	restart   *Restart
+	lines     []line
+	inputRead bool
 	// offset is the last result of ClockOffset, or nil.
 	offset *int64
 	// bodyReads counts how often the body was opened.

@@ -103,6 +103,7 @@ func (c *Call) field(f *Field) (string, bool) {
 		parts = c.parts(f)
 		whole = template.Join(parts)
 	}
+	c.compares(f, whole)
 	if err := checkRendered(f, whole, c.required(f)); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
@@ -118,6 +119,19 @@ func (c *Call) field(f *Field) (string, bool) {
 		return whole, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
 	return c.sealParts(parts, f), true
+}
+
+// maxCompared limits the work of comparing texts with patterns in a call, in instructions for one byte: some tenths of a second.
+const maxCompared = 16 << 20
+
+// compares counts the work of comparing a text with the pattern of a field, and ends the call if it is too much in all.
+func (c *Call) compares(f *Field, text string) {
+	if f.Matcher == nil {
+		return
+	}
+	if c.compared += f.Matcher.Work(text); c.compared > maxCompared {
+		c.endf(StageConfig, "%s is too long to be compared with its pattern, after those of other fields", f.Name)
+	}
 }
 
 // renderObject renders the strings of an object at any depth, and returns the object as JSON.
