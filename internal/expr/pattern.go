@@ -169,7 +169,7 @@ func (p *Source) Matcher(source string) (_ *Matcher, problem string) {
 	return &Matcher{&pattern{regexp.MustCompile(`\A(?:` + source + `)\z`), one.size + anchors}}, ""
 }
 
-// ofMatchers limits the work of one comparison of a Matcher: some 20 milliseconds.
+// ofMatchers limits the work of one comparison of a Matcher: some 70 milliseconds.
 var ofMatchers = &Limits{Steps: 1 << 18, TooManySteps: "is too long to be compared with the pattern of the field"}
 
 // Work returns the work of comparing a text, in instructions for one byte.
