@@ -60,8 +60,8 @@ func FormatTime(millis int64, format string) string { return abi.FormatTime(mill
 // TemplateEscape is the Escape of a field whose texts have placeholders of [Call.Compose] or [Fill].
 const TemplateEscape = `\{`
 
-// Fill returns a JSON document, such as the value of an [Object], with values in place of {NAME} in its texts. In the texts, \\ and \{
-// stand for \ and {; any other backslash and { stay. The values may be sealed, and are not read for placeholders. The field needs
+// Fill returns a JSON document, such as the value of an [Object], with values in place of {NAME} in its texts and names. There, \\ and
+// \{ stand for \ and {; any other backslash and { stay. The values may be sealed, and are not read for placeholders. The field needs
 // [TemplateEscape].
 func Fill(document string, values ...Pair) string {
 	var b []byte
