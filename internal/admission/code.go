@@ -93,7 +93,8 @@ func (b *body) readLocals() {
 	b.locals = append(b.locals, b.m.typeOf(b.function).Params...)
 	params := len(b.locals)
 	for n := b.count(); n > 0 && !b.failed(); n-- {
-		where, many := b.at, b.u32()
+		where := b.at
+		many := b.u32()
 		t := b.valueType()
 		if uint64(len(b.locals)-params)+uint64(many) > uint64(maxLocals) {
 			b.fail(where, fmt.Sprintf("it has more than %d locals: split it", maxLocals))

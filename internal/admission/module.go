@@ -129,7 +129,8 @@ func (m *module) readAll(wasm []byte) {
 		return
 	}
 	for previous := byte(0); r.left() > 0 && !r.failed() && !m.broken; {
-		where, id := r.at, r.byte()
+		where := r.at
+		id := r.byte()
 		section := r.sub(r.u32())
 		switch {
 		case r.failed() || id == sectionCustom: // custom sections have no effect on execution
@@ -218,7 +219,8 @@ func (m *module) readSection(id byte, r *reader) {
 
 // atMost reads the length of a vector, and fails if it is more than limit.
 func (r *reader) atMost(limit int, things string) int {
-	where, n := r.at, r.count()
+	where := r.at
+	n := r.count()
 	if n > limit {
 		r.fail(where, fmt.Sprintf("there are %d %s, and %d are allowed", n, things, limit))
 		return 0
@@ -228,7 +230,8 @@ func (r *reader) atMost(limit int, things string) int {
 
 // index reads an index into a space of n things, and fails if it is out of range.
 func (r *reader) index(n int, thing string) uint32 {
-	where, i := r.at, r.u32()
+	where := r.at
+	i := r.u32()
 	if uint64(i) >= uint64(n) {
 		r.fail(where, fmt.Sprintf("there is no %s %d", thing, i))
 		return 0
@@ -251,7 +254,8 @@ func (r *reader) valueType() byte {
 }
 
 func (r *reader) refType() byte {
-	where, t := r.at, r.valueType()
+	where := r.at
+	t := r.valueType()
 	if t != funcref && t != externref {
 		r.fail(where, "a reference is of a type that is none")
 	}

@@ -98,7 +98,8 @@ func (r *reader) signed(bits int) int64 {
 
 // count reads the length of a vector. It fails if fewer bytes than that are left, because each item takes at least one.
 func (r *reader) count() int {
-	where, n := r.at, r.u32()
+	where := r.at
+	n := r.u32()
 	if uint64(n) > uint64(r.left()) {
 		r.fail(where, "there are more things than bytes for them")
 		return 0

@@ -85,7 +85,8 @@ func (m *module) readTables(r *reader) {
 
 func (m *module) readTable(r *reader) {
 	t := table{element: r.refType()}
-	where, flags := r.at, r.byte()
+	where := r.at
+	flags := r.byte()
 	if flags > 1 {
 		r.fail(where, "a table is of a kind that a plugin does not need")
 	}
@@ -114,7 +115,8 @@ func (m *module) readMemories(r *reader) {
 }
 
 func (m *module) readMemory(r *reader) {
-	where, flags := r.at, r.byte()
+	where := r.at
+	flags := r.byte()
 	switch {
 	case flags&2 != 0:
 		r.fail(where, "it has shared memory, but threads are nothing that a plugin needs")
@@ -153,7 +155,8 @@ func (m *module) readGlobals(r *reader) {
 
 func (m *module) readGlobal(r *reader) global {
 	g := global{value: r.valueType()}
-	where, mutable := r.at, r.byte()
+	where := r.at
+	mutable := r.byte()
 	if mutable > 1 {
 		r.fail(where, "a global is of a kind that a plugin does not need")
 	}
@@ -170,7 +173,8 @@ func (m *module) readExports(r *reader) {
 	p := patch{wasm: r.wasm, copied: r.at}
 	for i := 0; i < n && !r.failed(); i++ {
 		where := r.at
-		name, kind, number := r.name(), r.byte(), r.at
+		name, kind := r.name(), r.byte()
+		number := r.at
 		var index uint32
 		switch kind {
 		case kindFunction:
@@ -279,7 +283,8 @@ func (m *module) readElements(r *reader) {
 }
 
 func (m *module) readElementSegment(r *reader, p *patch) {
-	where, flags := r.at, r.u32()
+	where := r.at
+	flags := r.u32()
 	if flags > 7 {
 		r.fail(where, "an element segment is of a kind that a plugin does not need")
 		return
@@ -302,7 +307,8 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 			r.fail(where, "an element segment is of a kind that a plugin does not need")
 		}
 	}
-	listed, n := r.at, r.count()
+	listed := r.at
+	n := r.count()
 	if m.listed += n; m.listed > maxElements {
 		r.fail(listed, fmt.Sprintf("there are %d elements, and %d are allowed", m.listed, maxElements))
 	}
@@ -340,7 +346,8 @@ func (m *module) readData(r *reader) {
 }
 
 func (m *module) readDataSegment(r *reader) {
-	where, flags := r.at, r.u32()
+	where := r.at
+	flags := r.u32()
 	var offset uint32
 	var known bool
 	switch flags {
