@@ -19,21 +19,24 @@ func name(wasm []byte, reasons []Reason) {
 		return
 	}
 	r := reader{wasm: wasm, at: len(magic), end: len(wasm)}
-	for r.left() > 0 && !r.failed() {
+	for !r.failed() { // reading at the end fails
 		id := r.byte()
 		section := r.sub(r.u32())
 		if id != sectionCustom || string(section.bytes(section.u32())) != "name" {
 			continue
 		}
-		for section.left() > 0 && !section.failed() {
+		for !section.failed() {
 			part := section.byte()
 			names := section.sub(section.u32())
 			if part != functionNames {
 				continue
 			}
-			for n := names.count(); n > 0 && !names.failed(); n-- {
+			for range names.count() {
 				function := names.u32()
 				text := names.bytes(names.u32())
+				if names.failed() {
+					break
+				}
 				for _, i := range wanted[function] {
 					reasons[i].Name = cut(string(bytes.ToValidUTF8(text, []byte("\uFFFD"))))
 				}

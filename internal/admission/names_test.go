@@ -21,6 +21,7 @@ func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 		"not for a terminal": {section("\x01\x01\x05a\x1b[3m"), `(function 1, "a\x1b[3m", byte 0x`},
 		"not UTF-8":          {section("\x01\x01\x02\xffa"), "(function 1, \"\uFFFDa\", byte 0x"},
 		"too long":           {section("\x01\x01\x5a" + strings.Repeat("x", 90)), `(function 1, "` + strings.Repeat("x", 80) + `…", byte 0x`},
+		"just short enough":  {section("\x01\x01\x50" + strings.Repeat("x", 80)), `(function 1, "` + strings.Repeat("x", 80) + `", byte 0x`},
 		"a character is cut": {section("\x01\x01\x51" + strings.Repeat("x", 79) + "é"), `(function 1, "` + strings.Repeat("x", 79) + `…", byte 0x`},
 		"cut off":            {"\x00\x20\x04name\x01\x7f\x05", "ends in the middle"},
 		"more than there is": {section("\x7f\x01\x01a"), "(function 1, byte 0x"},
@@ -33,5 +34,22 @@ func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// The first function is named, too, also if the names end too early.
+func TestTheFirstFunctionIsNamed(t *testing.T) {
+	module := assemble(t, `(module (func (local`+strings.Repeat(" i32", maxLocals+1)+`)))`)
+	for names, want := range map[string]string{
+		"\x01\x00\x04main":         `(function 0, "main", byte 0x`,
+		"\x02\x00\x04main":         `(function 0, "main", byte 0x`,
+		"\x02\x00\x04main\x00\x09": `(function 0, "main", byte 0x`,
+		"\x00":                     "(function 0, byte 0x",
+	} {
+		content := "\x04name\x01" + text(names)
+		_, err := admit(append(module[:len(module):len(module)], "\x00"+text(content)...), testLimits, open)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("names %q: error %v, want %q", names, err, want)
+		}
 	}
 }
