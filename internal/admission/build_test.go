@@ -12,9 +12,9 @@ type parts map[byte][]byte
 // build returns a module of the given sections.
 func build(sections parts) []byte {
 	out := []byte(magic)
-	for place := byte(1); int(place) < len(order); place++ {
+	for place := range order {
 		for id, body := range sections {
-			if order[id] == place {
+			if int(order[id]) == place {
 				out = append(out, id)
 				out = appendText(out, string(body))
 			}
@@ -29,7 +29,7 @@ func list(items ...string) []byte {
 }
 
 func number(v uint32) string { return string(appendNumber(nil, v)) }
-func signed(v int64) string  { return string(appendSigned(nil, v)) }
+func signed(v uint64) string { return string(appendSigned(nil, v)) }
 func text(s string) string   { return string(appendText(nil, s)) }
 
 // function returns the body of a function with these locals and instructions.
@@ -71,13 +71,15 @@ const (
 func repeat(text string, n int) string { return strings.Repeat(text, n) }
 
 // moveOn returns a loop that copies each of the locals to the one before it.
-func moveOn(locals uint32) string {
+func moveOn(locals uint32) string { return "\x03\x40" + move(locals) + "\x20\x00\x0d\x00\x0b" }
+
+// move returns code that copies each of the locals to the one before it.
+func move(locals uint32) string {
 	code := strings.Builder{}
-	code.WriteString("\x03\x40")
 	for i := range locals - 1 {
 		code.WriteString("\x20" + number(i+1) + "\x21" + number(i))
 	}
-	return code.String() + "\x20\x00\x0d\x00\x0b"
+	return code.String()
 }
 
 // attacks are modules that were expensive to compile, and similar ones. threats.md 2

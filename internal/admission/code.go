@@ -217,9 +217,7 @@ func (b *body) endBlock() {
 	if in.op == opIf && in.start != in.end {
 		b.fail(b.at, "an if without an else has results")
 	}
-	if len(b.blocks) > 0 {
-		b.push(in.end)
-	}
+	b.push(in.end)
 }
 
 func (b *body) elseBranch() {

@@ -75,6 +75,13 @@ func TestWhatTakesLongToCompileCountsMore(t *testing.T) {
 		"20,000 comparisons":                         {code("\x41\x00", "\x45", 20_000), true},
 		"20,000 loads":                               {code("\x41\x00", "\x28\x02\x00", 20_000), false},
 		"60,000 comparisons":                         {code("\x41\x00", "\x45", 60_000), false},
+		"8,000 references to functions":              {code("", "\xd2\x00\x1a", 8_000), true},
+		"15,000 references to functions":             {code("", "\xd2\x00\x1a", 15_000), false},
+		"8,000 conversions that saturate":            {code("", "\x43\x00\x00\x00\x00\xfc\x00\x1a", 8_000), true},
+		"15,000 conversions that saturate":           {code("", "\x43\x00\x00\x00\x00\xfc\x00\x1a", 15_000), false},
+		"1,000 blocks":                               {code("", "\x02\x40\x0b", 1_000), true},
+		"1,000 blocks that pass 40 values":           {code(values, "\x02\x02\x0b", 1_000), false},
+		"1,000 calls that pass 40 values":            {code(values, "\x10\x04", 1_000), true},
 		"5,000 calls":                                {code("", "\x10\x03", 5_000), true},
 		"5,000 calls that pass 40 values":            {code(values, "\x10\x04", 5_000), false},
 		"1,500 calls by a table":                     {code("", "\x41\x00\x11\x00\x00", 1_500), true},
@@ -83,6 +90,35 @@ func TestWhatTakesLongToCompileCountsMore(t *testing.T) {
 		_, err := Admit(c.wasm, testLimits)
 		if c.allowed && err != nil || !c.allowed && (err == nil || !strings.Contains(err.Error(), "units of work, and 25000 are allowed")) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Instructions that trap, or that a processor has no instruction for, take longer to compile than an addition. So fewer of them are
+// allowed. threats.md 2
+func TestInstructionsThatTakeLongToCompileCountMore(t *testing.T) {
+	allowed := func(opcode byte) bool {
+		_, err := Admit(build(plugin(function(noLocals, "\x00"+repeat(string([]byte{opcode, opDrop}), 20_000)))), testLimits)
+		if err != nil && !strings.Contains(err.Error(), "units of work, and 25000 are allowed") {
+			t.Errorf("%#x: %v", opcode, err)
+		}
+		return err == nil
+	}
+	for name, opcode := range map[string]byte{"i32.add": 0x6a, "i64.mul": 0x7e, "f32.div": 0x95, "f64.sqrt": 0x9f, "f64.convert_i32_u": 0xb8} {
+		if !allowed(opcode) {
+			t.Errorf("20,000 times %s are refused", name)
+		}
+	}
+	for name, opcode := range map[string]byte{
+		"i32.div_s": 0x6d, "i32.div_u": 0x6e, "i32.rem_s": 0x6f, "i32.rem_u": 0x70,
+		"i64.div_s": 0x7f, "i64.div_u": 0x80, "i64.rem_s": 0x81, "i64.rem_u": 0x82,
+		"f32.min": 0x96, "f32.max": 0x97, "f64.min": 0xa4, "f64.max": 0xa5, "f32.copysign": 0x98, "f64.copysign": 0xa6,
+		"i32.trunc_f32_s": 0xa8, "i32.trunc_f32_u": 0xa9, "i32.trunc_f64_s": 0xaa, "i32.trunc_f64_u": 0xab,
+		"i64.trunc_f32_s": 0xae, "i64.trunc_f32_u": 0xaf, "i64.trunc_f64_s": 0xb0, "i64.trunc_f64_u": 0xb1,
+		"f32.convert_i64_u": 0xb5, "f64.convert_i64_u": 0xba,
+	} {
+		if allowed(opcode) {
+			t.Errorf("20,000 times %s are admitted", name)
 		}
 	}
 }

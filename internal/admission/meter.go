@@ -85,7 +85,7 @@ func (b *body) withLocal(begin, code int, out []byte) []byte {
 func (m *module) appendCharge(out []byte, units uint64) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opGlobalGet), fuel)
-	out = appendSigned(append(out, opI64Const), int64(units))
+	out = appendSigned(append(out, opI64Const), units)
 	return m.appendDeduct(out)
 }
 
@@ -117,9 +117,9 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
 	if most > 0 {
-		out = appendSigned(append(out, opI32Const), int64(int32(most)))
+		out = appendSigned(append(out, opI32Const), uint64(most))
 		out = appendNumber(append(out, opLocalGet), local)
-		out = appendSigned(append(out, opI32Const), int64(int32(most)))
+		out = appendSigned(append(out, opI32Const), uint64(most))
 		out = append(out, opI32LtU, opSelect)
 	}
 	out = append(out, opI64ExtendU, opI64Const, by, shift, opCall)

@@ -162,8 +162,10 @@ func TestWhatIsExecutedIsPaid(t *testing.T) {
 		"ten turns with a parameter and a result": {
 			"", `(local $i i32) (i32.const 10) (loop $l (param i32) (result i32) (i32.const 1) (i32.sub) (local.tee $i) (br_if $l (local.get $i))) (drop)`, 4 + 10*7,
 		},
-		"a division": {"", `(drop (i32.div_u (i32.const 1) (i32.const 2)))`, 1 + 1 + weightDivide + 1 + 1},
-		"a call":     {`(func $f)`, `(call $f)`, weightCall + 1 + 1},
+		// A frame has room for 32 values without a further cost. The function has 20 locals, and then 20 values on its stack.
+		"a large frame": {"", `(local` + strings.Repeat(" i64", 20) + `)` + strings.Repeat(" i32.const 0", 20) + strings.Repeat(" drop", 20), 41 + (40-32)*weightFrame},
+		"a division":    {"", `(drop (i32.div_u (i32.const 1) (i32.const 2)))`, 1 + 1 + weightDivide + 1 + 1},
+		"a call":        {`(func $f)`, `(call $f)`, weightCall + 1 + 1},
 		"a call with parameters and results": {
 			`(func $f (param i32 i32) (result i32) (i32.const 1))`, `(drop (call $f (i32.const 1) (i32.const 2)))`,
 			2 + weightCall + 3*weightPassed + 1 + 1 + 2,

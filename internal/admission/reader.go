@@ -57,43 +57,39 @@ func (r *reader) u32() uint32 {
 		return uint32(r.wasm[r.at-1])
 	}
 	var v uint32
-	for shift := 0; shift < 35; shift += 7 {
+	for shift := 0; ; shift += 7 {
 		b := r.byte()
 		if shift == 28 && b > 0x0f {
-			break
+			r.fail(r.at, "a number does not fit into 32 bits")
+			return 0
 		}
 		v |= uint32(b&0x7f) << shift
 		if b < 0x80 {
 			return v
 		}
 	}
-	r.fail(r.at, "a number does not fit into 32 bits")
-	return 0
 }
 
-// signed reads a signed number of that many bits in LEB128. It fails if an unused bit differs from the sign.
+// signed reads a signed number of 32, 33 or 64 bits in LEB128. It fails if an unused bit differs from the sign.
 func (r *reader) signed(bits int) int64 {
+	last := bits / 7 * 7 // shift of the last byte, of which bits - last bits are used
 	var v int64
-	for shift := 0; shift < bits; shift += 7 {
+	for shift := 0; ; shift += 7 {
 		b := r.byte()
-		v |= int64(b&0x7f) << shift
-		if b >= 0x80 {
-			continue
-		}
-		if unused := shift + 7 - bits; unused > 0 {
-			// The bits from the sign to the highest of this byte's seven have to be equal.
-			high := int8(b<<1) >> (7 - unused)
-			if high != 0 && high != -1 {
-				break
+		if shift == last {
+			// The bits from the sign to the highest of this byte's seven have to be equal, and no byte may follow.
+			high := int8(b<<1) >> (bits - last)
+			if b >= 0x80 || high != 0 && high != -1 {
+				r.fail(r.at, "a number does not fit into its bits")
+				return 0
 			}
 		}
-		if rest := 64 - shift - 7; rest > 0 {
-			v = v << rest >> rest
+		v |= int64(b&0x7f) << shift
+		if b < 0x80 {
+			rest := max(0, 57-shift) // bits of v above those that have been read
+			return v << rest >> rest
 		}
-		return v
 	}
-	r.fail(r.at, "a number does not fit into its bits")
-	return 0
 }
 
 // count reads the length of a vector. It fails if fewer bytes than that are left, because each item takes at least one.

@@ -57,11 +57,12 @@ func (m *module) append(id byte, item []byte) {
 
 func appendNumber(out []byte, v uint32) []byte { return binary.AppendUvarint(out, uint64(v)) }
 
-func appendSigned(out []byte, v int64) []byte {
+// appendSigned appends a number below 1<<63 as a signed number in LEB128.
+func appendSigned(out []byte, v uint64) []byte {
 	for {
 		b := byte(v) & 0x7f
 		v >>= 7
-		if v == 0 && b&0x40 == 0 || v == -1 && b&0x40 != 0 {
+		if v == 0 && b&0x40 == 0 {
 			return append(out, b)
 		}
 		out = append(out, b|0x80)
@@ -149,7 +150,7 @@ func (m *module) admitted() *Module {
 	}
 	out.NotPooled = m.pristine.reason()
 
-	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, m.limits.Fuel), opEnd))
+	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, uint64(m.limits.Fuel)), opEnd))
 	m.append(sectionExport, appendNumber(append(appendText(nil, FuelExport), kindGlobal), m.fuel()))
 	for _, f := range m.added {
 		m.append(sectionFunction, appendNumber(nil, uint32(m.sections[sectionType].items)))
@@ -171,9 +172,9 @@ func (m *module) write() []byte {
 		size += len(s.bytes) + 12
 	}
 	out := append(make([]byte, 0, size), magic...)
-	for place := byte(1); int(place) < len(order); place++ {
+	for place := range order {
 		for id, s := range m.sections {
-			if order[id] != place || !s.present {
+			if int(order[id]) != place || !s.present {
 				continue
 			}
 			out = append(out, byte(id))
