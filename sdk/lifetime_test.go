@@ -77,13 +77,13 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// Ask fails unless the status is 2xx, and says who answered. First returns the first field with a value.
-func TestAskAndFirst(t *testing.T) {
+// ExchangeOK fails unless the status is 2xx, and says who answered. First returns the first field with a value.
+func TestExchangeOKAndFirst(t *testing.T) {
 	s := &store{literals: literals{fields: map[string]string{"empty": "", "b": "2", "c": "3"}}}
 	c := &Call{s}
 	for _, test := range []struct{ status, message string }{{"199", "the door answered 199"}, {"200", ""}, {"299", ""}, {"300", "the door answered 300"}} {
 		s.answer = `{"status":` + test.status + `,"answers":{"a":"1"}}`
-		answers, err := c.Ask("the door", Exchange{})
+		answers, err := c.ExchangeOK("the door", Exchange{})
 		if test.message == "" && (err != nil || answers["a"] != "1") || test.message != "" && (err == nil || err.Error() != test.message || answers != nil) {
 			t.Errorf("%s: %v, %v", test.status, answers, err)
 		}

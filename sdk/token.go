@@ -143,9 +143,9 @@ func (c *Call) Exchange(e Exchange) (status int, answers Answers) {
 	return reply.Status, reply.Answers
 }
 
-// Ask is like [Call.Exchange], and returns an error unless the status is 2xx. The error has who and the status: "the token endpoint
+// ExchangeOK is like [Call.Exchange], and returns an error unless the status is 2xx. The error has who and the status: "the token endpoint
 // answered 403".
-func (c *Call) Ask(who string, e Exchange) (Answers, error) {
+func (c *Call) ExchangeOK(who string, e Exchange) (Answers, error) {
 	status, answers := c.Exchange(e)
 	if status < 200 || status > 299 {
 		return nil, errors.New(who + " answered " + strconv.Itoa(status))

@@ -141,7 +141,7 @@ func (plugin) Disconnect(c *sdk.Call) error {
 	for _, hint := range []string{oauth.RefreshToken, accessToken} {
 		if token, ok := c.State(hint); ok && url != "" {
 			form, headers := oauth.Authenticate(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
-			_, err := c.Ask("the revocation endpoint", sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
+			_, err := c.ExchangeOK("the revocation endpoint", sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
 			return err
 		}
 	}

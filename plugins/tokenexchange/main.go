@@ -103,7 +103,7 @@ func exchange(c *sdk.Call) (sdk.Token, error) {
 	if c.Config("assertion_url") == "" {
 		return c.RequestToken(request)
 	}
-	answers, err := c.Ask("the token endpoint", sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
+	answers, err := c.ExchangeOK("the token endpoint", sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 	switch {
 	case err != nil:
 		return sdk.Token{}, err

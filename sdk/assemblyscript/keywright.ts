@@ -240,6 +240,15 @@ export function problems(list: Problem[]): i32 {
 export function config(name: string): string {
   return take(config_get(give(name)));
 }
+
+// first returns the value of the first of some fields that is not empty, or "".
+export function first(names: string[]): string {
+  for (let i = 0; i < names.length; i++) {
+    const value = config(names[i]);
+    if (value != "") return value;
+  }
+  return "";
+}
 export function literal(name: string): string | null {
   return maybe(config_get(give(name)));
 }
@@ -279,6 +288,13 @@ export function cached(key: string): string | null {
 }
 export function cache(key: string, value: string, seconds: i64): void {
   cache_set(give(key), give(value), seconds);
+}
+
+// cacheToken stores a token until a minute before it ends. If its lifetime in seconds is not longer, or not known and so 0, it stores
+// nothing and logs a warning: cache.
+export function cacheToken(key: string, token: string, lifetime: i64): void {
+  if (lifetime > 60) cache(key, token, lifetime - 60);
+  else warn("the token is not cached: it has no lifetime above 60 seconds");
 }
 export function drop(key: string): bool {
   return cache_drop(give(key)) != 0;
@@ -429,6 +445,15 @@ export class Answers {
 // challenge returns what the plugin knows from answers of the API. Call it before request and body.
 export function challenge(): Answers {
   return new Answers(take(host_challenge()));
+}
+
+// lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. If neither was found,
+// it returns usual.
+export function lifetime(a: Answers, usual: i64): i64 {
+  const seconds = a.get("expires_in");
+  const end = a.get("expires_at");
+  if (seconds != "") return integer(seconds);
+  return end != "" ? integer(end) - now() : usual;
 }
 
 // Exchange is a request to a URL of the configuration. json is JSON, and excludes form.

@@ -524,6 +524,14 @@ static inline int32_t kw_problems(kw_text problems) { return kw_length(problems)
 
 // kw_config returns the rendered value of a field, or 0. In validate it returns literal values only.
 static inline kw_text kw_config(kw_text name) { return kw_take(kw_host_config_get(kw_give(name))); }
+// kw_first returns the value of the first of some fields that is not empty, or 0.
+static inline kw_text kw_first(struct kw_texts names) {
+	for (uint32_t i = 0; i < names.length; i++) {
+		kw_text value = kw_config(names.at[i]);
+		if (kw_length(value)) return value;
+	}
+	return 0;
+}
 static inline kw_text kw_secret(kw_text name) { return kw_take(kw_host_secret_get(kw_give(name))); } // secret
 static inline int64_t kw_now(void) { return kw_host_time_now(); }                                     // Unix seconds
 static inline int64_t kw_now_millis(void) { return kw_host_time_millis(); }
@@ -537,6 +545,13 @@ static inline void kw_warn(kw_text line) { kw_host_log_warn(kw_give(line)); }
 static inline kw_text kw_cached(kw_text key) { return kw_take(kw_host_cache_get(kw_give(key))); }
 static inline void kw_cache(kw_text key, kw_text value, int64_t seconds) { kw_host_cache_set(kw_give(key), kw_give(value), seconds); }
 static inline bool kw_drop(kw_text key) { return kw_host_cache_drop(kw_give(key)); }
+
+// kw_cache_token stores a token until a minute before it ends. If its lifetime in seconds is not longer, or not known and so 0, it stores
+// nothing and logs a warning: cache.
+static inline void kw_cache_token(kw_text key, kw_text token, int64_t lifetime) {
+	if (lifetime > 60) kw_cache(key, token, lifetime - 60);
+	else kw_warn(KW("the token is not cached: it has no lifetime above 60 seconds"));
+}
 
 // state: kw_state returns a state of the grant, or 0, and takes the turn of the grant. The next kw_exchange uses it.
 static inline kw_text kw_state(kw_text name) { return kw_take(kw_host_state_get(kw_give(name))); }
@@ -631,6 +646,14 @@ static inline struct kw_answers kw_answers(kw_text reply) {
 
 // kw_challenge returns what the plugin knows from answers of the API. Call it before kw_request and kw_body.
 static inline struct kw_answers kw_challenge(void) { return kw_answers(kw_take(kw_host_challenge())); }
+
+// kw_lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. If neither was
+// found, it returns usual.
+static inline int64_t kw_lifetime(struct kw_answers a, int64_t usual) {
+	kw_text in = kw_get(a.answers, KW("expires_in")), at = kw_get(a.answers, KW("expires_at"));
+	if (kw_length(in)) return kw_integer(in);
+	return kw_length(at) ? kw_integer(at) - kw_now() : usual;
+}
 
 // struct kw_exchange is a request to a URL of the configuration. json is JSON, and excludes form. kw_exchange: token.
 struct kw_exchange {

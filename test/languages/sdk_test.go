@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,14 +20,19 @@ const (
 	script = "../../sdk/assemblyscript/keywright.ts"
 )
 
+// goOnly are methods of the Go SDK that the others lack. Seconds returns a time.Duration; there, times are numbers of seconds. The
+// rest is made of what they have: CachedToken needs a function, ExchangeOK an error, and SignatureBase a list of components, in place
+// of which there is a template.
+var goOnly = []string{"Seconds", "CachedToken", "ExchangeOK", "SignatureBase"}
+
 // Both SDKs have all that the Go SDK has for a call, under the same names.
 func TestSDKsHaveTheNamesOfTheGoSDK(t *testing.T) {
 	c, as := string(read(t, header)), string(read(t, script))
 	call := reflect.TypeFor[*sdk.Call]()
 	for i := range call.NumMethod() {
 		name := call.Method(i).Name
-		if name == "Seconds" {
-			continue // it returns a time.Duration; times are numbers of seconds there
+		if slices.Contains(goOnly, name) {
+			continue
 		}
 		words := regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`).ReplaceAllString(name, "${1}${3}_${2}${4}")
 		if want := " kw_" + strings.ToLower(words) + "("; !strings.Contains(c, want) {

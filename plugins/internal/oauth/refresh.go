@@ -54,7 +54,7 @@ func Redeem(c *sdk.Call, r sdk.TokenRequest) (sdk.Token, error) {
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	answers, err := c.Ask("the token endpoint", exchange)
+	answers, err := c.ExchangeOK("the token endpoint", exchange)
 	if err != nil {
 		return sdk.Token{}, err
 	}
