@@ -1,0 +1,94 @@
+package hostfn
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+)
+
+// mutationOf returns what a call makes of a mutation with one part of a sort. The part has text, in which SEALED stands for a
+// sealed value.
+func mutationOf(t *testing.T, sort, text, sealed string) (*Mutation, error) {
+	t.Helper()
+	c := New(context.Background(), &Plan{Random: rand.Reader, Limits: Limits{Mutations: 2}, Anonymous: true}, &Inputs{}, Inline)
+	if strings.Contains(text, "SEALED") {
+		text = strings.ReplaceAll(text, "SEALED", c.seal(seal.Value{Text: sealed, Sinks: seal.All}))
+	}
+	output, err := json.Marshal(map[string][]abi.Pair{sort: {{Name: "n", Value: text}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Mutation(output)
+}
+
+// The limit of a mutation's parts counts those of each sort.
+func TestLimitOfMutations(t *testing.T) {
+	part := func(names ...string) (pairs []abi.Pair) {
+		for _, name := range names {
+			pairs = append(pairs, abi.Pair{Name: name, Value: "v"})
+		}
+		return pairs
+	}
+	for _, sort := range []string{"headers", "query", "cookies", "path", "form"} {
+		for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}} {
+			c := New(context.Background(), &Plan{Random: rand.Reader, Limits: Limits{Mutations: 2}, Anonymous: true}, &Inputs{}, Inline)
+			output, err := json.Marshal(map[string][]abi.Pair{sort: part(names...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.Mutation(output)
+			if over := len(names) > 2; over != (err != nil) || over && !strings.Contains(err.Error(), "has 3 headers, query parameters and other parts, over the limit of 2") {
+				t.Errorf("%d %s: %v", len(names), sort, err)
+			}
+		}
+	}
+}
+
+// The value of a cookie has no character that would end it, whether the guest wrote that or it is in a secret.
+func TestCharactersOfCookies(t *testing.T) {
+	for r := range rune(0x100) {
+		fits := r > ' ' && r < 0x7f && r != ';' && r != '\\'
+		for _, text := range []string{"a" + string(r), "SEALED"} {
+			m, err := mutationOf(t, "cookies", text, "a"+string(r))
+			if fits != (err == nil) {
+				t.Errorf("%q as %s: %v", r, text, err)
+			}
+			if fits && m.Cookies[0].Value != "a"+string(r) {
+				t.Errorf("%q as %s became %q", r, text, m.Cookies[0].Value)
+			}
+		}
+	}
+}
+
+// A secret that is blank is no credential, wherever it goes. A plain text may be blank.
+func TestBlankCredentials(t *testing.T) {
+	for _, sort := range []string{"headers", "query", "path", "form"} {
+		if _, err := mutationOf(t, sort, "SEALED", " "); err == nil || !strings.Contains(err.Error(), "empty") {
+			t.Errorf("a blank secret in %s: %v", sort, err)
+		}
+		for _, text := range []string{"", " "} {
+			if _, err := mutationOf(t, sort, text, ""); err != nil {
+				t.Errorf("%q in %s: %v", text, sort, err)
+			}
+		}
+	}
+}
+
+// An address that an API names repeats a credential of the path, but not what else a plugin put there (threats.md 88).
+func TestAnAddressRepeatsACredentialOfThePath_threats_88(t *testing.T) {
+	const address = "https://api.test/bot-1234567890/me"
+	for text, want := range map[string]bool{"SEALED": true, "bot-1234567890": false} {
+		m, err := mutationOf(t, "path", text, "bot-1234567890")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Echoed(address) != want {
+			t.Errorf("%s: %t, want %t", text, !want, want)
+		}
+	}
+}
