@@ -58,8 +58,8 @@ func ParseSource(text string) (s Source, err error) {
 			return Source{}, fmt.Errorf("the header Set-Cookie is read as %sNAME", abi.FromCookie)
 		}
 	case s.from == abi.FromAuth:
-		scheme, parameter, two := strings.Cut(rest, "/")
-		if !two || scheme == "" || parameter == "" {
+		scheme, parameter, _ := strings.Cut(rest, "/")
+		if scheme == "" || parameter == "" {
 			return Source{}, fmt.Errorf("%s needs a scheme and a parameter, such as %sDigest/nonce", abi.FromAuth, abi.FromAuth)
 		}
 		s.name, s.parameter = scheme, strings.ToLower(parameter)

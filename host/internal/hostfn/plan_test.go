@@ -1,6 +1,12 @@
 package hostfn
 
-import "testing"
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+
+	"github.com/keywright/keywright/host/internal/template"
+)
 
 // Each name has its own secret. There is no secret for a name that the templates do not have, or whose secret was not read.
 func TestSecretsByName(t *testing.T) {
@@ -10,6 +16,21 @@ func TestSecretsByName(t *testing.T) {
 	for name, want := range map[string]string{"a": "1", "b": "2", "c": "", "d": ""} {
 		if got, ok := in.secret(plan, name); got != want || ok != (want != "") {
 			t.Errorf("%s: %q, %t, want %q", name, got, ok, want)
+		}
+	}
+}
+
+// Each issuer and member has its own endpoint. There is none for an endpoint that the templates do not have, or that was not read.
+func TestDiscoveredByIssuerAndMember(t *testing.T) {
+	plan := &Plan{Random: rand.Reader}
+	of := func(member string) template.Discovery {
+		return template.Discovery{Issuer: "https://login.test", Member: member}
+	}
+	plan.Names.Discovered = []template.Discovery{of("a"), of("b"), of("c")}
+	c := New(context.Background(), plan, &Inputs{Discovered: []string{"1", "2"}}, Inline)
+	for member, want := range map[string]string{"a": "1", "b": "2", "c": "", "d": ""} {
+		if got, err := c.Values().Discovered(of(member)); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", member, got, err, want)
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
@@ -53,5 +56,31 @@ func TestScanMutation(t *testing.T) {
 	}
 	if simple != 5 {
 		t.Errorf("%d of the documents are simple, want the first five", simple)
+	}
+}
+
+// The scanner accepts a composition in the form in which the SDK writes it, each list or none, with the result of strict decoding.
+func TestScanComposition(t *testing.T) {
+	const a, b = `[{"name":"A","value":"b"}]`, `[{"name":"C","value":"d"},{"name":"E","value":""}]`
+	for document, simple := range map[string]bool{
+		`{}`: true, `{"headers":` + a + `}`: true, `{"query":` + a + `}`: true, `{"values":` + b + `}`: true, `{"headers":` + a + `,"values":` + b + `}`: true,
+		`{"headers":` + a + `,"query":` + b + `,"values":` + a + `}`: true, `{"headers":[]}`: true,
+		``: false, `{`: false, `}`: false, `{,}`: false, `{"headers":` + a: false, `{"headers":` + a + `}}`: false, `{"headers":` + a + `} `: false, `{}{}`: false,
+		`{"headers":` + a + `,}`: false, `{"query":` + a + `,"headers":` + a + `}`: false, "{\"headers\":[{\"name\":\"\xff\",\"value\":\"\"}]}": false,
+	} {
+		got, ok := scanComposition([]byte(document))
+		if ok != simple {
+			t.Errorf("%s: simple is %t", document, ok)
+		}
+		if !ok {
+			continue
+		}
+		var want abi.Composition
+		if err := strictjson.Unmarshal([]byte(document), &want); err != nil {
+			t.Fatalf("%s is taken, and strict decoding says that it %v", document, err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: (-strict +scanned)\n%s", document, diff)
+		}
 	}
 }

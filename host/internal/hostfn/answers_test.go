@@ -1,0 +1,87 @@
+package hostfn
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// A place in an answer needs all of its parts, and only some places are in the body.
+func TestPlacesInAnAnswer(t *testing.T) {
+	for place, c := range map[string]struct{ valid, body bool }{
+		"json:": {true, true}, "json:/a": {true, true}, "form:a": {true, true}, "header:X-A": {true, false}, "cookie:a": {true, false},
+		"auth:Digest/nonce": {true, false}, "info:nextnonce": {true, false},
+		"auth:Digest": {}, "auth:Digest/": {}, "auth:/nonce": {}, "auth:/": {}, "form:": {}, "header:": {}, "other:a": {}, "json:a": {}, "a": {},
+	} {
+		s, err := ParseSource(place)
+		if (err == nil) != c.valid || s.InBody() != c.body {
+			t.Errorf("%s: in the body %t, %v", place, s.InBody(), err)
+		}
+	}
+}
+
+// What an answer does not have, and what is longer than a value may be, is not found.
+func TestValuesOfAnAnswer(t *testing.T) {
+	const longest = 10
+	list := func(place, kind string) []Answer { return reads(t, kind, place) }
+	for name, c := range map[string]struct {
+		list       []Answer
+		header     http.Header
+		body, want string
+	}{
+		"the longest":              {list("json:/a", abi.AnswerSealed), nil, `{"a":"0123456789"}`, "0123456789"},
+		"one longer":               {list("json:/a", abi.AnswerSealed), nil, `{"a":"0123456789a"}`, ""},
+		"the first of an array":    {list("json:/0", abi.AnswerSealed), nil, `["x","y"]`, "x"},
+		"the last of an array":     {list("json:/1", abi.AnswerSealed), nil, `["x","y"]`, "y"},
+		"after an array":           {list("json:/2", abi.AnswerSealed), nil, `["x","y"]`, ""},
+		"before an array":          {list("json:/-1", abi.AnswerSealed), nil, `["x","y"]`, ""},
+		"a name in an array":       {list("json:/a", abi.AnswerSealed), nil, `["x","y"]`, ""},
+		"a place with a zero":      {list("json:/01", abi.AnswerSealed), nil, `["x","y"]`, ""},
+		"a large place":            {list("json:/99999999999999999999", abi.AnswerSealed), nil, `["x","y"]`, ""},
+		"a form":                   {list("form:a", abi.AnswerSealed), nil, "a=x&b=y", "x"},
+		"a malformed form":         {list("form:a", abi.AnswerSealed), nil, "a=x&b=%zz", ""},
+		"a header":                 {list("header:X-A", abi.AnswerSealed), http.Header{"X-A": {"x", "y"}}, "", "x, y"},
+		"an enum without a header": {list("header:X-A", abi.AnswerEnum), http.Header{}, "", ""},
+		"an enum with a header":    {list("header:X-A", abi.AnswerEnum), http.Header{"X-A": {"x"}}, "", "other"},
+	} {
+		got := (&parts{header: c.header, body: []byte(c.body)}).find(c.list, nil, longest)
+		if value, ok := got["a"]; value != c.want || ok != (c.want != "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A value with a list is the first name of the enum that is in the list, in any case of letters. A name may itself have a space.
+func TestNamesOfAnEnum(t *testing.T) {
+	a := &Answer{Answer: abi.Answer{Enum: []string{"auth", "auth-int", "two words", "a,b"}}}
+	for text, want := range map[string]string{
+		"auth": "auth", "AUTH-INT": "auth-int", "auth-int,auth": "auth", "auth-int, x": "auth-int", "x auth-int": "auth-int", "two words": "two words", "A,B": "a,b",
+		"": "other", "x": "other", "authx": "other", "auth;auth-int": "other", ",": "other", "two": "other",
+	} {
+		if got := a.nameOf(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A number is a time in seconds, and from 100,000,000,000 on in milliseconds.
+func TestTimesOfAnAnswer(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1": 1, "1.9": 1, "99999999999": 99_999_999_999, "100000000000": 100_000_000, "1700000000999": 1_700_000_000,
+		"99999999999999": 99_999_999_999, "100000000000000": -1, "-1": -1, "-0.5": -1, "1e14": -1, "NaN": -1, "Inf": -1, "": -1, "soon": -1,
+		"1970-01-01T00:00:07Z": 7, "Thu, 01 Jan 1970 00:00:07 GMT": 7,
+	} {
+		values := []any{text}
+		if strings.Trim(text, "0123456789.-") == "" && text != "" {
+			values = append(values, json.Number(text))
+		}
+		for _, value := range values {
+			if got, ok := readTime(value); ok != (want >= 0) || ok && got != want {
+				t.Errorf("%T %s: %d, %t", value, text, got, ok)
+			}
+		}
+	}
+}
