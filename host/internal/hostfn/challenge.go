@@ -47,14 +47,12 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAnswer {
 	list := c.plan.ChallengeAnswers
 	found := (&parts{header: response.Header, body: body}).find(list, nil, maxChallenge)
-	if c.plan.Keep > 0 {
-		for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
-			if list[i].Keep && !printable(found[list[i].Name]) {
-				delete(found, list[i].Name)
-			}
+	for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
+		if list[i].Keep && !printable(found[list[i].Name]) {
+			delete(found, list[i].Name)
 		}
-		c.keep(found, replaced)
 	}
+	c.keep(found, replaced)
 	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}
 }
 
@@ -93,8 +91,8 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 // keptValues returns the answers in an entry of the cache.
 func keptValues(pieces []seal.Piece) map[string]string {
 	values := map[string]string{}
-	for i := 0; i+1 < len(pieces); i += 2 {
-		values[pieces[i].Text] = pieces[i+1].Value.Text
+	for pair := range slices.Chunk(pieces, 2) {
+		values[pair[0].Text] = pair[1].Value.Text
 	}
 	return values
 }

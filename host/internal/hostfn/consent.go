@@ -133,8 +133,8 @@ func (c *Call) checkIDToken(body []byte) {
 	if strictjson.UnmarshalOpen(body, &members) != nil {
 		return // no ID token, and the exchange says what else is wrong
 	}
-	token, there := members["id_token"]
-	if !there || token == nil {
+	token := members["id_token"]
+	if token == nil {
 		return
 	}
 	text, _ := token.(string)

@@ -50,7 +50,7 @@ func (c *Call) Exchange(document []byte) []byte {
 		c.settle(a, read, refusal)
 		return refusal
 	})
-	if refused != nil && status == 0 { // the endpoint was not asked
+	if refused != nil { // perhaps a remembered one, and the endpoint was not asked
 		status = refused.Status
 	}
 	return c.exchangeReply(status, found)

@@ -1,0 +1,78 @@
+package hostfn
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+func challenged(t *testing.T, c *Call) (reply abi.ChallengeReply) {
+	t.Helper()
+	if err := strictjson.Unmarshal(c.Challenge(), &reply); err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// What is kept of the API's answers reaches later calls, which are counted. Explain shows and counts nothing of it. A call of a
+// plugin that keeps nothing does not depend on earlier answers, so that its result can be used again.
+func TestKeptAnswers(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for _, keep := range []time.Duration{0, time.Minute} {
+		plan := planWithCache(&now)
+		plan.Statuses, plan.Keep = []int{401}, keep
+		plan.ChallengeAnswers = reads(t, abi.AnswerEnum, "header:X-Mode")
+		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
+		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
+		call(Inline).Learn(&http.Response{StatusCode: 200, Header: http.Header{"X-Mode": {"fast"}}}, nil, false)
+		if reply := challenged(t, call(Explaining)); reply.Count != 0 || len(reply.Answers) != 0 {
+			t.Errorf("kept for %v: explain shows %+v", keep, reply)
+		}
+		c := call(Inline)
+		reply := challenged(t, c)
+		if kept := keep > 0; (reply.Count == 1) != kept || (reply.Answers["a"] == "fast") != kept || c.uncacheable != kept {
+			t.Errorf("kept for %v: %+v, uncacheable %t", keep, reply, c.uncacheable)
+		}
+	}
+}
+
+// An explained call has made-up answers if the plugin's challenge has statuses and answers, and the call is not that of a first
+// attempt.
+func TestMadeUpAnswers(t *testing.T) {
+	answers := reads(t, abi.AnswerSealed, "header:X-A")
+	for name, c := range map[string]struct {
+		statuses   []int
+		answers    []Answer
+		mode       Mode
+		unanswered bool
+		want       bool
+	}{
+		"both":            {[]int{401}, answers, Explaining, false, true},
+		"no status":       {nil, answers, Explaining, false, false},
+		"no answers":      {[]int{401}, nil, Explaining, false, false},
+		"a first attempt": {[]int{401}, answers, Explaining, true, false},
+		"a real call":     {[]int{401}, answers, Inline, false, false},
+	} {
+		plan := &Plan{Statuses: c.statuses, ChallengeAnswers: c.answers}
+		if got := New(context.Background(), plan, &Inputs{Unanswered: c.unanswered}, c.mode).answerMadeUp(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// An offset of less than ten seconds in either direction counts as none.
+func TestLeastOffsetOfAClock(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0).UTC()
+	for seconds, want := range map[int64]int64{-11: -11, -10: -10, -9: 0, 0: 0, 9: 0, 10: 10, 11: 11} {
+		var o Offset
+		date := now.Add(time.Duration(seconds) * time.Second).Format(http.TimeFormat)
+		o.Learn(&http.Response{StatusCode: 401, Header: http.Header{"Date": {date}}}, now)
+		if got := o.seconds.Load(); got != want {
+			t.Errorf("%d seconds: %d", seconds, got)
+		}
+	}
+}
