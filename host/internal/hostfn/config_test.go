@@ -1,0 +1,29 @@
+package hostfn
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// A field that another one requires whatever its value is does not cause that other field to be rendered.
+func TestRequiredByAFieldWithAnyValue(t *testing.T) {
+	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"other": fieldOfKind(t, "other", abi.KindString, "{{ get_secret('unread') }}"), "mode": fieldOfKind(t, "mode", abi.KindString, "fast")}}
+	for _, c := range []struct {
+		condition abi.Condition
+		want      bool
+	}{
+		{abi.Condition{Field: "other"}, false},
+		{abi.Condition{Field: "mode", Values: []string{"slow"}}, false},
+		{abi.Condition{Field: "mode", Values: []string{"slow", "fast"}}, true},
+	} {
+		call := New(context.Background(), plan, &Inputs{}, Inline)
+		got := false
+		err := call.try(func() { got = call.required(&Field{Field: abi.Field{RequiredIf: []abi.Condition{c.condition}}}) })
+		if err != nil || got != c.want {
+			t.Errorf("%+v: %t, %v", c.condition, got, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package hostfn
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
+)
+
+// fieldOfKind returns a field with a value from the configuration.
+func fieldOfKind(t *testing.T, name, kind, text string) *Field {
+	t.Helper()
+	compiled, problems := template.Compile(text)
+	if len(problems) > 0 {
+		t.Fatal(problems[0])
+	}
+	return &Field{Field: abi.Field{Name: name, Kind: kind}, Text: compiled}
+}
+
+// connect gets the code verifier sealed, and nothing for it without PKCE.
+func TestCodeVerifierOfConnect(t *testing.T) {
+	for _, verifier := range []string{"", "the-code-verifier"} {
+		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Code: &Code{Code: "c", Verifier: verifier}}, Detached)
+		var reply abi.ConsentReply
+		if err := strictjson.Unmarshal(c.codeInput(), &reply); err != nil {
+			t.Fatal(err)
+		}
+		if sealed := c.sealed.Plain(reply.CodeVerifier) != nil; sealed != (verifier != "") || !sealed && reply.CodeVerifier != "" {
+			t.Errorf("%q is %q", verifier, reply.CodeVerifier)
+		}
+		if opened, _, err := c.sealed.Open(reply.CodeVerifier, seal.Token); opened != verifier || err != nil {
+			t.Errorf("%q: %q, %v", verifier, opened, err)
+		}
+	}
+}
+
+// The plugin's parameters follow those of the authorization URL.
+func TestQueryOfAnAuthorizationURL(t *testing.T) {
+	for address, want := range map[string][2]string{
+		"https://login.test/auth":     {"", "b=2&c=3"},
+		"https://login.test/auth?":    {"", "b=2&c=3"},
+		"https://login.test/auth?a=1": {"a=1", "a=1&b=2&c=3"},
+	} {
+		for i, query := range [][]abi.Pair{nil, {{Name: "b", Value: "2"}, {Name: "c", Value: "3"}}} {
+			a, err := authorizationOf(t, abi.ConsentRequest{URL: address, Query: query})
+			if err != nil || a.URL.RawQuery != want[i] {
+				t.Errorf("%s with %d parameters: %v, %v", address, len(query), a.URL, err)
+			}
+		}
+	}
+}
+
+func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, error) {
+	t.Helper()
+	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
+	output, err := strictjson.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(context.Background(), plan, &Inputs{}, Detached).Authorization(output)
+}
+
+// The name of the parameter with the code has at most 64 bytes.
+func TestNameOfTheCodeParameter(t *testing.T) {
+	for n, fits := range map[int]bool{1: true, 64: true, 65: false} {
+		a, err := authorizationOf(t, abi.ConsentRequest{URL: "https://login.test/auth", CodeParameter: strings.Repeat("c", n)})
+		if fits != (err == nil) || fits && len(a.CodeParameter) != n {
+			t.Errorf("%d bytes: %q, %v", n, a.CodeParameter, err)
+		}
+	}
+}
+
+// The error for a secret in an authorization request names the field that has the secret, and no other.
+func TestFieldOfASecretThatABrowserWouldSee(t *testing.T) {
+	c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
+	for _, name := range []string{"one", "two"} {
+		c.rendered = append(c.rendered, renderedField{name: name, value: c.seal(seal.Value{Text: name}), ok: true})
+	}
+	c.rendered = append([]renderedField{{name: "absent"}, {name: "plain", value: "x", ok: true}}, c.rendered...)
+	for _, r := range c.rendered[2:] {
+		if got := c.fieldIn("x" + r.value); got != r.name {
+			t.Errorf("the field %s is named as %q", r.name, got)
+		}
+	}
+	if got := c.fieldIn("x" + c.seal(seal.Value{Text: "three"})); got != "" {
+		t.Errorf("a secret of no field is that of %q", got)
+	}
+}
+
+// An ID token that comes with a grant has the nonce of the authorization request, or the grant is refused. There need not be one,
+// and other exchanges do not look for it.
+func TestNonceOfAnIDToken(t *testing.T) {
+	token := func(claims string) string {
+		return `{"id_token":"e30.` + base64.RawURLEncoding.EncodeToString([]byte(claims)) + `.sig"}`
+	}
+	for body, fits := range map[string]bool{
+		token(`{"nonce":"of-this-consent"}`): true, `{}`: true, `{"id_token":null}`: true, `{"access_token":"a"}`: true, `no JSON`: true,
+		token(`{"nonce":"of-another"}`): false, token(`{"nonce":""}`): false, token(`{}`): false, token(`[]`): false,
+		`{"id_token":"a.b"}`: false, `{"id_token":""}`: false, `{"id_token":7}`: false, `{"id_token":false}`: false, `{"id_token":{}}`: false,
+	} {
+		for _, code := range []*Code{nil, {Nonce: "of-this-consent"}} {
+			c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Code: code}, Detached)
+			err := c.try(func() { c.checkIDToken([]byte(body)) })
+			if passes := fits || code == nil; passes != (err == nil) || err != nil && !errors.Is(err, ErrIDToken) {
+				t.Errorf("%s in a consent %t: %v", body, code != nil, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package hostfn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+)
+
+// The size that an encoded secret counts as is enough for any text of its length, so that it does not depend on the text. For the
+// text that grows the most it is exact.
+func TestSizesOfEncodedTexts(t *testing.T) {
+	for format, longest := range map[string]string{
+		abi.FormatPercent: "\xff", abi.FormatForm: "\xff", abi.FormatQuoted: `"`, abi.FormatHex: "a", abi.FormatHexUpper: "a",
+		abi.FormatBase64: "a", abi.FormatBase64URL: "a", abi.FormatBase64URLPadded: "a", abi.FormatBase32: "a",
+	} {
+		encoding := encodings[format]
+		for _, n := range []int{0, 1, 2, 3, 10, 100} {
+			if got, want := encoding.size(n), len(encoding.encode(strings.Repeat(longest, n))); got != want {
+				t.Errorf("%s of %d bytes counts as %d, and may have %d", format, n, got, want)
+			}
+		}
+	}
+}
