@@ -8,8 +8,9 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// A field that another one requires whatever its value is does not cause that other field to be rendered.
-func TestRequiredByAFieldWithAnyValue(t *testing.T) {
+// Whether a field is required depends on the value of another one only if the condition names values. Otherwise the other field is
+// not rendered.
+func TestRequiredByTheValueOfAnotherField(t *testing.T) {
 	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"other": fieldOfKind(t, "other", abi.KindString, "{{ get_secret('unread') }}"), "mode": fieldOfKind(t, "mode", abi.KindString, "fast")}}
 	for _, c := range []struct {
 		condition abi.Condition
