@@ -28,7 +28,7 @@ func TestKeptAnswers(t *testing.T) {
 		plan.ChallengeAnswers = reads(t, abi.AnswerEnum, "header:X-Mode")
 		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
-		call(Inline).Learn(&http.Response{StatusCode: 200, Header: http.Header{"X-Mode": {"fast"}}}, nil, false)
+		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false)
 		if reply := challenged(t, call(Explaining)); reply.Count != 0 || len(reply.Answers) != 0 {
 			t.Errorf("kept for %v: explain shows %+v", keep, reply)
 		}
@@ -70,7 +70,7 @@ func TestLeastOffsetOfAClock(t *testing.T) {
 	for seconds, want := range map[int64]int64{-11: -11, -10: -10, -9: 0, 0: 0, 9: 0, 10: 10, 11: 11} {
 		var o Offset
 		date := now.Add(time.Duration(seconds) * time.Second).Format(http.TimeFormat)
-		o.Learn(&http.Response{StatusCode: 401, Header: http.Header{"Date": {date}}}, now)
+		o.Learn(&http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Date": {date}}}, now)
 		if got := o.seconds.Load(); got != want {
 			t.Errorf("%d seconds: %d", seconds, got)
 		}

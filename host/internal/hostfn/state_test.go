@@ -45,8 +45,8 @@ func TestSeedOfAGrant(t *testing.T) {
 	}
 }
 
-// A request with a state has a body that net/http cannot send again, also if it has none of its own: net/http repeats a request without
-// a body after a broken connection.
+// A request with a state has a body that net/http cannot send again. It gets an empty one if it has no body: net/http repeats a
+// request without a body after a broken connection.
 func TestARequestWithAStateIsSentOnce(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
