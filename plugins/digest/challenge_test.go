@@ -1,0 +1,139 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// A nonce that the server does not know any more is replaced within the same request.
+func TestStale(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		s.forget()
+		check(t, h, lion, once("a body"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[len(s.seen)-1]; p["nonce"] != "nonce/2+==" || p["nc"] != "00000002" {
+			t.Errorf("%v", p)
+		}
+	})
+}
+
+// The number of requests with a nonce has eight digits in hex, RFC 7616 section 3.4.
+func TestCount(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		for range 0x102 {
+			check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		}
+		if nc := s.seen[len(s.seen)-1]["nc"]; nc != "00000103" {
+			t.Errorf("the count of the last request is %s", nc)
+		}
+	})
+}
+
+// A nextnonce is used for the next request, and counted anew.
+func TestNextNonce(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256-sess", "auth")
+		s.next = true
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[3]; p["nonce"] != "nonce/3+==" || p["nc"] != "00000001" {
+			t.Errorf("%v", p)
+		}
+		s.forget()
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		if p := s.seen[6]; p["nonce"] != "nonce/6+==" || p["nc"] != "00000001" {
+			t.Errorf("%v", p)
+		}
+	})
+}
+
+// A challenge is kept for a day, for the same user and password (decisions.md "how long a challenge is kept").
+func TestHowLongAChallengeIsKept(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		h.Advance(24*time.Hour - time.Second)
+		check(t, h, lion, hosttest.GET("https://api.test"), 1)
+		h.Advance(time.Second)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		s.password = "another password of a lion"
+		h.Secret("lion", s.password)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		personal := hosttest.Config{"username": "{{ user.username }}", "password": "{{ get_secret('lion') }}"}
+		for _, s.user = range []string{"ann", "bob"} {
+			h.As(host.User{Username: s.user})
+			check(t, h, personal, hosttest.GET("https://api.test"), 2)
+			check(t, h, personal, hosttest.GET("https://api.test"), 1)
+		}
+	})
+}
+
+// Of several offers, the first that the type knows is answered, whatever else is offered
+// (decisions.md "which challenge is answered").
+func TestOffers(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "auth")
+		s.offers = []string{
+			`Basic realm="x, Digest y", Bearer`, `Digest realm="x", nonce="x", algorithm=SHA-1024, qop="auth"`,
+			`Digest realm="x", nonce="x", algorithm=SHA-256, qop="token", Digest realm="x", nonce="x", charset=latin1`,
+		}
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+	})
+}
+
+// If the API refuses the password, its answer goes to the caller (decisions.md "which challenge is answered").
+func TestWrongPassword(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		h.API(s.answer)
+		h.Secret("lion", "the password of a hyena")
+		for range 2 {
+			got := h.Authenticate(lion, hosttest.GET("https://api.test"))
+			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 2 {
+				t.Errorf("status %d after %d attempts", got.Response.StatusCode, got.Attempts)
+			}
+		}
+	})
+}
+
+// A 401 without a challenge of Digest goes to the caller, with one warning. It does not end the use of the nonce.
+func TestNoChallenge(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "SHA-256", "auth")
+		serve(h, s)
+		refuse := func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(401, `{"error":"not yours"}`)(r)
+			response.Header.Set("WWW-Authenticate", `Basic realm="x"`)
+			return response, err
+		}
+		h.API(refuse, s.answer, s.answer, refuse, s.answer)
+		for _, want := range []struct{ status, attempts int }{{401, 1}, {200, 2}, {401, 1}, {200, 1}} {
+			got := h.Authenticate(lion, once("body"))
+			body, _ := io.ReadAll(got.Response.Body)
+			if got.Response.StatusCode != want.status || got.Attempts != want.attempts || want.status == 401 && string(body) != `{"error":"not yours"}` {
+				t.Errorf("status %d after %d attempts, not %v: %s", got.Response.StatusCode, got.Attempts, want, body)
+			}
+		}
+		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "without a challenge of HTTP Digest") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+}
