@@ -192,3 +192,32 @@ func TestRejectOfManyEntries(t *testing.T) {
 		t.Error("want one place for another drop")
 	}
 }
+
+// A value that is in the store of state as well is dropped there by Rejected, and the next holder of its lease learns which one it
+// was. Rejected is not called for a value that is not there, or that is gone already, and need not be set. threats.md 35
+func TestRejectDropsWhatIsShared(t *testing.T) {
+	for _, test := range []struct {
+		shared  int64
+		held    bool
+		reports bool
+		want    int64
+	}{{7, true, true, 7}, {0, true, true, 0}, {7, false, true, 0}, {7, true, false, 0}} {
+		cache, clock := newCache(10, 10)
+		var dropped []int64
+		if test.reports {
+			cache.Rejected = func(h *tokencache.Handle) { dropped = append(dropped, h.Shared) }
+		}
+		e := hold(t, cache, token).Set("t1", time.Hour, test.shared)
+		if !test.held {
+			clock.Advance(2 * time.Hour)
+		}
+		reject(t, cache, e.Generation, true)
+		got, err := hold(t, cache, token).Dropped(t.Context())
+		if err != nil || got != test.want {
+			t.Errorf("%+v: the next lease knows of %d, %v", test, got, err)
+		}
+		if calls := len(dropped); (calls == 1) != (test.want != 0) || calls == 1 && dropped[0] != test.want {
+			t.Errorf("%+v: Rejected was called with %v", test, dropped)
+		}
+	}
+}
