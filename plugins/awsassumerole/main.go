@@ -119,8 +119,8 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
 	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
 	c.Cache("credentials", strings.Join([]string{key.ID, key.Secret, key.Token, c.Random(8), strconv.FormatInt(c.Now(), 10)}, " "), ttl)
-	if key, ok := kept(c); ok { // only an entry that a call has read can be dropped after the API's answer
-		return key, nil
+	if kept, ok := kept(c); ok { // only an entry that a call has read can be dropped after the API's answer
+		key = kept
 	}
 	return key, nil
 }

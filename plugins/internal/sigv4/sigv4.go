@@ -79,14 +79,15 @@ func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 	all := strings.SplitN(c.Compose(settings), "\n", 3)
 	set := strings.Split(all[0], " ")
 	s := newSigner(c, k, set[0], all[1], all[2])
-	name := k.CachedAs + " " + s.scope
-	if key, cached := c.Cached(name); cached && k.CachedAs != "" {
-		s.signingKey = key
-	} else {
+	name, cached := k.CachedAs+" "+s.scope, false
+	if k.CachedAs != "" {
+		s.signingKey, cached = c.Cached(name)
+	}
+	if !cached {
 		s.derive(cmp.Or(k.Secret, c.Config("secret_access_key")))
-		if k.CachedAs != "" {
-			c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
-		}
+	}
+	if !cached && k.CachedAs != "" {
+		c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
 	}
 	s3, query := isS3(s.service), set[1] == "query"
 	var err error
