@@ -26,8 +26,6 @@ const pastSeeds = 256
 // record is the value of the row of a grant.
 type record struct {
 	Mark mark `json:",omitempty"`
-	// Attempt is random for each intent. It shows a node whether an intent is its own.
-	Attempt []byte `json:",omitempty"`
 	// Seed and Past are hashes of the present seed and of earlier ones.
 	Seed []byte   `json:",omitempty"`
 	Past [][]byte `json:",omitempty"`

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
@@ -107,16 +106,11 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 	if t.phase != begun {
 		return nil, nil, errors.New("the turn of the grant is over: nothing is sent")
 	}
-	marked := t.rec.with(intent, t.rec.Token)
-	marked.Attempt = make([]byte, 16)
-	if _, err := io.ReadFull(t.n.c.Random, marked.Attempt); err != nil {
-		return nil, nil, err
-	}
 	if err := t.n.reserve(); err != nil {
 		return nil, nil, err
 	}
 	t.phase = over
-	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, marked.encode(), 0, false)
+	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.with(intent, t.rec.Token).encode(), 0, false)
 	var down *StoreError
 	if errors.As(err, &down) && down.Paused { // nothing was written
 		t.n.settled()
@@ -129,7 +123,7 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 	}
 	t.lease.Generation++
 	if err != nil { // nothing was sent, and nothing will be
-		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec, doubted: marked.Attempt})
+		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec, doubted: true})
 		return nil, nil, fmt.Errorf("write the intent: %w", err)
 	}
 	left := t.n.c.Lease*2/3 - t.n.c.Now().Sub(t.asked)

@@ -16,8 +16,8 @@ import (
 type unwritten struct {
 	lease state.Lease
 	rec   record
-	// doubted is the attempt of the intent that the record takes back, if the store has not confirmed that intent.
-	doubted []byte
+	// doubted is set if the record takes back an intent that the store has not confirmed.
+	doubted bool
 }
 
 // reserve takes a place for what becomes of an intent, so that the node can keep it if the store does not take it.
@@ -137,7 +137,7 @@ func (n *Node) unwritten(id *state.ID) (all []unwritten) {
 // settle tries to write a record, and forgets it once the store has taken it, or never will.
 func (n *Node) settle(ctx context.Context, u unwritten) {
 	ok, err := n.put(ctx, u.lease, u.rec.encode(), 0, true)
-	if err != nil || !ok && u.doubted != nil && !n.overtaken(ctx, u) {
+	if err != nil || !ok && u.doubted && !n.overtaken(ctx, u) {
 		return
 	}
 	if !ok {
@@ -151,17 +151,17 @@ func (n *Node) settle(ctx context.Context, u unwritten) {
 	}
 }
 
-// overtaken reports whether a doubted intent can no longer reach the store. If it may still be on its way, overtaken
-// acquires the lease, after which its fence is too old.
+// overtaken reports whether nothing is left to try for a doubted intent whose record the store has not taken. If the intent may still
+// be on its way, overtaken acquires the lease, after which the fence of the intent is too old.
 func (n *Node) overtaken(ctx context.Context, u unwritten) bool {
 	row, err := n.get(ctx, u.lease.ID)
 	if err != nil {
 		return false
 	}
 	switch row.Generation {
-	case u.lease.Generation: // if it has come meanwhile, the next try takes it back
-		rec, err := n.record(u.lease.ID, row)
-		return err != nil || !bytes.Equal(rec.Attempt, u.doubted)
+	case u.lease.Generation: // it has come since the try, and this one takes it back, or else somebody has acquired the lease
+		_, err := n.put(ctx, u.lease, u.rec.encode(), 0, true)
+		return err == nil
 	case u.lease.Generation - 1:
 		next, taken, err := n.acquire(ctx, u.lease.ID, row.Generation)
 		if err != nil || !taken {

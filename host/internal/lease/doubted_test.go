@@ -1,0 +1,147 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/state"
+)
+
+// late is a store that loses a write: its caller gets an error, and it arrives when the test calls arrive.
+type late struct {
+	state.Store
+	// lose is set if the next write is lost.
+	lose   bool
+	arrive func()
+	// meanwhile is called before the next reading.
+	meanwhile func()
+}
+
+func (l *late) Put(ctx context.Context, held state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	if l.lose {
+		l.lose = false
+		l.arrive = func() { _, _ = l.Store.Put(context.WithoutCancel(ctx), held, value, expires, release) }
+		return false, errFault
+	}
+	return l.Store.Put(ctx, held, value, expires, release)
+}
+
+func (l *late) Get(ctx context.Context, id state.ID) (state.Row, error) {
+	if meanwhile := l.meanwhile; meanwhile != nil {
+		l.meanwhile = nil
+		meanwhile()
+	}
+	return l.Store.Get(ctx, id)
+}
+
+// doubted is a node with an intent that the store has not confirmed, and another node.
+type doubted struct {
+	*testing.T
+	now         time.Time
+	key         []byte
+	memory      *state.Memory
+	store       *late
+	node, other *lease.Node
+}
+
+func newDoubted(t *testing.T) *doubted {
+	t.Helper()
+	d := &doubted{T: t, now: time.Now(), key: stateKey()}
+	d.memory = state.NewMemory(func() time.Time { return d.now })
+	d.store = &late{Store: d.memory}
+	d.node, d.other = newNode(t, d.store, d.key), newNode(t, d.memory, d.key)
+	turn, err := d.node.Begin(t.Context(), grantKey, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.store.lose = true
+	if _, _, err := turn.Intent(t.Context()); !errors.Is(err, errFault) {
+		t.Fatalf("Intent returns %v", err)
+	}
+	if err := turn.End(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return d
+}
+
+// leaves lets the node try to write what the store does not have.
+func (d *doubted) leaves(want int) {
+	d.Helper()
+	if left := d.node.Flush(d.Context()); left != want {
+		d.Fatalf("the node keeps %d records, want %d", left, want)
+	}
+}
+
+func (d *doubted) sends(want string) {
+	d.Helper()
+	if sent, err := redeem(d.Context(), d.other, grantKey, "seed", "last"); sent != want || err != nil {
+		d.Errorf("another node sends %q, %v, want %q", sent, err, want)
+	}
+}
+
+// An intent that the store has not confirmed, whether it arrives or not: the token was not sent, and can be sent afterwards, once. The
+// node keeps nothing that nobody needs. threats.md 109, 115
+func TestAnIntentThatIsNotConfirmed(t *testing.T) {
+	for name, run := range map[string]func(d *doubted){
+		"it has arrived": func(d *doubted) {
+			d.store.arrive()
+			d.store.Store = downStore{d.memory} // nothing has to be read
+			d.leaves(0)
+			d.sends("seed")
+		},
+		"it arrives late": func(d *doubted) {
+			d.leaves(1)
+			d.store.arrive()
+			d.leaves(0)
+			d.sends("seed")
+		},
+		"it arrives after a try to take it back": func(d *doubted) {
+			d.store.meanwhile = d.store.arrive
+			d.leaves(0)
+			d.sends("seed")
+		},
+		"it arrives too late": func(d *doubted) {
+			d.now = d.now.Add(time.Hour)
+			d.leaves(0)
+			d.store.arrive()
+			d.sends("seed")
+		},
+		"another node has the turn": func(d *doubted) {
+			d.now = d.now.Add(time.Hour)
+			turn, err := d.other.Begin(d.Context(), grantKey, []byte("seed"))
+			if err != nil {
+				d.Fatal(err)
+			}
+			if _, _, err := turn.Intent(d.Context()); err != nil {
+				d.Fatal(err)
+			}
+			d.leaves(0)
+			turn.Done(d.Context(), []byte("next"))
+			d.store.arrive()
+			d.sends("next")
+		},
+	} {
+		t.Run(name, func(t *testing.T) { run(newDoubted(t)) })
+	}
+}
+
+// A new consent that failed after it had acquired the row keeps the node from taking its intent back. The grant is lost, and callers
+// of this node learn it, too.
+func TestAnIntentThatNobodyCanTakeBack(t *testing.T) {
+	d := newDoubted(t)
+	d.store.arrive()
+	d.now = d.now.Add(time.Hour)
+	failing := newNode(t, &late{Store: d.memory, lose: true}, d.key)
+	if err := failing.Renew(t.Context(), grantKey, []byte("consent")); !errors.Is(err, errFault) {
+		t.Fatalf("Renew returns %v", err)
+	}
+	d.leaves(0)
+	for _, node := range []*lease.Node{d.node, d.other} {
+		if sent, err := redeem(t.Context(), node, grantKey, "seed", "never"); !errors.As(err, new(*lease.LostError)) {
+			t.Errorf("a node sends %q, %v, want a LostError", sent, err)
+		}
+	}
+}
