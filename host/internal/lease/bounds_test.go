@@ -65,6 +65,13 @@ func (f *faulty) Release(ctx context.Context, l state.Lease) error {
 	return f.Store.Release(ctx, l)
 }
 
+func (f *faulty) Reseal(ctx context.Context, id state.ID, generation int64, value []byte) (bool, error) {
+	if err := f.fault(); err != nil {
+		return false, err
+	}
+	return f.Store.Reseal(ctx, id, generation, value)
+}
+
 func token(context.Context) ([]byte, time.Duration, error) { return []byte("token"), time.Hour, nil }
 
 // intended takes the turn of a grant and writes its intent.
@@ -174,10 +181,16 @@ func TestStoreHangs(t *testing.T) {
 	}
 }
 
-// deaf is a store whose Wait hears of no change.
-type deaf struct{ state.Store }
+// waiter is a store whose Wait is that of the test.
+type waiter struct {
+	state.Store
+	wait func(ctx context.Context) error
+}
 
-func (deaf) Wait(ctx context.Context, _ state.ID, _ int64) error {
+func (w waiter) Wait(ctx context.Context, _ state.ID, _ int64) error { return w.wait(ctx) }
+
+// deaf hears of no change.
+func deaf(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -187,8 +200,8 @@ func TestWaitsEnd(t *testing.T) {
 	now := time.Now()
 	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
 	holder := newNode(t, memory, key)
-	waiter := configured(t, lease.Config{
-		Store: deaf{memory}, Keys: [][]byte{key}, Lease: time.Minute,
+	patient := configured(t, lease.Config{
+		Store: waiter{memory, deaf}, Keys: [][]byte{key}, Lease: time.Minute,
 		Within: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			if d <= 10*time.Second || d > time.Minute { // a call of the store, or the start
 				return ctx, func() {}
@@ -200,29 +213,21 @@ func TestWaitsEnd(t *testing.T) {
 	if _, err := holder.Begin(t.Context(), grantKey, []byte("seed")); err != nil {
 		t.Fatal(err)
 	}
-	turn, err := waiter.Begin(t.Context(), grantKey, []byte("seed"))
+	turn, err := patient.Begin(t.Context(), grantKey, []byte("seed"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
-	impatient := configured(t, lease.Config{Store: cancelling{memory, cancel}, Keys: [][]byte{key}})
+	impatient := newNode(t, waiter{memory, func(ctx context.Context) error {
+		cancel()
+		return deaf(ctx)
+	}}, key)
 	if _, err := impatient.Begin(gone, grantKey, []byte("seed")); !errors.Is(err, context.Canceled) {
 		t.Errorf("Begin returns %v", err)
 	}
 	if err := turn.End(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// cancelling is a store whose callers go while they wait.
-type cancelling struct {
-	state.Store
-	cancel context.CancelFunc
-}
-
-func (c cancelling) Wait(ctx context.Context, id state.ID, generation int64) error {
-	c.cancel()
-	return c.Store.Wait(ctx, id, generation)
 }
 
 // What the store does not confirm takes up places. Without a place no token is sent, and when the store answers again, all is

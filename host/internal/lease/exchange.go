@@ -68,10 +68,10 @@ func (n *Node) TryExchange(ctx context.Context, key Key, valid func(Token) bool)
 func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error) {
 	before := n.c.Now()
 	row, err := n.get(ctx, id)
-	if err != nil || row.Value == nil {
+	if err != nil {
 		return row, Token{}, err
 	}
-	value, err := n.open(id, row)
+	value, err := n.open(id, row) // an empty row does not open
 	left := row.ExpiresIn - n.c.Now().Sub(before)
 	if err == nil && left > 0 { // each token has a time
 		return row, Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil

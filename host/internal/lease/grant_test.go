@@ -141,6 +141,23 @@ func TestForgottenSeed(t *testing.T) {
 	}
 }
 
+// Without the store no grant is forgotten, and Forget says so.
+func TestForgetWithoutTheStore(t *testing.T) {
+	store, ctx := &faulty{Store: state.NewMemory(time.Now)}, t.Context()
+	node := newNode(t, store, stateKey())
+	if err := node.Renew(ctx, grantKey, []byte("consent")); err != nil {
+		t.Fatal(err)
+	}
+	store.turn(true)
+	if token, err := node.Forget(ctx, grantKey); token != nil || !errors.Is(err, errFault) {
+		t.Errorf("Forget returns %q, %v", token, err)
+	}
+	store.turn(false)
+	if token, err := node.Forget(ctx, grantKey); string(token) != "consent" || err != nil {
+		t.Errorf("Forget returns %q, %v", token, err)
+	}
+}
+
 // Of many who take what is held, one gets it.
 func TestTakenOnce(t *testing.T) {
 	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()

@@ -225,7 +225,7 @@ func (n *Node) open(id state.ID, row reading) ([]byte, error) {
 		return nil, ErrRolledBack
 	}
 	value, err := n.ring.open(id, row.Generation, row.Value)
-	if seen, ok := n.highest.Peek(id); err == nil && (!ok || seen < row.Generation) {
+	if seen, _ := n.highest.Peek(id); err == nil && seen < row.Generation {
 		n.highest.Add(id, row.Generation)
 	}
 	return value, err

@@ -39,11 +39,11 @@ func (n *Node) Refusal(ctx context.Context, key Key) (Refusal, error) {
 func (n *Node) refusal(ctx context.Context, key Key) (Refusal, int64, error) {
 	id := n.id(useRefusal, key)
 	row, err := n.get(ctx, id)
-	if err != nil || row.Value == nil {
+	if err != nil {
 		return Refusal{}, row.Generation, err
 	}
 	var rec refusalRecord
-	if text, err := n.open(id, row); err == nil && json.Unmarshal(text, &rec) == nil {
+	if text, err := n.open(id, row); err == nil && json.Unmarshal(text, &rec) == nil { // an empty row does not open
 		rec.Wait = max(0, rec.Wait-row.Age)
 		return Refusal(rec), row.Generation, nil
 	}

@@ -71,6 +71,44 @@ func TestRefusalsAtTheSameTimeAreOne(t *testing.T) {
 	}
 }
 
+// A refusal that comes after another node has written one changes nothing in the store. threats.md 113
+func TestALateRefusalIsNotWritten(t *testing.T) {
+	store, key, ctx := newRecorder(), stateKey(), t.Context()
+	other, pausing := newNode(t, store.Store, key), &hesitant{Store: store}
+	node := newNode(t, pausing, key)
+	pausing.meanwhile = func() {
+		if _, err := other.Refuse(ctx, grantKey, nil, seconds); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := node.Refuse(ctx, grantKey, nil, seconds); err != nil || got.Count != 1 || len(store.puts) != 0 {
+		t.Errorf("%+v, %v, and the node writes %d rows", got, err, len(store.puts))
+	}
+}
+
+// If nothing is refused any more, Accept changes nothing in the store.
+func TestAcceptWithoutARefusal(t *testing.T) {
+	store, ctx := newRecorder(), t.Context()
+	node := newNode(t, store, stateKey())
+	if _, err := node.Refuse(ctx, grantKey, nil, seconds); err != nil {
+		t.Fatal(err)
+	}
+	var generations []int64
+	for range 2 {
+		if err := node.Accept(ctx, grantKey); err != nil {
+			t.Error(err)
+		}
+		row, err := store.Get(ctx, store.puts[1])
+		if err != nil || row.Value != nil {
+			t.Errorf("after Accept the row is %+v, %v", row, err)
+		}
+		generations = append(generations, row.Generation)
+	}
+	if generations[0] != generations[1] {
+		t.Errorf("the generation is %d, and %d after a second Accept", generations[0], generations[1])
+	}
+}
+
 // A refusal that somebody has changed or moved is none. threats.md 108
 func TestMovedRefusalIsNone(t *testing.T) {
 	store := newRecorder()

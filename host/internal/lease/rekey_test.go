@@ -3,6 +3,7 @@ package lease_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -146,4 +147,17 @@ func TestRekeyAndWriters(t *testing.T) {
 	if err != nil || got.Unopened != 0 || got.Sealed+got.Current > 3 {
 		t.Errorf("Rekey returns %+v, %v", got, err)
 	}
+}
+
+// Rekey ends with the first failure of the store.
+func TestRekeyWithoutTheStore(t *testing.T) {
+	store, before, after := &faulty{Store: state.NewMemory(time.Now)}, stateKey(), stateKey()
+	newNode(t, store, before)
+	node := newNode(t, store, after, before)
+	store.turn(true)
+	if got, err := node.Rekey(t.Context()); !errors.Is(err, errFault) || got != (lease.Rekeyed{}) || store.asked() != 1 {
+		t.Errorf("Rekey returns %+v, %v after %d calls of the store", got, err, store.asked())
+	}
+	store.turn(false)
+	rekey(t, node, lease.Rekeyed{Sealed: 1})
 }

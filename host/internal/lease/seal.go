@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -82,7 +83,7 @@ func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, err
 
 // current reports whether a value is sealed under the first key.
 func (r *keyring) current(sealed []byte) bool {
-	return len(sealed) >= keyIDSize && r.keys[0].id == [keyIDSize]byte(sealed)
+	return bytes.HasPrefix(sealed, r.keys[0].id[:])
 }
 
 // open opens what seal has sealed for the same row and generation.

@@ -46,6 +46,22 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 	}
 }
 
+// The clock of the store is set back a little: a lease counts as held for as long as the store keeps others from it, and no longer
+// (threats.md 148).
+func TestClockOfTheStoreIsSetBackALittle(t *testing.T) {
+	now := time.Now()
+	store := state.NewMemory(func() time.Time { return now })
+	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Lease: time.Minute})
+	intended(t, node, "grant")
+	now = now.Add(-time.Minute - state.Slack)
+	for _, want := range []lease.Standing{lease.Good, lease.Lost} {
+		if c, err := node.Look(t.Context(), lease.Key{Name: "grant"}); err != nil || c.Standing != want {
+			t.Errorf("the condition is %+v, %v, want %d", c, err, want)
+		}
+		now = now.Add(-1)
+	}
+}
+
 // Nodes may have leases of different times. That of a node with the longest one is not over for one with the shortest.
 func TestLeasesOfDifferentTimes(t *testing.T) {
 	store, key := state.NewMemory(time.Now), stateKey()
@@ -125,14 +141,14 @@ func TestKeyOfTheNamesIsGone(t *testing.T) {
 
 // Somebody who writes the database takes away the time until which a token may be used: the token is not used (threats.md 147).
 func TestTokenWithoutItsTime(t *testing.T) {
-	store, key := newRecorder(), stateKey()
-	fetched := 0
+	store, now, fetched := newRecorder(), time.Now(), 0
+	config := lease.Config{Store: store, Keys: [][]byte{stateKey()}, Now: func() time.Time { return now }}
 	fetch := func(context.Context) ([]byte, time.Duration, error) {
 		fetched++
 		return []byte("token"), time.Hour, nil
 	}
 	for range 2 {
-		if _, err := newNode(t, store, key).Fetch(t.Context(), lease.Key{}, fetch); err != nil {
+		if _, err := configured(t, config).Fetch(t.Context(), lease.Key{}, fetch); err != nil {
 			t.Fatal(err)
 		}
 		store.swap = func(_ state.ID, row state.Row) state.Row {
@@ -162,5 +178,41 @@ func TestForgetWhatDoesNotOpen(t *testing.T) {
 	store.swap = nil
 	if c, err := node.Look(t.Context(), grantKey); err != nil || c.Standing != lease.None {
 		t.Errorf("the grant stays: %+v, %v", c, err)
+	}
+}
+
+// A node that has only read a grant refuses an earlier row of it. A later row that does not open is refused, and the real one is still
+// good afterwards. threats.md 108
+func TestRowsPutBackUnderAReader(t *testing.T) {
+	store, key, ctx := newRecorder(), stateKey(), t.Context()
+	writer, reader := newNode(t, store.Store, key), newNode(t, store, key)
+	look := func(swap func(state.ID, state.Row) state.Row) error {
+		store.swap = swap
+		_, err := reader.Look(ctx, grantKey)
+		return err
+	}
+	var read []state.Row
+	for range 2 {
+		if _, err := redeem(ctx, writer, grantKey, "seed", "next"); err != nil {
+			t.Fatal(err)
+		}
+		if err := look(func(_ state.ID, row state.Row) state.Row {
+			read = append(read, row)
+			return row
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := look(func(state.ID, state.Row) state.Row { return read[0] }); !errors.Is(err, lease.ErrRolledBack) {
+		t.Errorf("an earlier row: %v", err)
+	}
+	if err := look(func(_ state.ID, row state.Row) state.Row {
+		row.Generation++
+		return row
+	}); !lease.Permanent(err) {
+		t.Errorf("a later row: %v", err)
+	}
+	if err := look(nil); err != nil {
+		t.Errorf("the row as it was: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
 )
 
@@ -62,5 +63,44 @@ func TestWhoWaitsOnlyReads(t *testing.T) {
 		if n := waits.tries.Load(); n != 0 || err != nil {
 			t.Errorf("the node that waits tried %d times to acquire the row; the other one gets %v", n, err)
 		}
+	})
+}
+
+// A store whose Wait fails is an error for who waits. It is not asked again and again. threats.md 114
+func TestAStoreThatDoesNotWait(t *testing.T) {
+	now := time.Now()
+	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
+	if _, err := newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed")); err != nil {
+		t.Fatal(err)
+	}
+	node := newNode(t, waiter{memory, func(context.Context) error {
+		now = now.Add(time.Hour)
+		return errFault
+	}}, key)
+	var down *lease.StoreError
+	if _, err := node.Begin(t.Context(), grantKey, []byte("seed")); !errors.As(err, &down) || !errors.Is(err, errFault) {
+		t.Errorf("Begin returns %v, want a StoreError", err)
+	}
+}
+
+// While nothing is left to write, Run does nothing. threats.md 115
+func TestRunHasNothingToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		node := configured(t, lease.Config{
+			Store: state.NewMemory(time.Now), Keys: [][]byte{stateKey()}, Sleep: func(context.Context, time.Duration) {
+				t.Error("Run is about to try again")
+				cancel()
+			},
+		})
+		var running sync.WaitGroup
+		running.Go(func() { node.Run(ctx) })
+		synctest.Wait()
+		if _, err := redeem(ctx, node, grantKey, "seed", "next"); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		cancel()
+		running.Wait()
 	})
 }
