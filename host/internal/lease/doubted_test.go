@@ -145,3 +145,31 @@ func TestAnIntentThatNobodyCanTakeBack(t *testing.T) {
 		}
 	}
 }
+
+// A database that is put back lets a node acquire the same lease twice. If the store confirms neither intent, the node keeps no place for
+// them in the end. threats.md 115
+func TestTheSameLeaseTwice(t *testing.T) {
+	now, ctx := time.Now(), t.Context()
+	clock := func() time.Time { return now }
+	store := &late{Store: state.NewMemory(clock)}
+	node := newNode(t, store, stateKey())
+	doubt := func(turn *lease.Turn, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.lose = true
+		if _, _, err := turn.Intent(ctx); !errors.Is(err, errFault) {
+			t.Errorf("Intent returns %v", err)
+		}
+	}
+	turn, err := node.Begin(ctx, grantKey, []byte("seed"))
+	store.meanwhile = func() {
+		doubt(turn, err)
+		store.Store = state.NewMemory(clock)
+	}
+	doubt(node.Begin(ctx, grantKey, []byte("seed")))
+	now = now.Add(time.Hour)
+	if left := node.Flush(ctx); left != 0 || node.Unsettled() != 0 {
+		t.Errorf("the node keeps %d records and %d places", left, node.Unsettled())
+	}
+}

@@ -44,6 +44,9 @@ func (n *Node) settled() {
 // later writes a record now, and if that fails, keeps it for Run.
 func (n *Node) later(ctx context.Context, u unwritten) {
 	n.mu.Lock()
+	if _, ok := n.pending[u.lease]; ok { // the store was put back, and the node has acquired the same lease again
+		n.unsettled--
+	}
 	n.pending[u.lease] = u
 	n.mu.Unlock()
 	n.settle(context.WithoutCancel(ctx), u)
