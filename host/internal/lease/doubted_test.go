@@ -173,3 +173,23 @@ func TestTheSameLeaseTwice(t *testing.T) {
 		t.Errorf("the node keeps %d records and %d places", left, node.Unsettled())
 	}
 }
+
+// A node forgets a grant whose next token the store has not taken. It returns the next token, which is the one to revoke.
+func TestForgetReturnsTheNewestToken(t *testing.T) {
+	now, ctx := time.Now(), t.Context()
+	store := &late{Store: state.NewMemory(func() time.Time { return now })}
+	node := newNode(t, store, stateKey())
+	turn, err := node.Begin(ctx, grantKey, []byte("seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := turn.Intent(ctx); err != nil {
+		t.Fatal(err)
+	}
+	store.lose = true
+	turn.Done(ctx, []byte("next"))
+	now = now.Add(time.Hour)
+	if token, err := node.Forget(ctx, grantKey); string(token) != "next" || err != nil {
+		t.Errorf("Forget returns %q, %v", token, err)
+	}
+}

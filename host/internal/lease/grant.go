@@ -61,6 +61,7 @@ func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 // hashes of the seeds, which must not be sent again. A row that cannot be read, and never will be, is replaced as well.
 func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byte, err error) {
 	id := n.id(useGrant, key)
+	n.catchUp(ctx, id) // Forget returns the newest token
 	var grant []byte
 	if token != nil {
 		grant = make([]byte, 16)
