@@ -225,8 +225,19 @@ func (n *Node) open(id state.ID, row reading) ([]byte, error) {
 		return nil, ErrRolledBack
 	}
 	value, err := n.ring.open(id, row.Generation, row.Value)
-	if seen, _ := n.highest.Peek(id); err == nil && seen < row.Generation {
-		n.highest.Add(id, row.Generation)
+	if err == nil {
+		n.remember(id, row.Generation, row.seen)
 	}
 	return value, err
+}
+
+// remember notes a generation that a call has read or written. before is the highest one that the node had seen before the call. The
+// highest one stays if other calls have seen it since.
+func (n *Node) remember(id state.ID, generation, before int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if seen, _ := n.highest.Peek(id); seen != before {
+		generation = max(generation, seen)
+	}
+	n.highest.Add(id, generation)
 }

@@ -130,12 +130,13 @@ func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires
 	if err != nil {
 		return false, err
 	}
+	before, _ := n.highest.Peek(lease.ID)
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
 		ok, err = n.c.Store.Put(ctx, lease, sealed, expires, release)
 		return err
 	})
 	if ok = ok && err == nil; ok {
-		n.highest.Add(lease.ID, lease.Generation+1) // also if the node has seen a higher one: the store has just confirmed this one
+		n.remember(lease.ID, lease.Generation+1, before) // also if before is higher: the store has just confirmed this one
 	}
 	return ok, err
 }

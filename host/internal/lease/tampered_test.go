@@ -216,3 +216,68 @@ func TestRowsPutBackUnderAReader(t *testing.T) {
 		t.Errorf("the row as it was: %v", err)
 	}
 }
+
+// confirming is a store whose confirmation of the next write takes a while.
+type confirming struct {
+	state.Store
+	meanwhile func()
+}
+
+func (c *confirming) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	ok, err := c.Store.Put(ctx, l, value, expires, release)
+	if meanwhile := c.meanwhile; meanwhile != nil {
+		c.meanwhile = nil
+		meanwhile()
+	}
+	return ok, err
+}
+
+// While a node waits for the confirmation of a write, another call of it reads a later row. The node refuses the earlier one afterwards.
+// threats.md 108
+func TestARowPutBackUnderAWriter(t *testing.T) {
+	store, key, ctx := newRecorder(), stateKey(), t.Context()
+	pausing := &confirming{Store: store}
+	node, other := newNode(t, pausing, key), newNode(t, store.Store, key)
+	var earlier state.Row
+	pausing.meanwhile = func() {
+		var err error
+		if earlier, err = store.Get(ctx, store.puts[1]); err != nil {
+			t.Error(err)
+		}
+		if err := other.Renew(ctx, grantKey, []byte("later")); err != nil {
+			t.Error(err)
+		}
+		if _, err := node.Look(ctx, grantKey); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := node.Renew(ctx, grantKey, []byte("earlier")); err != nil {
+		t.Fatal(err)
+	}
+	store.swap = func(state.ID, state.Row) state.Row { return earlier }
+	if c, err := node.Look(ctx, grantKey); !errors.Is(err, lease.ErrRolledBack) {
+		t.Errorf("the condition is %+v, %v, want ErrRolledBack", c, err)
+	}
+}
+
+// The database was put back to an earlier state, and a node noticed. After a new consent the grant is good for this node, too, though
+// the generation is lower than before. threats.md 108
+func TestRenewAfterTheStoreWasPutBack(t *testing.T) {
+	store, ctx := newRecorder(), t.Context()
+	node := newNode(t, store, stateKey())
+	for range 2 {
+		if _, err := redeem(ctx, node, grantKey, "seed", "next"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.Store = state.NewMemory(time.Now)
+	if c, err := node.Look(ctx, grantKey); !errors.Is(err, lease.ErrRolledBack) {
+		t.Errorf("the condition is %+v, %v, want ErrRolledBack", c, err)
+	}
+	if err := node.Renew(ctx, grantKey, []byte("consent")); err != nil {
+		t.Error(err)
+	}
+	if sent, err := redeem(ctx, node, grantKey, "", "next"); sent != "consent" || err != nil {
+		t.Errorf("a node sends %q, %v", sent, err)
+	}
+}
