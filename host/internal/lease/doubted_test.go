@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// late is a store that loses a write: its caller gets an error, and it arrives when the test calls arrive.
+// late is a store that loses a write: its caller gets an error, and the write arrives when the test calls arrive.
 type late struct {
 	state.Store
 	// lose is set if the next write is lost.
@@ -67,7 +67,7 @@ func newDoubted(t *testing.T) *doubted {
 	return d
 }
 
-// leaves lets the node try to write what the store does not have.
+// leaves lets the node try once to write what the store does not have. want is the number of records that are left.
 func (d *doubted) leaves(want int) {
 	d.Helper()
 	if left := d.node.Flush(d.Context()); left != want {
@@ -75,6 +75,7 @@ func (d *doubted) leaves(want int) {
 	}
 }
 
+// sends lets the other node send its token, which is want.
 func (d *doubted) sends(want string) {
 	d.Helper()
 	if sent, err := redeem(d.Context(), d.other, grantKey, "seed", "last"); sent != want || err != nil {
@@ -128,21 +129,34 @@ func TestAnIntentThatIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// A new consent that failed after it had acquired the row keeps the node from taking its intent back. The grant is lost, and callers
-// of this node learn it, too.
+// A new consent or a new seed that failed after it had acquired the row keeps the node from taking its intent back. The grant is lost,
+// and callers of this node learn it, too.
 func TestAnIntentThatNobodyCanTakeBack(t *testing.T) {
-	d := newDoubted(t)
-	d.store.arrive()
-	d.now = d.now.Add(time.Hour)
-	failing := newNode(t, &late{Store: d.memory, lose: true}, d.key)
-	if err := failing.Renew(t.Context(), grantKey, []byte("consent")); !errors.Is(err, errFault) {
-		t.Fatalf("Renew returns %v", err)
-	}
-	d.leaves(0)
-	for _, node := range []*lease.Node{d.node, d.other} {
-		if sent, err := redeem(t.Context(), node, grantKey, "seed", "never"); !errors.As(err, new(*lease.LostError)) {
-			t.Errorf("a node sends %q, %v, want a LostError", sent, err)
-		}
+	for name, begin := range map[string]func(ctx context.Context, failing *lease.Node) error{
+		"consent": func(ctx context.Context, failing *lease.Node) error {
+			return failing.Renew(ctx, grantKey, []byte("consent"))
+		},
+		"seed": func(ctx context.Context, failing *lease.Node) error {
+			_, err := redeem(ctx, failing, grantKey, "another seed", "never")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoubted(t)
+			d.store.arrive()
+			d.now = d.now.Add(time.Hour)
+			failing := newNode(t, &late{Store: d.memory, lose: true}, d.key)
+			if err := begin(t.Context(), failing); !errors.Is(err, errFault) {
+				t.Fatalf("the error is %v", err)
+			}
+			d.now = d.now.Add(time.Hour)
+			d.leaves(0)
+			for _, node := range []*lease.Node{d.node, d.other} {
+				if sent, err := redeem(t.Context(), node, grantKey, "seed", "never"); !errors.As(err, new(*lease.LostError)) {
+					t.Errorf("a node sends %q, %v, want a LostError", sent, err)
+				}
+			}
+		})
 	}
 }
 

@@ -26,8 +26,8 @@
 // not mention time: leases only keep nodes from waiting for ever.
 //
 // A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and Begin does not acquire
-// the row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile. Renew and
-// Forget do acquire the row: what such a holder got is of no use any more. If they fail then, the grant stays lost.
+// the row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile. Renew, Forget and
+// Begin with a new seed do acquire the row: what such a holder got is of no use any more. If they fail then, the grant stays lost.
 //
 // The argument needs a store that keeps what it has confirmed. A database that is put back to an earlier state is noticed by
 // nodes that have seen a later generation, but not after they were started again.

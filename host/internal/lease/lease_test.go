@@ -233,7 +233,7 @@ func TestMovedRowsAreRefused(t *testing.T) {
 	} {
 		store.swap = swap
 		if sent, err := redeem(t.Context(), node, grantKey, "seed "+canary, "never"); !lease.Permanent(err) {
-			t.Errorf("%s: a node sends %q, %v, want an error for good", name, sent, err)
+			t.Errorf("%s: a node sends %q, %v, want a permanent error", name, sent, err)
 		}
 	}
 	store.swap = nil

@@ -69,8 +69,8 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte) (*Turn, error) {
 	}
 }
 
-// errUnwritten says that the node has a token that the store does not have.
-var errUnwritten = errors.New("the grant has a new token that the store of state has not taken yet: try again")
+// errUnwritten says that the node knows more of a grant than the store.
+var errUnwritten = errors.New("the store of state has not confirmed yet what became of the token of the grant: try again")
 
 // grant reads the row of a grant.
 func (n *Node) grant(ctx context.Context, id state.ID) (reading, record, error) {

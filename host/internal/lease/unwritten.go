@@ -162,7 +162,7 @@ func (n *Node) overtaken(ctx context.Context, u unwritten) bool {
 		return false
 	}
 	switch row.Generation {
-	case u.lease.Generation: // it has come since the try, and this one takes it back, or else somebody has acquired the lease
+	case u.lease.Generation: // it has come since the try, and the next one takes it back, unless somebody has acquired the lease
 		_, err := n.put(ctx, u.lease, u.rec.encode(), 0, true)
 		return err == nil
 	case u.lease.Generation - 1:
