@@ -29,8 +29,8 @@
 // the row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile. Renew, Forget and
 // Begin with a new seed do acquire the row: what such a holder got is of no use any more. If they fail then, the grant stays lost.
 //
-// The argument needs a store that keeps what it has confirmed. A database that is put back to an earlier state is noticed by
-// nodes that have seen a later generation, but not after they were started again.
+// The argument needs a store that keeps what it has confirmed, leases as well. Nodes that have seen a later generation notice a
+// database that is put back to an earlier state, but not after they were started again, and not if only a lease is gone.
 package lease
 
 import (
