@@ -235,6 +235,17 @@ func TestStreamIsNotDelayed(t *testing.T) {
 	}
 }
 
+// The end of a part looks like the middle of one text, and like the beginning of another up to its last byte. An escape behind it holds
+// back nothing but itself.
+func TestOnlyTheEscapeIsHeldBack(t *testing.T) {
+	f := New([]string{"the-token", "my he-X-12"})
+	body := f.Body(&chunks{rest: []string{"is the-X%", "20"}, end: io.EOF}, same)
+	n, err := body.Read(make([]byte, 1024))
+	if n != len("is the-X") || err != nil {
+		t.Errorf("%d bytes come first, %v", n, err)
+	}
+}
+
 func TestWhatWasHeldBackIsDroppedWhenTheSourceFails(t *testing.T) {
 	failure := errors.New("reset")
 	body := New([]string{"the-token"}).Body(&chunks{rest: []string{"is the-tok"}, end: failure}, func(err error) error { return fmt.Errorf("told: %w", err) })
