@@ -41,6 +41,8 @@ const (
 	patience = 5 * time.Second
 	// maxPending is the maximum number of bytes of lines that wait to be written, apart from those of requests that had begun.
 	maxPending = 4 << 20
+	// maxKept is the maximum number of bytes of memory that are kept for further lines.
+	maxKept = maxPending / 4
 )
 
 // A Log is an audit log. It is safe for concurrent use.
@@ -273,16 +275,14 @@ func (l *Log) writeRecords() error {
 	}
 	l.mu.Lock()
 	missing := l.missing
-	l.taken, l.pending, l.missing = l.pending, l.taken[:0], 0
+	l.taken, l.pending, l.missing = l.pending, l.taken, 0
 	l.mu.Unlock()
 	for rest := l.taken; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
 		l.unwritten = l.head.appendLine(l.unwritten, rest[:end])
 		rest = rest[end+1:]
 	}
-	if cap(l.taken) > maxPending/4 { // after a burst
-		l.taken = nil
-	}
+	l.taken = reuse(l.taken)
 	if missing > 0 {
 		l.unwritten = l.head.appendLine(l.unwritten, appendNumber(appendBeginning(nil, l.config.Clock(), "lost", l.config.Node), "uses", missing))
 	}
@@ -307,8 +307,18 @@ func (l *Log) writeOut() error {
 	n, err := l.target.Write(l.unwritten)
 	whole := l.unwritten[:max(0, min(n, len(l.unwritten)))]
 	l.lines.Add(uint64(bytes.Count(whole, []byte{'\n'})))
-	l.unwritten = append(l.unwritten[:0], l.unwritten[len(whole):]...)
+	if l.unwritten = append(l.unwritten[:0], l.unwritten[len(whole):]...); len(l.unwritten) == 0 {
+		l.unwritten = reuse(l.unwritten)
+	}
 	return err
+}
+
+// reuse returns an empty slice with the memory of b, or without memory if that is large, as after a burst.
+func reuse(b []byte) []byte {
+	if cap(b) > maxKept {
+		return nil
+	}
+	return b[:0]
 }
 
 // note notes the result of a write or a sync.

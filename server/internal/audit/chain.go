@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -39,8 +38,8 @@ func (v *verifier) readHead(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s %w", path, err)
 	}
-	if h := (head{link: kept, file: path + headSuffix}); kept.n > 0 && !slices.Contains(v.heads, h) {
-		v.heads = append(v.heads, h)
+	if kept.n > 0 {
+		v.heads = append(v.heads, head{link: kept, file: path + headSuffix})
 	}
 	return nil
 }

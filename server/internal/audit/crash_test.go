@@ -49,10 +49,11 @@ func TestLineWithoutLineFeed(t *testing.T) {
 // Processes that are killed while they write their first line leave parts of it, and the next one that writes it counts them.
 func TestTornBeginnings(t *testing.T) {
 	for name, c := range map[string]struct{ torn, want string }{
-		"two":                 {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti`, "4 1 2 true"},
-		"three":               {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti` + "\n" + `{`, "4 1 3 true"},
-		"a line feed at last": {`{"n":3,"time":"2026` + "\n", "4 1 1 true"},
-		"zeros":               {`{"n":3,"ti` + strings.Repeat("\x00", 4096), "4 1 1 true"},
+		"two":                   {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti`, "4 1 2 true"},
+		"three":                 {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti` + "\n" + `{`, "4 1 3 true"},
+		"a line feed at last":   {`{"n":3,"time":"2026` + "\n", "4 1 1 true"},
+		"zeros":                 {`{"n":3,"ti` + strings.Repeat("\x00", 4096), "4 1 1 true"},
+		"zeros of a whole line": {`{"n":3,"ti` + strings.Repeat("\x00", 64<<10-10), "4 1 1 true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -93,6 +94,17 @@ func TestFailedStart(t *testing.T) {
 	uses(l, "bob")
 	w.close(l)
 	w.check("6 2 0 true", "audit.log.1", "audit.log")
+}
+
+// A process does not start beside an old head that it cannot remove: after a crash, the next one would go on from there.
+func TestHeadThatStays(t *testing.T) {
+	w := newWorld(t)
+	config := w.config("audit.log", func(c *audit.Config) {
+		c.Sync = func(*os.File) error { return os.MkdirAll(w.path("audit.log.head/full"), 0o700) }
+	})
+	if _, err := audit.Open(config); !errors.Is(err, syscall.ENOTEMPTY) {
+		t.Errorf("the error is %v", err)
+	}
 }
 
 // threats.md 260: somebody cuts off the end of a log that was closed. The file with its last hash shows it, before the next start and

@@ -3,9 +3,12 @@ package audit_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/keywright/keywright/server/internal/audit"
 )
@@ -117,6 +120,32 @@ func TestDiskThatHangs(t *testing.T) {
 	if written, lost := l.Lines(); written != 50_003 || lost != 0 {
 		t.Errorf("%d lines, %d lost", written, lost)
 	}
+}
+
+// What was added in a burst is not kept in memory once it is on the disk.
+func TestMemoryAfterABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		heap := func() uint64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		l := w.open("audit.log")
+		uses(l, "ann")
+		before := heap()
+		for range 10_000 {
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
+		}
+		uses(l, "bob")
+		time.Sleep(2 * time.Second) // until it is synced
+		uses(l, "cid")
+		if after := heap(); after > before+512<<10 {
+			t.Errorf("the heap has %d bytes before and %d after", before, after)
+		}
+		w.close(l)
+	})
 }
 
 type writerFunc func([]byte) (int, error)

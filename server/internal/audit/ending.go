@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,9 +27,9 @@ const maxTail = 64 << 10
 var errNoLog = errors.New("does not end with a line of an audit log: move it away, or name another file")
 
 // endOf returns how a file ends. Each process that was killed while it wrote a line may have left a part of one.
-func endOf(file io.ReaderAt, size int64) (e ending, err error) {
+func endOf(file *os.File, size int64) (e ending, err error) {
 	text := make([]byte, min(size, 2*maxTail))
-	if _, err := file.ReadAt(text, size-int64(len(text))); err != nil && err != io.EOF {
+	if _, err := file.ReadAt(text, size-int64(len(text))); err != nil {
 		return e, fmt.Errorf("cannot be read: %w", err)
 	}
 	e.feed = len(text) > 0 && text[len(text)-1] != '\n'

@@ -80,7 +80,7 @@ func (f *file) reopen() error {
 	f.open, f.lock, f.size, f.unsynced = opened, lock, info.Size(), f.unsynced[:0]
 	// A file that can only be appended to, as after chattr +a, cannot be opened so.
 	if again, err := os.OpenFile(f.path, os.O_WRONLY, 0); err == nil {
-		if other, err := again.Stat(); err == nil && os.SameFile(info, other) {
+		if other, _ := again.Stat(); os.SameFile(info, other) { // none after an error
 			f.again = again
 		} else {
 			_ = again.Close()
@@ -103,7 +103,7 @@ func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
 	}
 	there, err := os.Lstat(path)
 	own, ownErr := lock.Stat()
-	if err != nil || ownErr != nil || !os.SameFile(there, opened) || !os.SameFile(own, opened) {
+	if !os.SameFile(there, opened) || !os.SameFile(own, opened) { // after an error, they are not
 		return nil, errors.Join(errors.New("was moved while it was opened: try again"), err, ownErr, lock.Close())
 	}
 	return lock, nil
@@ -180,10 +180,7 @@ func (f *file) sync() error {
 	if f.doubtful = err != nil; f.doubtful {
 		return fmt.Errorf("the last %d bytes may not be on the disk: %w", len(f.unsynced), err)
 	}
-	if cap(f.unsynced) > maxPending/4 && len(f.unsynced) < maxPending/16 { // after a burst
-		f.unsynced = nil
-	}
-	f.unsynced = f.unsynced[:0]
+	f.unsynced = reuse(f.unsynced)
 	return nil
 }
 

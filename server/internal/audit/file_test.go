@@ -121,6 +121,30 @@ func TestSyncUnderLoad(t *testing.T) {
 	})
 }
 
+// A log leaves no file open, however often its file was moved away.
+func TestFilesAreClosed(t *testing.T) {
+	w := newWorld(t)
+	before := openFiles(t)
+	l := w.open("audit.log")
+	for range 5 {
+		uses(l, "ann")
+		w.rename("audit.log", "audit.log.1")
+	}
+	w.close(l)
+	if after := openFiles(t); after != before {
+		t.Errorf("%d files are open before and %d after", before, after)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
 // The head of a log that ends is synced before it has its name, and leaves no other file.
 func TestHeadIsSynced(t *testing.T) {
 	for _, fails := range []bool{false, true} {

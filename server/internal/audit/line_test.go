@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/server/internal/audit"
 )
@@ -53,6 +54,17 @@ func TestLongIDs(t *testing.T) {
 	w.close(l)
 }
 
+// The log is UTF-8, also if an ID is not.
+func TestIDsThatAreNotUTF8(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "\xe9\xe8", "a\xe9")
+	w.close(l)
+	if text := w.read("audit.log"); !utf8.ValidString(text) {
+		t.Errorf("it is not: %q", text)
+	}
+}
+
 // A connector with more secrets than fit into a line does not make one that nobody can read.
 func TestManySecrets(t *testing.T) {
 	w := newWorld(t)
@@ -79,4 +91,29 @@ func TestManySecrets(t *testing.T) {
 	if n := len(text); n < 15<<10 || n > 17<<10 {
 		t.Errorf("the line has %d bytes", n)
 	}
+}
+
+// A line has names of secrets of 16 KiB, and the number of the others.
+func TestLongNamesOfSecrets(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	for i, c := range []struct {
+		lengths []int
+		want    string
+	}{
+		{[]int{16 << 10}, `],"hash"`},
+		{[]int{16<<10 + 1}, `"secrets":[],"more_secrets":1,"hash"`},
+		{[]int{10 << 10, 10 << 10, 1}, `],"more_secrets":2,"hash"`},
+	} {
+		var names []string
+		for _, n := range c.lengths {
+			names = append(names, strings.Repeat("a", n))
+		}
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: audit.NewSubject("orders", "api_key", "built-in", "abc", names)})
+		l.Flush()
+		if line := strings.Split(w.read("audit.log"), "\n")[i+1]; !strings.Contains(line, c.want) {
+			t.Errorf("with names of %v bytes, the end of the line is %s", c.lengths, line[max(0, len(line)-200):])
+		}
+	}
+	w.close(l)
 }
