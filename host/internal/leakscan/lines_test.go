@@ -119,3 +119,20 @@ func TestWhatIsNoBase64InLines(t *testing.T) {
 		t.Error("it is not found where it is")
 	}
 }
+
+// A text that begins like the Base64 of another one is not found with a line break in it.
+func TestALineBreakInATextThatLooksLikeBase64(t *testing.T) {
+	const text = "AAAAAAAA~~~~"
+	texts := []string{text}
+	for _, encoded := range []string{"AAAAAAAAAAAAAAAA", "BAAAAAAAAAAA"} { // the last one has the length of text, and follows it in order
+		other, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(other))
+	}
+	f, line := New(texts), strings.Repeat("x", 60)
+	if !f.Holds(line+text) || f.Holds(line+text[:4]+"\n"+text[4:]) {
+		t.Error("it is not found, or with a line break")
+	}
+}

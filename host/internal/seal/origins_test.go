@@ -36,3 +36,29 @@ func TestWhatIsStoredAgainAndAgainStaysSmall(t *testing.T) {
 		entry = cache.Set(key, pieces, time.Hour)
 	}
 }
+
+// Values of one entry that came from different entries keep their own origins, so that a 401 drops no other entry than those that its
+// value came from.
+func TestValuesOfOneEntryKeepTheirOrigins(t *testing.T) {
+	cache := tokencache.New[[]seal.Piece](8, 8, time.Now)
+	origin := func(name string) *tokencache.Handle {
+		return cache.Set(tokencache.Key{Name: name}, nil, time.Hour).Handle
+	}
+	one, two := origin("one"), origin("two")
+	var pieces []seal.Piece
+	for _, from := range []*tokencache.Handle{one, two, two, one} {
+		pieces = append(pieces, seal.Piece{Sealed: true, Value: seal.Value{Text: "secret", From: seal.From(from)}})
+	}
+	entry, table := cache.Set(tokencache.Key{Name: "both"}, pieces, time.Hour), seal.NewTable(rand.Reader)
+	text, err := table.Join(entry.Value, entry.Handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []*tokencache.Handle
+	for v := range table.In(text) {
+		got = append(got, v.From.Entries()...)
+	}
+	if all := entry.Handle; !slices.Equal(got, []*tokencache.Handle{all, one, all, two, all, two, all, one}) {
+		t.Errorf("the origins are %v", got)
+	}
+}
