@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/server/content"
@@ -43,6 +44,34 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	if err := store.(*sqlstore.Store).OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
 		t.Errorf("transactions are %q, %v", level, err)
 	}
+}
+
+// While another process writes, a writer waits, also with records that the other one does not touch.
+func TestAWriterWaitsForAnotherProcess(t *testing.T) {
+	db := empty(t, "postgres")
+	address, err := url.Parse(db.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("lock_timeout", "1") // in milliseconds: the writer fails instead of waiting
+	address.RawQuery = query.Encode()
+	store := database{name: db.name, address: address.String()}.open(t)
+	other, err := db.raw.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.ExecContext(t.Context(), `UPDATE article_chunks SET articles = articles`); err != nil {
+		t.Fatal(err)
+	}
+	records := []content.Record{{Moderator: &content.Moderator{ID: "m"}}}
+	if err := store.Write(t.Context(), records); err == nil || !strings.Contains(err.Error(), "55P03") {
+		t.Errorf("the error is %v", err)
+	}
+	if err := other.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, store, records...)
 }
 
 // Close writes the log into the database file and removes it.
