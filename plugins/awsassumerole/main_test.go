@@ -187,13 +187,18 @@ func TestLifetimeByTheClockOfSTS(t *testing.T) {
 	})
 }
 
-// Credentials that end within a minute serve one request.
+// Credentials that end within a minute serve one request, and nothing of them is kept, their signing key included.
 func TestShortCredentials(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("aws")
 		h.TokenEndpoint(stsURL, credentials(1, h.Now().Add(time.Minute), time.Time{}), credentials(2, h.Now().Add(time.Minute), time.Time{}))
 		checkSigned(t, h.Authenticate(config(), hosttest.GET("https://api.test/v1")), 1, "20260102T030405Z")
 		checkSigned(t, h.Authenticate(config(), hosttest.GET("https://api.test/v1")), 2, "20260102T030405Z")
+		for _, call := range h.Calls() {
+			if !call.Expires.IsZero() {
+				t.Errorf("something of them is kept until %s", call.Expires)
+			}
+		}
 	})
 }
 
