@@ -59,7 +59,7 @@ func (b *builder) group(n ast.Node) (path string, ok bool) {
 // input compiles a name whose value the run provides.
 func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	if get, missing := subject(group, name); get != nil {
-		if group == "user" && name == UserToken {
+		if name == UserToken {
 			if b.Bodies {
 				return b.fail(n, "user.token is not available here: the user's token goes to token endpoints only")
 			}

@@ -193,6 +193,7 @@ func TestNames(t *testing.T) {
 		{"map", "column 1: unknown name map"},
 		{"user.email()", "column 6: values have no methods"},
 		{"body.a.b()", "column 8: values have no methods"},
+		{"'a' + user.token", "column 7: user.token is not available here: the user's token goes to token endpoints only"},
 	}.refused(t, w.language())
 	table{
 		{"nope", "column 1: unknown name nope"},
@@ -207,6 +208,15 @@ func TestNames(t *testing.T) {
 	// An error of a name has the column of the name.
 	if got, want := inBody(t, "1 + response.body", "{"), "column 5: not well-formed JSON at byte 1"; got != want {
 		t.Errorf("a body that is no JSON: %s, want %s", got, want)
+	}
+}
+
+// A value with the user's token is a secret, and one with other fields is not.
+func TestTheUsersTokenIsASecret(t *testing.T) {
+	for source, want := range map[string]bool{"'Bearer ' + user.token": true, "default(user.token, 'x')": true, "user.id + user.email + tenant_id": false} {
+		if e := mustCompile(t, source, ofTemplates); e.Secret != want {
+			t.Errorf("%s is a secret: %t", source, e.Secret)
+		}
 	}
 }
 
