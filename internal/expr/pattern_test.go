@@ -289,3 +289,25 @@ func TestMatcher(t *testing.T) {
 		}
 	}
 }
+
+// The work of a Matcher counts all instructions of its pattern, with those that make it match the whole text.
+func TestWorkOfAMatcher(t *testing.T) {
+	const pattern = "abc"
+	m, problem := new(Patterns).Source().Matcher(pattern)
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	tree, err := syntax.Parse(`\A(?:`+pattern+`)\z`, syntax.Perl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "abcd"} {
+		if got, want := m.Work(text), (len(text)+1)*len(program.Inst); got != want {
+			t.Errorf("%q takes %d, want %d", text, got, want)
+		}
+	}
+}
