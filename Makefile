@@ -18,6 +18,8 @@ LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum |
 MEASURED := caddy haproxy nginx postgresql
 # The time limit of a package's tests. It stops tests that hang, and is long enough for slow machines.
 HANGS   := 60m
+# The workspace of all modules, for lint.
+WORK    := $(CURDIR)/.build/go.work
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
 MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing discovery lease hostfn sandbox) internal/admission internal/expr \
@@ -79,8 +81,8 @@ race: deps
 		$(PLAIN) $(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
 
 modules: deps
-	@# Two at a time, because some wait for most of their time. The output of each is kept together.
-	@printf '%s\n' $(MODULES) | $(PLAIN) xargs -P 2 -I DIR bash -c \
+	@# Two at a time, because some wait for most of their time, faults the longest. The output of each is kept together.
+	@printf '%s\n' server/test/faults $(filter-out server/test/faults,$(MODULES)) | $(PLAIN) xargs -P 2 -I DIR bash -c \
 		'output=$$(cd DIR && $(TEST) ./... 2>&1); status=$$?; printf "== DIR\n%s\n" "$$output"; exit $$status'
 
 rebuild: tinygo
@@ -88,7 +90,9 @@ rebuild: tinygo
 	go run ./tools/plugin check -guest $(GUESTS)
 
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
-	@for module in $(MAIN) $(MODULES); do echo "== golangci-lint $$module"; (cd $$module && $(PLAIN) $(CURDIR)/$< run --allow-parallel-runners -c $(CURDIR)/.golangci.yml ./...); done
+	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
+	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
+	@GOWORK=$(WORK) $(PLAIN) $< run --allow-parallel-runners -c .golangci.yml $(patsubst %,./%/...,$(MAIN) $(MODULES))
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 
