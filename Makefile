@@ -28,6 +28,8 @@ MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
+# With the race detector, a program waits at its end for one second unless told otherwise.
+export GORACE ?= atexit_sleep_ms=50
 # Without the race detector, packages are compiled as the test of README does it, so that most are compiled once.
 PLAIN := GOFLAGS="$${GOFLAGS:-} -trimpath"
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'

@@ -22,6 +22,11 @@ import (
 	"github.com/keywright/keywright/server/internal/record"
 )
 
+// codeCache is the code cache of all worlds.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
+
 const tokenURL = "https://login.contoso.test/t-4711/token"
 
 // world is a host of one auth type, with canaries for everything that an operator has.
@@ -61,7 +66,7 @@ func newWorld(t *testing.T, authType string) *world {
 	}
 	w.host, err = host.New(t.Context(), host.Config{
 		BuiltIns: []host.Plugin{{Name: authType, Wasm: plugins.Of(authType)}}, Secrets: w.secrets, Clock: clock, State: shared, Base: w.login,
-		UserTokenHosts: []string{"login.contoso.test"}, Variables: map[string]string{"region": "eu-" + w.Word("a variable")},
+		CodeCache: codeCache, UserTokenHosts: []string{"login.contoso.test"}, Variables: map[string]string{"region": "eu-" + w.Word("a variable")},
 	})
 	if err != nil {
 		t.Fatal(err)
