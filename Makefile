@@ -2,7 +2,6 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.NOTPARALLEL:
 .PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
@@ -30,8 +29,8 @@ WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-di
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.
 export GORACE ?= atexit_sleep_ms=50
-# Without the race detector, packages are compiled as the test of README does it, so that most are compiled once.
-PLAIN := GOFLAGS="$${GOFLAGS:-} -trimpath"
+# All is compiled as the tests compile what they run, so that each package is compiled once, and once more with the race detector.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
@@ -51,9 +50,9 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
 	cd examples/acme_hmac_as && npm run build
 
-test: deps ## install what the tests need, and run all tests and checks
-	@# Side by side: one package after the other leaves processors idle.
-	@$(MAKE) race & race=$$!; others=0; $(MAKE) check modules || others=$$?; wait $$race && exit $$others
+test: ## install what the tests need, and run all tests and checks
+	@# Two at a time: one package after the other leaves processors idle.
+	@$(MAKE) --jobs=2 race lint rebuild modules
 
 test-busy: ## make test beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -76,15 +75,16 @@ mutants: $(GREMLINS)/gremlins ## mutation testing of all packages, or PKG=./host
 check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources
 
 race: deps
-	$(TEST) -race ./...
-	cd server && $(TEST) -race $$(go list ./... | grep -v /internal/docs)
-	cd server && $(PLAIN) $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
+	@# With the paths of the sources, which a test of package scaffold looks for.
+	$(TEST) -race -trimpath=false ./...
+	cd server && $(TEST) -race -trimpath=false $$(go list ./... | grep -v /internal/docs)
+	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
-		$(PLAIN) $(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
+		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
 
 modules: deps
 	@# Two at a time, because some wait for most of their time, faults the longest. The output of each is kept together.
-	@printf '%s\n' server/test/faults $(filter-out server/test/faults,$(MODULES)) | $(PLAIN) xargs -P 2 -I DIR bash -c \
+	@printf '%s\n' server/test/faults $(filter-out server/test/faults,$(MODULES)) | xargs -P 2 -I DIR bash -c \
 		'output=$$(cd DIR && $(TEST) ./... 2>&1); status=$$?; printf "== DIR\n%s\n" "$$output"; exit $$status'
 
 rebuild: tinygo
@@ -94,7 +94,7 @@ rebuild: tinygo
 lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
 	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
 	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
-	@GOWORK=$(WORK) $(PLAIN) $< run --allow-parallel-runners -c .golangci.yml $(patsubst %,./%/...,$(MAIN) $(MODULES))
+	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(patsubst %,./%/...,$(MAIN) $(MODULES))
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 
@@ -110,7 +110,7 @@ $(GREMLINS)/gremlins:
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
 	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry prometheus $(MEASURED)
 
-npm:
+npm: | tinygo # which installs packages, too, and Debian's tools do that for one at a time
 	@command -v npm >/dev/null || tools/debian npm
 	@for dir in $(NPM); do \
 		cmp -s $$dir/package-lock.json $$dir/node_modules/.installed-lock && continue; \
