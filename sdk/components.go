@@ -95,9 +95,9 @@ func parseComponent(word string) (c Component, problem string) {
 	c.Name = Lower(strings.Trim(name, `"`))
 	c.Identifier = `"` + c.Name + `"`
 	switch {
-	case c.Name == "@query-param" && parameter == "name" && argument != "":
+	case c.Name == "@query-param" && parameter == "name" && argument != "" && strings.IndexByte(argument, ';') < 0:
 		c.Argument = PercentEncode(FormDecode(argument), "*-._")
-	case c.Name == "@query-param":
+	case c.Name == "@query-param" && (parameter != "name" || argument == ""):
 		return c, "needs the name of a parameter, such as @query-param;name=id"
 	case c.Name == "signature-agent" && parameter == "key" && isKey(argument):
 		c.Argument = argument

@@ -33,14 +33,15 @@ func TestParseComponents(t *testing.T) {
 // The error for a list that cannot be signed has the word, and says why.
 func TestListsThatCannotBeSigned(t *testing.T) {
 	for list, want := range map[string]string{
-		"":                        "names nothing to sign: write () if that is meant",
-		"@method host":            "has host, which is signed as @authority",
-		"x-a X-A":                 "has X-A, which is there twice",
-		"@query-param;name=":      "has @query-param;name=, which needs the name of a parameter, such as @query-param;name=id",
-		"signature-agent;key=Bot": "has signature-agent;key=Bot, which has a parameter that is not supported: there are @query-param;name=… and signature-agent;key=…",
-		"x-a|sha256|hex":          "has x-a|sha256|hex, which is a header with |, whose value cannot be composed", // and no placeholder of another text
-		"@status":                 "has @status, which is not a component of a request",
-		"Transfer-Encoding":       "has Transfer-Encoding, which is a header that only the HTTP client may set",
+		"":                          "names nothing to sign: write () if that is meant",
+		"@method host":              "has host, which is signed as @authority",
+		"x-a X-A":                   "has X-A, which is there twice",
+		"@query-param;name=":        "has @query-param;name=, which needs the name of a parameter, such as @query-param;name=id",
+		`@query-param;name="a";req`: `has @query-param;name="a";req, which has a parameter that is not supported: there are @query-param;name=… and signature-agent;key=…`,
+		"signature-agent;key=Bot":   "has signature-agent;key=Bot, which has a parameter that is not supported: there are @query-param;name=… and signature-agent;key=…",
+		"x-a|sha256|hex":            "has x-a|sha256|hex, which is a header with |, whose value cannot be composed", // and no placeholder of another text
+		"@status":                   "has @status, which is not a component of a request",
+		"Transfer-Encoding":         "has Transfer-Encoding, which is a header that only the HTTP client may set",
 	} {
 		if _, err := ParseComponents(list); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", list, err)
