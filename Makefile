@@ -2,6 +2,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
@@ -52,7 +53,8 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 
 test: ## install what the tests need, and run all tests and checks
 	@# Two at a time: one package after the other leaves processors idle.
-	@$(MAKE) --jobs=2 race lint rebuild modules
+	@$(MAKE) lint & lint=$$!; $(MAKE) deps || { wait $$lint; exit 1; }; $(MAKE) race & race=$$!; failed=0; \
+	wait $$lint || failed=1; $(MAKE) rebuild modules || failed=1; wait $$race || failed=1; exit $$failed
 
 test-busy: ## make test beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -110,7 +112,7 @@ $(GREMLINS)/gremlins:
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
 	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry prometheus $(MEASURED)
 
-npm: | tinygo # which installs packages, too, and Debian's tools do that for one at a time
+npm:
 	@command -v npm >/dev/null || tools/debian npm
 	@for dir in $(NPM); do \
 		cmp -s $$dir/package-lock.json $$dir/node_modules/.installed-lock && continue; \
