@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race modules rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race plain modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -26,6 +26,9 @@ MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan
 	$(addprefix server/,gateway/internal/transform internal/places internal/remedy internal/audit identity content/internal/sqlstore) $(wildcard plugins/internal/*) $(PLUGINS) server/gateway host
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
+# The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too.
+ONE_BY_ONE := ./internal/admission ./internal/expr
+ONE_BY_ONE_OF_SERVER := ./gateway/internal/transform ./internal/imports
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.
@@ -54,7 +57,7 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 test: ## install what the tests need, and run all tests and checks
 	@# Two at a time: one package after the other leaves processors idle.
 	@$(MAKE) lint & lint=$$!; $(MAKE) deps || { wait $$lint; exit 1; }; $(MAKE) race & race=$$!; failed=0; \
-	wait $$lint || failed=1; $(MAKE) rebuild modules || failed=1; wait $$race || failed=1; exit $$failed
+	wait $$lint || failed=1; $(MAKE) rebuild modules plain || failed=1; wait $$race || failed=1; exit $$failed
 
 test-busy: ## make test beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -78,8 +81,12 @@ check: lint rebuild ## linters, go vet's among them, and that the compiled plugi
 
 race: deps
 	@# With the paths of the sources, which a test of package scaffold looks for.
-	$(TEST) -race -trimpath=false ./...
-	cd server && $(TEST) -race -trimpath=false $$(go list ./... | grep -v /internal/docs)
+	$(TEST) -race -trimpath=false $$(go list ./... | grep -vxF "$$(go list $(ONE_BY_ONE))")
+	cd server && $(TEST) -race -trimpath=false $$(go list ./... | grep -vxF "$$(go list ./internal/docs $(ONE_BY_ONE_OF_SERVER))")
+
+plain: deps
+	$(TEST) $(ONE_BY_ONE)
+	cd server && $(TEST) $(ONE_BY_ONE_OF_SERVER)
 	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
 		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done

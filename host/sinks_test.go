@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector these tests take long, and nothing in them runs concurrently. make test runs them without it.
+
 package host_test
 
 import (
@@ -209,15 +213,6 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 			})
 		}
 	}
-}
-
-// kept returns the answers of the API that were kept.
-func kept(env abi.Env) map[string]string {
-	var r abi.ChallengeReply
-	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
-		panic("a test's reply: " + err.Error())
-	}
-	return r.Answers
 }
 
 // threats.md 15a: a plugin cannot get the registered members of a token answer as extras, so it cannot change their

@@ -355,3 +355,12 @@ func TestAWarningOfAHostThatIsNotListed(t *testing.T) {
 		})
 	}
 }
+
+// kept returns the answers of the API that were kept.
+func kept(env abi.Env) map[string]string {
+	var r abi.ChallengeReply
+	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
+		panic("a test's reply: " + err.Error())
+	}
+	return r.Answers
+}

@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector these tests take long, and nothing in them runs concurrently. make test runs them without it.
+
 package connectors_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !race
+
+// Under the race detector these tests take long, and nothing in them runs concurrently. make test runs them without it.
+
 package connectors_test
 
 import (
@@ -217,4 +221,40 @@ func otherSecret(t *testing.T, value string) string {
 	}
 	end := map[bool]string{true: "b", false: "a"}[strings.HasSuffix(value, "a")]
 	return value[:len(value)-1] + end
+}
+
+// The connectors of the catalogue have no credential in them. What is to be filled in is a placeholder of which there is a warning,
+// but for regions, which are those of many. Once it is filled in there is none.
+func TestWarningsOfTheCatalogue(t *testing.T) {
+	cache := t.TempDir()
+	apis, err := catalogue.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := accounts(t)
+	warnings := func(a *catalogue.API) []connectors.Problem {
+		file, err := connectors.AddConnector(t.Context(), []byte("gateway: {user: {type: header, header: {proxies: [10.0.0.1], id: X-User}}}\n"), a.Item())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, warnings := inspect(t, string(file), connectors.Options{Host: host.Config{CodeCache: cache}})
+		return warnings
+	}
+	for _, a := range apis {
+		before := warnings(a)
+		for _, f := range a.Fill {
+			placed := slices.ContainsFunc(before, func(p connectors.Problem) bool { return strings.Contains(p.Message, "has a placeholder") })
+			if f.Replace != "" && f.Replace != "eu-central-1" && !placed {
+				t.Errorf("%s: there is no warning of %s", a.Name, f.Replace)
+			}
+		}
+		for _, p := range before {
+			if !strings.Contains(p.Message, "has a placeholder") {
+				t.Errorf("%s: %s", a.Name, p)
+			}
+		}
+		for _, p := range warnings(fillIn(t, a, all[a.Name].set)) {
+			t.Errorf("%s, filled in: %s", a.Name, p)
+		}
+	}
 }

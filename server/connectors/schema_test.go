@@ -201,8 +201,8 @@ func TestSchemaOfManyPlugins(t *testing.T) {
 
 // A schema needs the plugins of a file, and the rest may be wrong: somebody is writing it.
 func TestPlugins(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "connectors.yaml")
+	dir, builtIns := t.TempDir(), len(builtInTypes(t))
+	name, o := filepath.Join(dir, "connectors.yaml"), Options{Host: host.Config{CodeCache: filepath.Join(dir, "code")}}
 	module, err := os.ReadFile("../../examples/acme_hmac/acme_hmac.wasm")
 	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "acme_hmac.wasm"), module, 0o600)); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestPlugins(t *testing.T) {
 		if err := os.WriteFile(name, []byte(test.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all, err := Plugins(t.Context(), name, Options{})
+		all, err := Plugins(t.Context(), name, o)
 		switch {
 		case test.wrong != "":
 			if err == nil || !strings.HasPrefix(err.Error(), test.wrong) {
@@ -227,11 +227,11 @@ func TestPlugins(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%q: %v", test.file, err)
-		case all[len(all)-1].Type != "acme_hmac" || len(all) != len(builtInTypes(t))+1:
+		case all[len(all)-1].Type != "acme_hmac" || len(all) != builtIns+1:
 			t.Errorf("%q: the last of %d types is %s", test.file, len(all), all[len(all)-1].Type)
 		}
 	}
-	if _, err := Plugins(t.Context(), filepath.Join(dir, "other.yaml"), Options{}); err == nil || !strings.Contains(err.Error(), "there is no such file") {
+	if _, err := Plugins(t.Context(), filepath.Join(dir, "other.yaml"), o); err == nil || !strings.Contains(err.Error(), "there is no such file") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/catalogue"
 )
 
 // inspect returns what check finds in a text: the problems, and the warnings.
@@ -134,42 +133,6 @@ func TestAPlaceholderForACredentialIsHidden(t *testing.T) {
 	}
 	if all := strings.Join(lines(warnings), ""); strings.Contains(all, "c4n4ry") {
 		t.Error(all)
-	}
-}
-
-// The connectors of the catalogue have no credential in them. What is to be filled in is a placeholder of which there is a warning,
-// but for regions, which are those of many. Once it is filled in there is none.
-func TestWarningsOfTheCatalogue(t *testing.T) {
-	cache := t.TempDir()
-	apis, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := accounts(t)
-	warnings := func(a *catalogue.API) []connectors.Problem {
-		file, err := connectors.AddConnector(t.Context(), []byte("gateway: {user: {type: header, header: {proxies: [10.0.0.1], id: X-User}}}\n"), a.Item())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, warnings := inspect(t, string(file), connectors.Options{Host: host.Config{CodeCache: cache}})
-		return warnings
-	}
-	for _, a := range apis {
-		before := warnings(a)
-		for _, f := range a.Fill {
-			placed := slices.ContainsFunc(before, func(p connectors.Problem) bool { return strings.Contains(p.Message, "has a placeholder") })
-			if f.Replace != "" && f.Replace != "eu-central-1" && !placed {
-				t.Errorf("%s: there is no warning of %s", a.Name, f.Replace)
-			}
-		}
-		for _, p := range before {
-			if !strings.Contains(p.Message, "has a placeholder") {
-				t.Errorf("%s: %s", a.Name, p)
-			}
-		}
-		for _, p := range warnings(fillIn(t, a, all[a.Name].set)) {
-			t.Errorf("%s, filled in: %s", a.Name, p)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -237,47 +236,6 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		}
 		_, err := store.ProductUpdate(t.Context(), "u", content.Moderators)
 		notFound(t, "a product update that was not written", err)
-	})
-}
-
-// Thousands of articles with the same activity each appear on one page, also after they have moved.
-func TestManyArticlesOfOneActivity(t *testing.T) {
-	const count = 3000
-	onBoth(t, func(t *testing.T, db database) {
-		store := db.open(t)
-		var all []content.Record
-		for i := range count {
-			all = append(all, article(fmt.Sprintf("%05d", i), "2026-03-01T00:00:00+00:00"))
-		}
-		write(t, store, all...)
-		check := func(from, to int) {
-			t.Helper()
-			db.checkChunks(t, 500, 64)
-			for skip := 0; skip <= to-from; skip += 500 {
-				var want []string
-				for i := to - 1 - skip; i >= from && len(want) < 25; i-- {
-					want = append(want, fmt.Sprintf("%05d", i))
-				}
-				if got := ids(t, store, int64(skip), 25); got != strings.Join(want, " ") {
-					t.Errorf("after %d there is %s, not %s", skip, got, want)
-				}
-			}
-		}
-		check(0, count)
-		for _, r := range all[:count/2] {
-			r.Article.LastActivityAt = "2026-02-01T00:00:00+00:00" // they are the last ones already, so the order does not change
-		}
-		write(t, store, all[:count/2]...)
-		check(0, count)
-		for _, r := range all[100:] {
-			r.Article.Trashed = true
-		}
-		write(t, store, all[100:]...)
-		check(0, 100)
-		var chunks int
-		if err := db.raw.QueryRowContext(t.Context(), `SELECT count(*) FROM article_chunks`).Scan(&chunks); err != nil || chunks != 1 {
-			t.Errorf("there are %d chunks for a hundred articles, %v", chunks, err)
-		}
 	})
 }
 
