@@ -1,6 +1,6 @@
 //go:build !race
 
-// Under the race detector these tests take long, and nothing in them runs concurrently. make test runs them without it.
+// Under the race detector these tests take long, and they do one thing after another. make test runs them without it.
 
 package host_test
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Under the race detector this test takes long, and nothing in it runs concurrently. make test runs it without it.
+// Under the race detector this test takes long, and it does one thing after another. make test runs it without it.
 
 package host_test
 

@@ -290,7 +290,7 @@ func TestConcurrentRender(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 20 {
+			for range 200 {
 				parts, err := compiled.Render(values())
 				if got := Join(parts); err != nil || got != `s3cr3t {"a":[1700000001,"ada@example.com"]}` {
 					t.Errorf("%q, %v", got, err)

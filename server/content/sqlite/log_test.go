@@ -36,7 +36,7 @@ func TestTheLogEnds(t *testing.T) {
 		})
 	}
 	body := strings.Repeat("x", 4<<10)
-	for round := range 12 {
+	for round := range 30 {
 		var records []content.Record
 		for i := range batch {
 			records = append(records, content.Record{Article: &content.Article{ID: fmt.Sprint(round, " ", i), Body: body}})
