@@ -18,7 +18,7 @@ import (
 func TestMembersAreFieldsOfStructs(t *testing.T) {
 	for want, v := range map[string]any{
 		"name, permalink, url, method, paths, headers, query, auth, tls, request, response, timeout, refresh_ahead, limits": gateway.Definition{},
-		"name, value, overridable":                                                        gateway.Parameter{},
+		"name, value, overridable, repeated":                                              gateway.Parameter{},
 		"filter, records, body, content_type, headers":                                    gateway.Response{},
 		"per_user, total, request_bytes, response_bytes, concurrent":                      gateway.Limits{},
 		"hosts, origins, consent, user, tls, traces, access_log, audit, access_log_users": Settings{},

@@ -212,13 +212,14 @@ var described = map[string]words{
 		values: []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}, pattern: "^[A-Z0-9!#$%&'*+.^_`|~-]+$", wrong: "This is not a method: they are in capitals, as in GET.",
 	},
 	"connectors[].paths": {
-		text:    "Paths that callers may append to the path of url, such as /users/* or /open/**. * is any one segment, ** at the end any rest. Without it, none.",
-		pattern: `^/[^?#%\\{}]*$`, wrong: "This is not a pattern of a path: it begins with a slash, as in /users/* or /**.",
+		text:    "Paths that callers may append to the path of url, such as /users/* or /open/**. * is any one segment, *%2F* one that may have encoded slashes, ** at the end any rest. Without it, none.",
+		pattern: `^/([^?#%\\{}]|\*%2F\*)*$`, wrong: "This is not a pattern of a path: it begins with a slash, as in /users/* or /**.",
 	},
 	"connectors[].headers":               {text: "Headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are overridable here."},
 	"connectors[].headers[].name":        {text: "Name of the header or query parameter."},
 	"connectors[].headers[].value":       {text: "Value, a template. If its result is empty, nothing is sent."},
 	"connectors[].headers[].overridable": {text: "A caller may replace the value. It is for values without a secret and without the user.", ifMissing: false},
+	"connectors[].headers[].repeated":    {text: "A caller may give an overridable one several times.", ifMissing: false},
 	"connectors[].query": {
 		text: "Parameters that are appended to the query of url. Of a caller's parameters, only those pass that are overridable here.",
 	},

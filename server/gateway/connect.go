@@ -305,23 +305,25 @@ func (k *compiler) limits(given Limits) {
 	}
 }
 
-// pattern is a pattern of paths that callers may append. It has segments: * matches any segment, and ** at the end matches any
-// rest.
+// pattern is a pattern of paths that callers may append. It has segments: * matches any segment, *%2F* matches one that may have encoded
+// slashes, and ** at the end matches any rest.
 type pattern []string
+
+const withSlashes = "*%2F*"
 
 func parsePattern(text string) (pattern, error) {
 	if !strings.HasPrefix(text, "/") {
 		return nil, fmt.Errorf("does not begin with a slash, as in /users/* or /**")
 	}
-	if strings.ContainsAny(text, "?#%\\{}") {
-		return nil, fmt.Errorf("has a character that stands in no pattern: write segments as they are, with * for one and ** at the end for all that follow")
+	if strings.ContainsAny(strings.ReplaceAll(text, withSlashes, ""), "?#%\\{}") {
+		return nil, fmt.Errorf("has a character that stands in no pattern: write segments as they are, with * for one, *%%2F* for one with encoded slashes in it, and ** at the end for all that follow")
 	}
 	if err := urlpath.Check(text); err != nil {
 		return nil, err
 	}
 	p := pattern(strings.Split(text[1:], "/"))
 	for i, segment := range p {
-		if strings.Contains(segment, "*") && segment != "*" && (segment != "**" || i < len(p)-1) {
+		if strings.Contains(segment, "*") && segment != "*" && segment != withSlashes && (segment != "**" || i < len(p)-1) {
 			return nil, fmt.Errorf("has a * within a segment, or a ** before the end")
 		}
 	}
@@ -334,7 +336,13 @@ func (p pattern) matches(segments []string) bool {
 		switch {
 		case want == "**":
 			return true
-		case i >= len(segments) || segments[i] == "" || want != "*" && want != segments[i]:
+		case i >= len(segments) || segments[i] == "":
+			return false
+		case want == withSlashes:
+			if slices.Contains(strings.Split(segments[i], "/"), "") {
+				return false
+			}
+		case want != "*" && want != segments[i]:
 			return false
 		}
 	}

@@ -69,11 +69,13 @@ type Patterns struct{ all transform.Patterns }
 type Parameter struct {
 	// Name is the name of the header or query parameter.
 	Name string `file:",required"`
-	// Value is a template. If its result is empty, the parameter is not sent.
+	// Value is a template. If its result is empty, the parameter is not sent. An empty value of a caller is.
 	Value string `file:",required,blank"`
 	// Overridable reports whether a caller may replace the value. It is invalid for a value that names a secret, a field of
 	// the user or tenant_id, and for headers with credentials: Authorization, Cookie and Proxy-Authorization.
 	Overridable bool
+	// Repeated reports whether a caller may give an overridable parameter several times. The API gets all of them, in their order.
+	Repeated bool
 }
 
 // Response configures how an answer is shaped. The expressions are in the language of docs/gateway.md.

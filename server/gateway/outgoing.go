@@ -20,7 +20,8 @@ type Incoming struct {
 	Method string
 	// Path is the path below the connector, encoded as the caller wrote it.
 	Path string
-	// Query is the query, encoded as the caller wrote it. Only overridable parameters pass.
+	// Query is the query, encoded as the caller wrote it. Only overridable parameters pass. With a method other than GET, HEAD and
+	// OPTIONS, any other parameter that would be missing is a [Refusal].
 	Query string
 	// Header has the caller's headers. Only overridable ones, Accept and Content-Type pass.
 	Header http.Header
@@ -100,22 +101,32 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := strings.Join(in.Header[name], ", "); value != "" { // RFC 9110 section 5.3
-			out.set(name, host.Text{Value: value, Masked: value})
+			out.set(name, []string{value}, []string{value})
 			out.show(name)
 		}
 	}
 	for _, p := range c.headers {
-		text, err := c.value(ctx, "header", p, in.Header[p.Name])
+		given, err := p.given("header", in.Header[p.Name])
 		if err != nil {
 			return nil, err
 		}
-		if text.Value == "" {
-			continue // a header with an empty value is not sent
-		}
-		out.set(p.Name, text)
-		out.holds(text)
-		if !text.Secret {
+		if len(given) > 0 { // an empty value, too
+			out.set(p.Name, slices.Clone(given), slices.Clone(given))
 			out.show(p.Name)
+			continue
+		}
+		text, err := c.value(ctx, "header", p)
+		switch {
+		case err != nil:
+			return nil, err
+		case text.Value != "":
+			out.set(p.Name, []string{text.Value}, []string{text.Masked})
+			out.holds(text)
+			if !text.Secret {
+				out.show(p.Name)
+			}
+		case p.Name == "User-Agent":
+			out.set(p.Name, nil, nil) // so that nobody adds one
 		}
 	}
 	return out, nil
@@ -135,10 +146,10 @@ func (o *Outgoing) show(name string) {
 	}
 }
 
-func (o *Outgoing) set(name string, text host.Text) {
-	o.Header[name] = []string{text.Value}
+func (o *Outgoing) set(name string, values, masked []string) {
+	o.Header[name] = values
 	if o.masked != nil {
-		o.masked.Header[name] = []string{text.Masked}
+		o.masked.Header[name] = masked
 	}
 }
 
@@ -159,76 +170,15 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		joined.RawQuery = base.RawQuery
 		base = joined
 	}
-	given, err := url.Values(nil), error(nil)
-	if in.Query != "" {
-		given, err = url.ParseQuery(in.Query)
-	}
-	if !in.Trusted {
-		if err != nil {
-			return refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
-		}
-		out.dropped = c.drops(given)
-	}
-	var query, masked []string
-	if base.RawQuery != "" {
-		query, masked = append(query, base.RawQuery), append(masked, base.RawQuery)
-	}
-	for _, p := range c.query {
-		if in.Trusted && given.Has(p.Name) {
-			if !p.Overridable {
-				return refuse(http.StatusBadRequest, "the query parameter %s is the definition's", host.Printable(p.Name))
-			}
-			continue // the caller's query, which is appended as a whole, has it
-		}
-		text, err := c.value(ctx, "query parameter", p, given[p.Name])
-		if err != nil {
-			return err
-		}
-		if text.Value == "" {
-			continue
-		}
-		out.holds(text)
-		name := url.QueryEscape(p.Name) + "="
-		query, masked = append(query, name+escape(text.Value)), append(masked, name+text.Masked)
-	}
-	if in.Trusted && in.Query != "" {
-		query, masked = append(query, in.Query), append(masked, in.Query)
+	query, masked, err := c.makeQuery(ctx, base.RawQuery, in, out)
+	if err != nil {
+		return err
 	}
 	out.URL = withQuery(base, query)
 	if out.masked != nil {
 		out.masked.URL = withQuery(base, masked)
 	}
 	return nil
-}
-
-// Dropped returns the names of those parameters of a caller's query that are not passed on, sorted: 10 of them at most.
-func (c *Connector) Dropped(query string) []string {
-	given, _ := url.ParseQuery(query) // what is not well formed is refused
-	return c.drops(given)
-}
-
-// drops returns the names of given, sorted and printable, that are no overridable parameters of the definition.
-func (c *Connector) drops(given url.Values) []string {
-	var names []string
-	for name := range given {
-		if !slices.ContainsFunc(c.query, func(p parameter) bool { return p.Overridable && p.Name == name }) {
-			names = append(names, host.Printable(name))
-		}
-	}
-	slices.Sort(names)
-	return names[:min(len(names), maxDropped)]
-}
-
-// withQuery returns base with a query made of these parts. It returns base itself if it has that query already, and
-// otherwise a copy.
-func withQuery(base *url.URL, query []string) *url.URL {
-	text := strings.Join(query, "&")
-	if text == base.RawQuery {
-		return base
-	}
-	u := *base
-	u.RawQuery = text
-	return &u
 }
 
 // renderURL renders the definition's URL. The caller must not modify the result.
@@ -271,17 +221,32 @@ func (c *Connector) allows(in Incoming) (string, error) {
 		if !p.matches(segments) {
 			continue
 		}
-		// Some servers take certain escaped characters for the end of a segment, and so serve another path. Others take them
-		// for the end of the path: they cut off what the definition appends, and take the caller's text for a query.
-		ends := endsSegment
-		if p[len(p)-1] == "**" {
-			ends = endsPath
-		}
-		if !slices.ContainsFunc(segments, ends) {
+		if !p.left(segments) {
 			return c.definition.Paths[i], nil
 		}
 	}
 	return "", refuse(http.StatusNotFound, "this connector has no such path")
+}
+
+// left reports whether a server may take a character of the segments, which match, for the end of one of them. Some servers do so with
+// certain escaped characters, and so serve another path. Others take them for the end of the path: they cut off what the definition
+// appends, and take the caller's text for a query.
+func (p pattern) left(segments []string) bool {
+	for i, segment := range segments {
+		switch {
+		case p[len(p)-1] == "**":
+			if endsPath(segment) {
+				return true
+			}
+			continue
+		case p[i] == withSlashes: // not those that are encoded again
+			segment = strings.ReplaceAll(segment, "/", "")
+		}
+		if endsSegment(segment) {
+			return true
+		}
+	}
+	return false
 }
 
 // endsSegment reports whether a segment, decoded any number of times, has a character that a server may take for its end.
@@ -311,15 +276,20 @@ func atSomeDepth(segment string, holds func(string) bool) bool {
 	return true
 }
 
-// value returns the caller's value of a parameter if it is overridable and given has one, and otherwise renders the
-// definition's. It returns an error if given has several values.
-func (c *Connector) value(ctx context.Context, what string, p parameter, given []string) (host.Text, error) {
-	if p.Overridable && len(given) > 0 {
-		if len(given) > 1 {
-			return host.Text{}, refuse(http.StatusBadRequest, "the %s %s is there twice", what, host.Printable(p.Name))
-		}
-		return host.Text{Value: given[0], Masked: given[0]}, nil
+// given returns the caller's values of a parameter, or nil if it is not overridable. It returns an error if there are several and the
+// parameter is not repeated.
+func (p parameter) given(what string, values []string) ([]string, error) {
+	switch {
+	case !p.Overridable:
+		return nil, nil
+	case len(values) > 1 && !p.Repeated:
+		return nil, refuse(http.StatusBadRequest, "the %s %s is there twice: the connector allows that with repeated: true", what, host.Printable(p.Name))
 	}
+	return values, nil
+}
+
+// value renders the definition's value of a parameter.
+func (c *Connector) value(ctx context.Context, what string, p parameter) (host.Text, error) {
 	text, err := p.value.Render(ctx)
 	if err != nil {
 		return host.Text{}, fmt.Errorf("%s %s: %w", what, p.Name, err)
@@ -329,6 +299,3 @@ func (c *Connector) value(ctx context.Context, what string, p parameter, given [
 	}
 	return text, nil
 }
-
-// escape returns the percent-encoded value of a query parameter, with %20 for a space.
-func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

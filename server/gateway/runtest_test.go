@@ -167,7 +167,7 @@ func TestResultIsWhatCallersGet(t *testing.T) {
 func TestResultHasTheExchanges(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "page", Overridable: true}, {Name: "k", Value: "{{ get_secret('key') }}"}}
-		d.Methods, d.Paths = []string{"POST"}, []string{"/*"}
+		d.Methods, d.Paths = []string{"POST", "GET"}, []string{"/*"}
 		d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": strings.TrimSuffix(d.URL, "/v1") + "/token",
 		}}
@@ -179,14 +179,17 @@ func TestResultHasTheExchanges(t *testing.T) {
 			fmt.Fprintf(rw, `{"access_token":%q,"token_type":"bearer","expires_in":3600}`, token)
 		}
 	}
-	tried := gateway.Try{Path: "x?page=2&none=1", Body: "the body", User: gateway.TriedUser{ID: "7"}}
+	tried := gateway.Try{Path: "x?page=2", Body: "the body", User: gateway.TriedUser{ID: "7"}}
 	got := w.result(tried)
 	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
 		t.Fatalf("%+v", got)
 	}
-	if want := w.api.URL + "/v1/x?page=2&k={{ get_secret('key') }}"; got.Request.URL != want || got.Request.Body != "the body" || !slices.Equal(got.Request.Dropped, []string{"none"}) ||
+	if want := w.api.URL + "/v1/x?page=2&k={{ get_secret('key') }}"; got.Request.URL != want || got.Request.Body != "the body" || len(got.Request.Dropped) > 0 ||
 		!slices.Contains(got.Request.Headers, abi.Pair{Name: "Authorization", Value: "Bearer <token>"}) {
 		t.Errorf("the request is %+v", got.Request)
+	}
+	if dropping := w.result(gateway.Try{Method: "GET", Path: "x?none=1"}); !slices.Equal(dropping.Request.Dropped, []string{"none"}) {
+		t.Errorf("the request is %+v", dropping.Request)
 	}
 	e := got.Exchanges[0]
 	if !strings.Contains(e.Body, "client_secret={{ get_secret('key') }}") || e.Method != http.MethodPost || e.Answer.Status != http.StatusOK || !strings.Contains(e.Answer.Body, `"expires_in":3600`) || e.Answer.Milliseconds <= 0 {

@@ -98,7 +98,7 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 		return &httpProblem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
 	}
 	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
-		c.out.set("Content-Type", host.Text{Value: "application/json", Masked: "application/json"}) // the caller's Content-Type is that of the body before
+		c.out.set("Content-Type", []string{"application/json"}, []string{"application/json"}) // the caller's Content-Type is that of the body before
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }

@@ -121,7 +121,7 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style) error {
 		fmt.Fprintf(b, "%s: %s\n", s.Bold(pair.Name), pair.Value)
 	}
 	if len(e.Dropped) > 0 {
-		fmt.Fprintf(b, "\n%s\n  %s\n", s.Dim("query parameters that the gateway drops if a caller sends them: they are not overridable"), strings.Join(e.Dropped, ", "))
+		fmt.Fprintf(b, "\n%s\n  %s\n", s.Dim("query parameters that the gateway does not pass on for a caller: they are not overridable"), strings.Join(e.Dropped, ", "))
 	}
 	if e.JWT != nil {
 		for _, part := range []struct {
