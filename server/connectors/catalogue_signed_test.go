@@ -52,9 +52,9 @@ func signedAccounts(t *testing.T) map[string]account {
 			api:     request("GET https://api.exchange.coinbase.com/accounts", sends("CB-ACCESS-KEY", "k1"), sends("CB-ACCESS-PASSPHRASE", "horse"), coinbase),
 		},
 		"docusign": {
-			secrets: one("docusign", pkcs1), set: map[string]string{"your-account-id": "624e3e00", "your-integration-key": "7c2b8d7e", "your-user-id": "464f7988"},
-			api: tokens("https://account-d.docusign.com/oauth/token", answer, request("GET https://demo.docusign.net/restapi/v2.1/accounts/624e3e00/users", bearing(apiToken)),
-				assertion(public, "signature impersonation", "7c2b8d7e", "464f7988", "account-d.docusign.com")),
+			secrets: one("docusign", pkcs1), set: map[string]string{"your-server": "na4", "your-account-id": "624e3e00", "your-integration-key": "7c2b8d7e", "your-user-id": "464f7988"},
+			api: tokens("https://account.docusign.com/oauth/token", answer, request("GET https://na4.docusign.net/restapi/v2.1/accounts/624e3e00/users", bearing(apiToken)),
+				assertion(public, "signature impersonation", "7c2b8d7e", "464f7988", "account.docusign.com")),
 		},
 		"github-app": {
 			secrets: one("github-app", pkcs1), set: map[string]string{"your-client-id": "Iv1.8a61f9b3a7aba766", "1234567890": "1234"},

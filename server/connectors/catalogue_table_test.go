@@ -69,7 +69,7 @@ func bearerAccounts() map[string]account {
 func headerAccounts() map[string]account {
 	const linearQuery, mondayQuery = `{"query":"{ viewer { id } }"}`, `{"query":"{ me { id } }"}`
 	return map[string]account{
-		"adyen": withHeader("adyen", "AQEyhmfxK0123456789", "GET https://management-test.adyen.com/v3/me", "X-API-Key", ""),
+		"adyen": withHeader("adyen", "AQEyhmfxK0123456789", "GET https://management-live.adyen.com/v3/me", "X-API-Key", ""),
 		"algolia": withHeader("algolia", "6be0576ff61c053d5f9a3225e2a90f76", "GET https://latency.algolia.net/1/indexes", "X-Algolia-API-Key", "",
 			sends("X-Algolia-Application-Id", "LATENCY")).of("YOUR-APP-ID", "LATENCY"),
 		"anthropic": withHeader("anthropic", "sk-ant-api03-0123456789", "GET https://api.anthropic.com/v1/models", "X-Api-Key", "", sends("anthropic-version", "2023-06-01")),

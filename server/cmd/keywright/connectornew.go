@@ -16,14 +16,15 @@ import (
 
 // newFlags holds the flags of connector new.
 type newFlags struct {
-	api, file, name, url string
-	set                  []string
+	api, file, name, url, place string
+	sandbox                     bool
+	set                         []string
 }
 
 func (a *app) connectorNew() *cobra.Command {
 	var flags newFlags
 	c := &cobra.Command{
-		Use:   "new --api NAME [-c FILE] [--name NAME] [--url URL] [--set TEXT=VALUE]...",
+		Use:   "new --api NAME [-c FILE] [--name NAME] [--sandbox | --place PLACE | --url URL] [--set TEXT=VALUE]...",
 		Short: "Make a connector of a product in the catalogue",
 		Long: "Makes a connector of a product in the catalogue, and writes it to stdout, or with -c behind the connectors of a file. " +
 			"Comments say what to fill in, and where the product shows it. What to do next goes to stderr, or with -c to stdout.\n\n" +
@@ -43,7 +44,9 @@ func (a *app) connectorNew() *cobra.Command {
 	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
 	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there, or to its connectors_dir if all others are there; - is stdout")
 	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the connector, for a second one of a product; its secrets then have that name, too")
-	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue")
+	c.Flags().BoolVar(&flags.sandbox, "sandbox", false, "the sandbox of the product, as --place sandbox")
+	c.Flags().StringVar(&flags.place, "place", "", "an environment or region of the product that docs/apis.md names: a `PLACE` such as eu")
+	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue; the product's other URLs move with it")
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "a text to replace in the connector, `TEXT=VALUE`; may be repeated")
 	c.DisableFlagsInUseLine = true
 	return c
@@ -55,7 +58,13 @@ func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := catalogue.Options{Name: f.name, Permalink: connectors.Permalink(f.name), URL: f.url, Set: map[string]string{}}
+	o := catalogue.Options{Name: f.name, Permalink: connectors.Permalink(f.name), Place: f.place, URL: f.url, Set: map[string]string{}}
+	if f.sandbox && f.place != "" || o.URL != "" && (f.sandbox || f.place != "") {
+		return nil, misuse(c, "one of --sandbox, --place and --url is enough")
+	}
+	if f.sandbox {
+		o.Place = "sandbox"
+	}
 	if f.name != "" && o.Permalink == "" {
 		return nil, misuse(c, "--name %q has neither a letter from a to z nor a digit", f.name)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -42,6 +43,10 @@ type API struct {
 	Connector string
 	// Fill lists what the user has to fill in.
 	Fill []Fill
+	// Places has the product's environments and regions, such as sandbox and eu, each with texts of the connector, mostly hosts, and
+	// what stands there in their place. Shared lists texts with such a host in them, and URLs, that are the same in all places.
+	Places map[string]map[string]string `yaml:",omitempty"`
+	Shared []string                     `yaml:",omitempty"`
 	// Mistakes lists what people get wrong.
 	Mistakes []Mistake
 
@@ -177,6 +182,13 @@ func (a *API) problems(file string) (wrong []string) {
 		for _, w := range f.problems(a) {
 			report(true, "fill[%d] %s", i, w)
 		}
+	}
+	texts := slices.Clone(a.Shared)
+	for _, place := range a.placeNames() {
+		texts = slices.AppendSeq(texts, maps.Keys(a.Places[place]))
+	}
+	for _, text := range texts {
+		report(!strings.Contains(a.Connector, text), "the connector does not have %s, which places or shared name", text)
 	}
 	return wrong
 }

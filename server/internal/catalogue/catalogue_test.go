@@ -118,8 +118,13 @@ func TestWith(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"a text":     {Options{Name: "Acme EU", Permalink: "acme-eu", Set: map[string]string{"your-shop": "eu"}}, first},
-		"the URL":    {Options{Name: "Acme EU", Permalink: "acme-eu", URL: "https://eu.acme.example"}, strings.Replace(first, "https://eu.acme.example", `"https://eu.acme.example"`, 1)},
+		"a text":  {Options{Name: "Acme EU", Permalink: "acme-eu", Set: map[string]string{"your-shop": "eu"}}, first},
+		"the URL": {Options{Name: "Acme EU", Permalink: "acme-eu", URL: "https://eu.acme.example"}, first},
+		"another URL": {
+			Options{Name: "Acme EU", Permalink: "acme-eu", URL: "https://acme.internal.example/api/"},
+			strings.Replace(first, "https://eu.acme.example", `"https://acme.internal.example/api"`, 1),
+		},
+		"no place":   {Options{Place: "eu"}, `the catalogue knows no other place of acme, and no "eu"`},
 		"misspelt":   {Options{Set: map[string]string{"your-shp": "eu"}}, `the connector of acme has no "your-shp"; did you mean "your-shop"?`},
 		"unknown":    {Options{Set: map[string]string{"key": "eu"}}, `the connector of acme has no "key"; there are your-shop`},
 		"no text":    {Options{Set: map[string]string{"your-shop": "a\"b"}}, "the value of your-shop is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand"},

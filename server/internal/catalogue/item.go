@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,16 +18,15 @@ type Options struct {
 	// in place of the product's name, so that two accounts of one product have secrets of their own. If Name is empty, the
 	// connector is called as in the catalogue.
 	Name, Permalink string
-	// URL replaces the URL of the connector, if it is not empty.
+	// Place is a place of the product, if it is not empty.
+	Place string
+	// URL is that of the connector, if it is not empty. Everything else that depends on it changes with it, or With returns an error.
 	URL string
 	// Set has the values that replace texts of the connector, by the text.
 	Set map[string]string
 }
 
-var (
-	nameLine = regexp.MustCompile(`(?m)^name: .*$`)
-	urlLine  = regexp.MustCompile(`(?m)^url: .*$`)
-)
+var nameLine = regexp.MustCompile(`(?m)^name: .*$`)
 
 // With returns the product with the connector that the options ask for. Its Fill has no text that the options replace.
 func (a *API) With(o Options) (*API, error) {
@@ -37,8 +37,21 @@ func (a *API) With(o Options) (*API, error) {
 			return nil, err
 		}
 	}
+	var err error
+	if changed.Connector, err = a.in(o.Place); err != nil {
+		return nil, err
+	}
+	set := map[string]string{}
+	if o.URL != "" {
+		if changed.Connector, set, err = a.at(o.URL); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range a.Fill {
-		if value, given := o.Set[f.Replace]; given && f.Replace != "" {
+		if f.Replace != "" && !strings.Contains(changed.Connector, f.Replace) {
+			continue // the place, or the URL, does without
+		}
+		if value := cmp.Or(set[f.Replace], o.Set[f.Replace]); value != "" && f.Replace != "" {
 			changed.Connector = strings.ReplaceAll(changed.Connector, f.Replace, value)
 			continue
 		}
@@ -52,12 +65,6 @@ func (a *API) With(o Options) (*API, error) {
 		changed.Connector = nameLine.ReplaceAllLiteralString(changed.Connector, "name: "+quoted(o.Name))
 		changed.Connector = secretName.ReplaceAllStringFunc(changed.Connector, func(call string) string {
 			return "get_secret('" + o.Permalink + strings.TrimPrefix(call, "get_secret('"+a.Name)
-		})
-	}
-	if o.URL != "" {
-		changed.Connector = urlLine.ReplaceAllLiteralString(changed.Connector, "url: "+quoted(o.URL))
-		changed.Fill = slices.DeleteFunc(changed.Fill, func(f Fill) bool { // what stood in the URL alone
-			return f.Replace != "" && !strings.Contains(changed.Connector, f.Replace)
 		})
 	}
 	return &changed, nil

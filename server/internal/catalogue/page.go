@@ -14,6 +14,8 @@ func Page(apis []*API) string {
 
 ` + "`keywright connector new --api NAME -c connectors.yaml`" + ` adds the connector of a product to a file, with comments that say what to fill
 in. ` + "`--set TEXT=VALUE`" + ` fills in a text at once, and ` + "`--name`" + ` makes a second connector of the product, with secrets of its own.
+` + "`--place`" + ` is for another environment or region of the product, with ` + "`--sandbox`" + ` as a short form of ` + "`--place sandbox`" + `, and ` + "`--url`" + ` for a
+server of your own. They move all URLs of the product, the token endpoint too, or make nothing and say which URL cannot move.
 Then the command says which secrets to store, and which request to try. ` + "`keywright connector list`" + ` has this table:
 
 | name | product | auth type |
@@ -46,6 +48,9 @@ func (a *API) section(b *strings.Builder) {
 			name, kind = f.Secret, "the secret "
 		}
 		fmt.Fprintf(b, "| %s`%s` | %s, such as `%s`. %s. |\n", kind, name, f.What, f.Example, f.Place())
+	}
+	for _, place := range a.placeNames() {
+		fmt.Fprintf(b, "| `--place %s` | the place at `%s`. |\n", place, base(a.replaced(a.Places[place])))
 	}
 	fmt.Fprintf(b, "\nTry `keywright request %s`.\n\n| mistake | what you see |\n|---|---|\n", a.Arguments())
 	for _, m := range a.Mistakes {

@@ -1,0 +1,130 @@
+package catalogue
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/internal/problem"
+)
+
+var (
+	urlLine = regexp.MustCompile(`(?m)^url: (.*)$`)
+	urls    = regexp.MustCompile(`https://[^\s"',}]+`)
+)
+
+// base returns the URL of a connector.
+func base(connector string) string { return urlLine.FindStringSubmatch(connector)[1] }
+
+// in returns the connector in a place of the product. The empty place is that of the catalogue.
+func (a *API) in(place string) (string, error) {
+	texts, known := a.Places[place]
+	switch {
+	case !known && place != "" && len(a.Places) == 0:
+		return "", fmt.Errorf("the catalogue knows no other place of %s, and no %s", a.Name, problem.Quote(place))
+	case !known && place != "":
+		return "", fmt.Errorf("the catalogue knows no place %s of %s%s", problem.Quote(place), a.Name, problem.DidYouMean(place, a.placeNames()))
+	}
+	return a.replaced(texts), nil
+}
+
+// placeNames returns the names of the product's places, in order.
+func (a *API) placeNames() []string { return slices.Sorted(maps.Keys(a.Places)) }
+
+// replaced returns the connector with other texts, but for what is the same in all places.
+func (a *API) replaced(texts map[string]string) string {
+	var pairs []string
+	for _, text := range a.Shared {
+		pairs = append(pairs, text, text)
+	}
+	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // a text stands behind those that begin with it
+		pairs = append(pairs, text, texts[text])
+	}
+	return strings.NewReplacer(pairs...).Replace(a.Connector)
+}
+
+// at returns the connector at a URL, and texts to replace there. If the URL is of the form that the product has in some place, all
+// URLs are those of that place. Otherwise those below the connector's own move with it, and it is an error if one is left behind,
+// since the secrets of one environment would go to another (threats.md 370).
+func (a *API) at(target string) (connector string, set map[string]string, err error) {
+	target = strings.TrimRight(target, "/")
+	for _, place := range append([]string{""}, a.placeNames()...) {
+		placed := a.replaced(a.Places[place])
+		if parts, ok := a.parts(base(placed), target); ok && (connector == "" || len(parts) < len(set)) { // the form that leaves least open
+			connector, set = placed, parts
+		}
+	}
+	if connector != "" {
+		return connector, set, nil
+	}
+	from, to := base(a.Connector), target
+	if u, err := url.Parse(from); err == nil && strings.HasSuffix(to, u.Path) {
+		from, to = strings.TrimSuffix(from, u.Path), strings.TrimSuffix(to, u.Path)
+	}
+	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}), "url: "+quoted(target))
+	if left := a.left(connector); len(left) > 0 {
+		placed := ""
+		if len(a.Places) > 0 {
+			placed = "write --place " + strings.Join(a.placeNames(), " or ") + " in place of --url, or "
+		}
+		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: %smake the file without --url and change each of them there",
+			target, a.Name, strings.Join(left, " and "), placed)
+	}
+	return connector, nil, nil
+}
+
+// parts returns what a URL has in place of the texts to fill in, if it is of a form.
+func (a *API) parts(form, target string) (set map[string]string, ok bool) {
+	pattern := regexp.QuoteMeta(form)
+	var names []string
+	for _, f := range a.Fill {
+		if f.Replace == "" || !strings.Contains(form, f.Replace) {
+			continue
+		}
+		group := `(?P<p%d>[^./]+)`
+		if strings.Contains(f.Replace, ".") {
+			group = `(?P<p%d>[^/]+)`
+		}
+		pattern = strings.Replace(pattern, regexp.QuoteMeta(f.Replace), fmt.Sprintf(group, len(names)), 1)
+		names = append(names, f.Replace)
+	}
+	shape, err := regexp.Compile(`(?i)^` + pattern + `$`)
+	if err != nil {
+		return nil, false
+	}
+	match := shape.FindStringSubmatch(target)
+	if match == nil {
+		return nil, false
+	}
+	set = map[string]string{}
+	for i, name := range names {
+		if set[name] = match[shape.SubexpIndex(fmt.Sprint("p", i))]; a.settable(name, set[name]) != nil {
+			return nil, false
+		}
+	}
+	return set, true
+}
+
+// left returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
+// none, and neither are those that are the same in all places.
+func (a *API) left(connector string) (left []string) {
+	rest := urlLine.ReplaceAllString(connector, "")
+	for _, text := range a.Shared {
+		rest = strings.ReplaceAll(rest, text, "")
+	}
+	own := urls.FindAllString(a.Connector, -1)
+	for _, place := range a.placeNames() {
+		own = slices.AppendSeq(own, maps.Keys(a.Places[place]))
+	}
+	for _, text := range own {
+		users := slices.ContainsFunc(a.Fill, func(f Fill) bool { return f.Replace != "" && strings.HasPrefix(text, f.Replace) })
+		named := slices.ContainsFunc(left, func(l string) bool { return strings.Contains(l, text) })
+		if !users && !named && strings.Contains(rest, text) {
+			left = append(left, text)
+		}
+	}
+	return left
+}
