@@ -30,6 +30,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -108,6 +109,8 @@ type Set struct {
 	memory *host.State
 	// secrets are the stores of secrets, or nil.
 	secrets host.Secrets
+	// stores is the member secrets as it is in the file.
+	stores []any
 }
 
 // Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
@@ -283,6 +286,9 @@ func (s *Set) secret(ctx context.Context, name string, u host.User) (value strin
 	return value, err
 }
 
+// SameStores reports whether two files describe the same stores of secrets in the same words.
+func (s *Set) SameStores(other *Set) bool { return reflect.DeepEqual(s.stores, other.stores) }
+
 // Close closes the host.
 func (s *Set) Close(ctx context.Context) (err error) {
 	if s.Host != nil {
@@ -336,6 +342,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
 	l.set.Settings = d.settings(root)
 	l.files(ctx, root)
+	for _, n := range d.file.Secrets {
+		l.set.stores = append(l.set.stores, n.decoded())
+	}
 	if stores := d.stores(); len(stores) > 0 {
 		l.stores(stores)
 		l.options.Environment = d.environment

@@ -42,12 +42,18 @@ func fieldsOf(t reflect.Type) (all []field) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("file"), ",")
 		if name != "-" && f.IsExported() && !f.Anonymous {
-			snake := strings.ToLower(wordsOfName.ReplaceAllString(f.Name, "${1}${3}_${2}${4}"))
-			all = append(all, field{cmp.Or(name, snake), f.Index, options})
+			all = append(all, field{MemberName(f), f.Index, options})
 		}
 	}
 	fieldsByType.Store(t, all)
 	return all
+}
+
+// MemberName returns the name of the member of a file that a field holds. It returns one for a field that is not read from files, too.
+func MemberName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("file"), ",")
+	snake := strings.ToLower(wordsOfName.ReplaceAllString(f.Name, "${1}${3}_${2}${4}"))
+	return cmp.Or(strings.TrimPrefix(name, "-"), snake)
 }
 
 // wanted describes the values of some members, and of their items, in more detail than "an object" or "a list".

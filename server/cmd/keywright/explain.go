@@ -15,10 +15,10 @@ import (
 
 func (a *app) explain() *cobra.Command {
 	var flags requestFlags
-	var asJSON, verbose bool
+	var asJSON, verbose, exitCode bool
 	var old string
 	c := &cobra.Command{
-		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD] CONNECTOR PATH",
+		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD [--exit-code]] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
 			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
@@ -32,11 +32,11 @@ func (a *app) explain() *cobra.Command {
 			return arguments("CONNECTOR", "PATH")(c, args)
 		},
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			if old != "" && asJSON {
-				return misuse(c, "--diff has no JSON")
-			}
 			if old != "" {
-				return a.explainDiff(c, &flags, old, args)
+				return a.explainDiff(c, &flags, old, args, asJSON, exitCode)
+			}
+			if exitCode {
+				return misuse(c, "--exit-code goes with --diff")
 			}
 			return a.prepared(c, &flags, true, args, func(_ *connectors.Set, connector *gateway.Connector, request *http.Request) error {
 				explanation, err := connector.Upstream().Explain(request)
@@ -56,7 +56,8 @@ func (a *app) explain() *cobra.Command {
 	flags.add(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show how much fuel the plugin used, which --json has too")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.Flags().StringVar(&old, "diff", "", "show only what is different from the requests with the file `OLD`; without CONNECTOR and PATH, those of all connectors to their URLs")
+	c.Flags().StringVar(&old, "diff", "", "show what is different from the file `OLD`: members, what they allow now, and requests; without CONNECTOR and PATH, of all connectors and settings")
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "with --diff, exit with 3 if something is different, and with 4 if something more is allowed")
 	return c
 }
 

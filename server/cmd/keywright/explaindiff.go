@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,74 +18,144 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/explained"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// explainDiff writes what is different in the requests of connectors from those with the file old. Without args, these are the
-// requests of all connectors to their URLs.
-func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []string) error {
+// changes is the document that explain --diff --json writes.
+type changes struct {
+	// Wider reports whether something is allowed that was not before.
+	Wider bool `json:"wider"`
+	*difference.Document
+	// Requests has the lines that only one of two explanations has, by permalink: those of the old one begin with a minus, those of the
+	// new one with a plus.
+	Requests map[string][]string `json:"requests"`
+}
+
+// explainDiff writes what is different between the file old and that of f: members, what they allow, and requests. With args, it does so
+// for one connector.
+func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []string, asJSON, exitCode bool) error {
 	if f.data == "@-" {
 		return misuse(c, "--diff reads the body for each request: give -d a file")
 	}
-	before := *f
-	before.file = old
 	now := time.Now()
-	was, err := a.requests(c, &before, now, args)
+	earlier := *f
+	earlier.file = old
+	before, was, err := a.requests(c, &earlier, now, args)
 	if err != nil {
 		return err
 	}
-	is, err := a.requests(c, f, now, args)
+	defer closeSet(context.WithoutCancel(c.Context()), before)
+	after, is, err := a.requests(c, f, now, args)
 	if err != nil {
 		return err
 	}
-	var permalinks []string
-	for _, all := range []map[string][]string{was, is} {
-		for permalink := range all {
-			permalinks = append(permalinks, permalink)
-		}
-	}
-	slices.Sort(permalinks)
-	permalinks = slices.Compact(permalinks)
-	if len(args) > 0 && len(permalinks) == 0 {
+	defer closeSet(context.WithoutCancel(c.Context()), after)
+	if len(args) > 0 && len(was)+len(is) == 0 {
 		return fmt.Errorf("neither %s nor %s has the connector %s", old, f.file, host.Printable(args[0]))
 	}
+	d := difference.Of(before, after)
+	if len(args) > 0 {
+		d.Only(func(permalink string) bool { return was[permalink] != nil || is[permalink] != nil })
+	}
+	shown := changes{d.Wider(), d, map[string][]string{}}
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for permalink := range all {
+		if lines := changedLines(was[permalink], is[permalink]); len(lines) > 0 {
+			shown.Requests[permalink] = lines
+		}
+	}
+	if asJSON {
+		err = a.writeJSON(shown)
+	} else {
+		err = a.writeChangedConnectors(&shown, slices.Sorted(maps.Keys(all)))
+	}
+	switch {
+	case err != nil || !exitCode:
+		return err
+	case shown.Wider:
+		return exitWith(exitWider)
+	case !d.Empty() || len(shown.Requests) > 0:
+		return exitWith(exitDifferent)
+	}
+	return nil
+}
+
+// writeChangedConnectors writes changes for people. permalinks has all connectors of both files.
+func (a *app) writeChangedConnectors(shown *changes, permalinks []string) error {
 	s := terminal.StyleOf(a.out, a.env)
 	var b strings.Builder
 	changed := 0
 	for _, permalink := range permalinks {
-		text := difference(s, was[permalink], is[permalink])
-		if text == "" {
+		var members []difference.Member
+		for _, c := range shown.Changed {
+			if c.Permalink == permalink {
+				members = c.Members
+			}
+		}
+		word, note := "changes", ""
+		if slices.Contains(shown.Added, permalink) {
+			word, note = "is new", "  "+s.Yellow("wider:")+" callers may use it\n"
+		} else if slices.Contains(shown.Removed, permalink) {
+			word = "is gone"
+		}
+		if word == "changes" && len(members)+len(shown.Requests[permalink]) == 0 {
 			continue
 		}
 		changed++
-		word := "changes"
-		if was[permalink] == nil {
-			word = "is new"
-		} else if is[permalink] == nil {
-			word = "is gone"
+		fmt.Fprintf(&b, "%s %s\n%s", s.Bold("connector "+permalink), word, note)
+		writeMembers(&b, s, members)
+		for _, line := range shown.Requests[permalink] {
+			if style := s.Red; line[0] == '-' {
+				fmt.Fprintln(&b, style("  "+line))
+			} else {
+				fmt.Fprintln(&b, s.Green("  "+line))
+			}
 		}
-		fmt.Fprintf(&b, "%s %s\n%s\n", s.Bold("connector "+permalink), word, text)
+		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%d of %s changed\n", changed, terminal.Count(len(permalinks), "connector"))
-	return writeLine(a.out, strings.TrimSuffix(b.String(), "\n"))
+	if len(shown.Others) > 0 {
+		fmt.Fprintln(&b, s.Bold("outside of connectors"))
+		writeMembers(&b, s, shown.Others)
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%d of %s changed", changed, terminal.Count(len(permalinks), "connector"))
+	if shown.Wider {
+		b.WriteString("; more is allowed than before, see wider")
+	}
+	return writeLine(a.out, b.String())
+}
+
+// writeMembers writes members that differ, with what they allow.
+func writeMembers(b *strings.Builder, s terminal.Style, members []difference.Member) {
+	for _, m := range members {
+		fmt.Fprintf(b, "  ~ %s", m.Path)
+		if m.Before != "" || m.After != "" {
+			fmt.Fprintf(b, "  %s → %s", cmp.Or(m.Before, "none"), cmp.Or(m.After, "none"))
+		}
+		if m.Wider != "" {
+			fmt.Fprintf(b, "\n    %s %s", s.Yellow("wider:"), m.Wider)
+		}
+		b.WriteByte('\n')
+	}
 }
 
 // requests explains the requests of the connectors of a file, by permalink. An explanation is a list of lines. Those of one file do
-// not depend on others in it, and the time is the same for all.
-func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []string) (map[string][]string, error) {
+// not depend on others in it, and the time is the same for all. The caller closes the set.
+func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []string) (*connectors.Set, map[string][]string, error) {
 	options, err := a.options(c, &f.configFlags)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	random := &seeded{}
 	options.Host.Clock, options.Host.Random = func() time.Time { return now }, random
 	random.seed("") // for the host itself
 	set, err := connectors.Load(c.Context(), f.file, options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer closeSet(context.WithoutCancel(c.Context()), set)
 	all := map[string][]string{}
 	for _, connector := range set.Connectors {
 		permalink, path := connector.Definition().Permalink, ""
@@ -109,24 +181,19 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		}
 		all[permalink] = slices.DeleteFunc(strings.Split(text.String(), "\n"), func(line string) bool { return line == "" })
 	}
-	return all, nil
+	return set, all, nil
 }
 
-// difference returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
-func difference(s terminal.Style, before, after []string) string {
+// changedLines returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
+func changedLines(before, after []string) (lines []string) {
 	text := func(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
-	unified := string(diff.Diff("before", text(before), "after", text(after)))
-	var b strings.Builder
-	_, hunks, _ := strings.Cut(unified, "\n+++ after\n")
+	_, hunks, _ := strings.Cut(string(diff.Diff("before", text(before), "after", text(after))), "\n+++ after\n")
 	for line := range strings.Lines(hunks) {
-		switch text := strings.TrimSuffix(line[1:], "\n"); line[0] {
-		case '-':
-			b.WriteString(s.Red("  - "+text) + "\n")
-		case '+':
-			b.WriteString(s.Green("  + "+text) + "\n")
+		if line[0] == '-' || line[0] == '+' {
+			lines = append(lines, line[:1]+" "+strings.TrimSuffix(line[1:], "\n"))
 		}
 	}
-	return b.String()
+	return lines
 }
 
 // seeded is a source of random bytes that are the same after each seed, so that they are no difference.

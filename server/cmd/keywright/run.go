@@ -22,6 +22,9 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitDifferent and exitWider are those of explain --diff --exit-code.
+	exitDifferent = 3
+	exitWider     = 4
 )
 
 // An app holds the state that the commands share.
@@ -48,6 +51,14 @@ func misuse(command *cobra.Command, format string, args ...any) error {
 
 // errReported is returned for a failure that has already been reported.
 var errReported = errors.New("told")
+
+// exitWith is the error of a command that did its work and ends with another exit code than 0.
+type exitWith int
+
+func (exitWith) Error() string { return errReported.Error() }
+
+// Is reports whether target is errReported.
+func (exitWith) Is(target error) bool { return target == errReported }
 
 // run runs a command line, and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, env func(string) string) int {
@@ -177,9 +188,12 @@ func arguments(names ...string) cobra.PositionalArgs {
 func (a *app) exit(err error) int {
 	var usage *usageError
 	var file *connectors.Error
+	var code exitWith
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &code):
+		return int(code)
 	case errors.As(err, &usage):
 		a.misused(usage)
 		return exitUsage

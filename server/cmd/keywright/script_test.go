@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 			}
 			return startServers(env, keys)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits, "module": module, "unplug": unplug},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits, "code": code, "module": module, "unplug": unplug},
 	})
 }
 
@@ -192,15 +192,20 @@ func fill(ts *testscript.TestScript, neg bool, files []string) {
 
 // exits runs a command, and checks its exit code and that it writes nothing to stdout.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
+	code(ts, neg, args)
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("stdout is not empty: %s", out)
+	}
+}
+
+// code runs a command, and checks its exit code.
+func code(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE COMMAND...")
+		ts.Fatalf("usage: code CODE COMMAND...")
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || strconv.Itoa(exit.ExitCode()) != args[0] {
 		ts.Fatalf("%s ends with %v, not exit code %s", args[1], err, args[0])
-	}
-	if out := ts.ReadFile("stdout"); out != "" {
-		ts.Fatalf("stdout is not empty: %s", out)
 	}
 }

@@ -3,6 +3,8 @@ package console
 import (
 	"net/http"
 	"time"
+
+	"github.com/keywright/keywright/server/internal/difference"
 )
 
 // configurationView is the page of the configuration.
@@ -15,7 +17,7 @@ type configurationView struct {
 	Refused  time.Time
 	Problems []Problem
 	// Waiting says what the file on disk would change, and Changed what the one in use has changed. Both may be nil.
-	Waiting, Changed *Difference
+	Waiting, Changed *difference.Document
 	// SHA256 is the digest of the file in use.
 	SHA256 string
 	// Files are the files that the file names.

@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/difference"
 )
 
 // Config configures [New].
@@ -53,12 +54,12 @@ type State struct {
 	// Used is the time at which Set was put in use.
 	Used time.Time
 	// Changed says what is different from the configuration before, or is nil if there was none.
-	Changed *Difference
+	Changed *difference.Document
 	// Refused is the time at which the file on disk was first refused, or zero if the file is in use. Problems has what is wrong
 	// with it, and is not empty then. Waiting says what would be different with it, or is nil if that is not known.
 	Refused  time.Time
 	Problems []Problem
-	Waiting  *Difference
+	Waiting  *difference.Document
 	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
 	Unrecorded string
 	// Sessions finds the users of requests.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/login"
 )
 
@@ -69,7 +70,7 @@ var functions = template.FuncMap{
 	"count":   count,
 	"count64": func(n int64) string { return count(uint64(max(0, n))) },
 	"took":    took,
-	"first":   first[string], "firstChanged": first[ChangedConnector],
+	"first":   first[string], "firstChanged": first[difference.Connector], "firstMembers": first[difference.Member],
 }
 
 // first returns at most 100 of a list.

@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/console"
+	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/httpserver"
 	"github.com/keywright/keywright/server/internal/login"
 )
@@ -165,10 +166,10 @@ type daemon struct {
 	// refused is the time at which the file on disk was first refused. It is zero if the file is in use.
 	refused time.Time
 	// changed says what the set in use has changed, or is nil.
-	changed *console.Difference
+	changed *difference.Document
 	// problems has what is wrong with the refused file, and waiting says what it would change, or is nil.
 	problems []console.Problem
-	waiting  *console.Difference
+	waiting  *difference.Document
 	// tried holds the plugins of a refused file. When one of them changes, the file may be valid.
 	tried []string
 }

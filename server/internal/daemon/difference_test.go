@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/console"
+	"github.com/keywright/keywright/server/internal/difference"
 )
 
 // The console knows what the last change altered, and what a file alters that waits for a restart. Of a bad file it has the problems.
@@ -21,10 +21,10 @@ func TestWhatAFileChanges(t *testing.T) {
 	if first.Changed != nil || first.Waiting != nil || len(first.Set.SHA256) != 64 {
 		t.Errorf("at first there is %+v", first)
 	}
-	path := []console.ChangedConnector{{Permalink: "echo", Members: []console.ChangedMember{{Path: "method", Before: "GET", After: "POST"}}}}
-	has := func(what string, d *console.Difference) {
+	path := []difference.Connector{{Permalink: "echo", Members: []difference.Member{{Path: "method", Before: "GET", After: "POST", Wider: "callers may use POST"}}}}
+	has := func(what string, d *difference.Document) {
 		t.Helper()
-		if d == nil || !slices.EqualFunc(d.Changed, path, func(a, b console.ChangedConnector) bool {
+		if d == nil || !slices.EqualFunc(d.Changed, path, func(a, b difference.Connector) bool {
 			return a.Permalink == b.Permalink && slices.Equal(a.Members, b.Members)
 		}) {
 			t.Errorf("%s changes %+v", what, d)
@@ -37,7 +37,7 @@ func TestWhatAFileChanges(t *testing.T) {
 	}
 	waiting := r.shown()
 	has("the file that waits", waiting.Waiting)
-	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || !slices.Equal(waiting.Waiting.Others, []string{"gateway.traces"}) {
+	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || len(waiting.Waiting.Others) != 1 || waiting.Waiting.Others[0].Path != "gateway.traces" {
 		t.Errorf("a file that waits is shown as %+v", waiting)
 	}
 	r.write("gateway: {traces: 'https://collector.example.com/v1/traces', tls: {cert: none.pem, key: none.pem}}\n" + changed)

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/console"
+	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
@@ -128,7 +129,7 @@ type unusable struct {
 	error
 	problems []console.Problem
 	// difference says what the file would change after a restart. It is nil unless the file waits for one.
-	difference *console.Difference
+	difference *difference.Document
 }
 
 // Unwrap returns the reason.
@@ -146,7 +147,7 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	}
 	if before := d.current(); before != nil {
 		if err := d.needsRestart(before, next); err != nil {
-			return &unusable{error: err, difference: console.Compare(before.Set, next.Set)}
+			return &unusable{error: err, difference: difference.Of(before.Set, next.Set)}
 		}
 	}
 	next.sessions, err = d.sessions(ctx, next)
@@ -208,9 +209,9 @@ func (d *daemon) use(next *inUse) {
 		d.certificate.Use(next.pair)
 	}
 	d.audit.add(next.Set)
-	var changed *console.Difference
+	var changed *difference.Document
 	if before := d.current(); before != nil {
-		changed = console.Compare(before.Set, next.Set)
+		changed = difference.Of(before.Set, next.Set)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/console"
+	"github.com/keywright/keywright/server/internal/difference"
 )
 
 // before is a file, and after what became of it. Both have credentials that somebody has written into them, in $1 and $2.
@@ -68,25 +69,26 @@ func TestTheDifferenceOfTwoFiles(t *testing.T) {
 	w := newWorld(t, oneKey)
 	was, is := w.set(before), w.set(after)
 	for _, show := range []func(){
-		func() { w.state.Changed = console.Compare(was, is) },
+		func() { w.state.Changed = difference.Of(was, is) },
 		func() {
-			w.state.Changed, w.state.Waiting = nil, console.Compare(was, is)
+			w.state.Changed, w.state.Waiting = nil, difference.Of(was, is)
 			w.state.Refused, w.state.Problems = now, []console.Problem{{Text: "gateway.tls cannot be added while this runs"}}
 		},
 	} {
 		show()
 		w.shows("/configuration", "new + new", "gone − gone",
-			"orders ~ changed auth.config.value headers.X-Old headers.X-Trace method GET → GET, POST timeout 15s → 5s url https://api.example.com → https://api2.example.com",
-			"none ~ changed gateway.access_log", "1 new, 1 gone, 1 changed")
+			"orders ~ changed auth.config.value headers.X-Old.name headers.X-Old.value headers.X-Trace.value method GET → GET, POST wider: callers may use POST "+
+				"timeout 15s → 5s url https://api.example.com → https://api2.example.com wider: the credential goes to another host",
+			"none ~ changed gateway.access_log none → true", "1 new, 1 gone, 1 changed")
 		if page := plain(w.get("/configuration").body); strings.Contains(page, "same") {
 			t.Errorf("the page names a connector that is the same: %s", page)
 		}
 	}
 	w.shows("/configuration", "What the file on disk would change")
-	if same := console.Compare(was, w.set(before)); !same.Empty() {
+	if same := difference.Of(was, w.set(before)); !same.Empty() {
 		t.Errorf("between a file and itself there is the difference %+v", same)
 	}
-	w.state.Waiting, w.state.Changed = nil, console.Compare(was, was)
+	w.state.Waiting, w.state.Changed = nil, difference.Of(was, was)
 	w.shows("/configuration", "What the file on disk would change is known once nothing is wrong with it.", "Nothing that connectors, plugins or settings have.")
 }
 
@@ -103,11 +105,12 @@ func TestTheDifferenceOfAuthorities(t *testing.T) {
 	}
 	first := testworld.NewAuthority(t)
 	was, again, is := read(first), read(first), read(testworld.NewAuthority(t))
-	if d := console.Compare(was, again); !d.Empty() {
+	if d := difference.Of(was, again); !d.Empty() {
 		t.Errorf("with the same authority there is the difference %+v", d)
 	}
-	d := console.Compare(was, is)
-	if !slices.Equal(d.Others, []string{"egress"}) || len(d.Changed) != 1 || !slices.Equal(d.Changed[0].Members, []console.ChangedMember{{Path: "egress"}}) {
+	d := difference.Of(was, is)
+	want := []difference.Member{{Path: "egress.ca_file", Wider: "servers of other authorities are trusted"}}
+	if !slices.Equal(d.Others, want) || len(d.Changed) != 1 || !slices.Equal(d.Changed[0].Members, want) {
 		t.Errorf("with another authority there is the difference %+v", d)
 	}
 }

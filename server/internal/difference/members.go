@@ -1,0 +1,194 @@
+package difference
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+// members are the members of a connector or of a configuration by their paths. A member that has its zero value is absent.
+type members map[string]member
+
+// member is a member, with the text that may be shown of it.
+type member struct {
+	value any
+	shown string
+}
+
+// connectorMembers returns the members of a definition. Without an egress of its own, a connector has that of the set.
+func connectorMembers(d *gateway.Definition, s *connectors.Set) members {
+	all, own := members{}, *d
+	if own.Egress == nil {
+		own.Egress = &s.Egress
+	}
+	own.Permalink, own.Patterns = "", nil // the permalink is the same, and the patterns are shared by all connectors
+	all.add("", reflect.ValueOf(own))
+	if u, err := d.BaseURL(); err == nil {
+		all["url"] = member{d.URL, u.Scheme + "://" + u.Host}
+	}
+	for path, m := range all {
+		if name, ok := strings.CutPrefix(path, "auth.config."); ok && isURL(s, d.Auth.Type, name) {
+			m.shown = originOf(m.value)
+			all[path] = m
+		}
+	}
+	return all
+}
+
+// isURL reports whether a field of an auth type is a URL.
+func isURL(s *connectors.Set, authType, name string) bool {
+	for _, p := range s.Host.Plugins() {
+		if p.Type == authType || slices.Contains(p.Aliases, authType) {
+			return slices.ContainsFunc(p.Fields, func(f abi.Field) bool {
+				return f.Kind == abi.KindURL && (f.Name == name || slices.Contains(f.Aliases, name))
+			})
+		}
+	}
+	return false
+}
+
+// originOf returns the scheme and the host of a URL, whose path and query may have a credential, or "" if it has a template there.
+func originOf(value any) string {
+	text, _ := value.(string)
+	literal, _, _ := strings.Cut(text, "{{")
+	u, err := url.Parse(literal)
+	if err != nil || u.Host == "" || u.User != nil || u.Path == "" && literal != text {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// settings returns the members outside of connectors, without plugins and stores.
+func settings(s *connectors.Set) members {
+	all := members{}
+	all.add("gateway", reflect.ValueOf(s.Settings))
+	all.add("egress", reflect.ValueOf(s.Egress))
+	return all
+}
+
+// pluginMembers returns what an operator has set for a plugin.
+func pluginMembers(path string, p *host.PluginInfo) members {
+	all := members{}
+	all.add(path+".grants", reflect.ValueOf(p.Grants))
+	all.add(path+".limits", reflect.ValueOf(p.Limits))
+	return all
+}
+
+// shownTexts are the members whose texts cannot be credentials: names, hosts and addresses, and what callers know.
+var shownTexts = []string{
+	"method", "paths", "auth.type", "response.headers", "tls.for", "gateway.hosts", "gateway.origins", "gateway.user.type",
+	"gateway.user.jwt.audiences", "gateway.user.jwt.algorithms", "gateway.user.jwt.token_hosts", "gateway.user.jwt.issuer",
+	"gateway.user.header.proxies", "gateway.audit.on_error",
+}
+
+// add adds a value and what is in it.
+func (all members) add(path string, v reflect.Value) {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return
+		}
+		if _, ok := v.Interface().(*tls.Config); ok {
+			break
+		}
+		if u, ok := v.Interface().(*url.URL); ok {
+			all[path] = member{u.String(), u.Scheme + "://" + u.Host}
+			return
+		}
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.IsZero() {
+		return
+	}
+	value := v.Interface()
+	switch value := value.(type) {
+	case time.Duration:
+		all[path] = member{value, value.String()}
+		return
+	case []netip.Prefix:
+		var texts []string
+		for _, p := range value {
+			texts = append(texts, p.String())
+		}
+		all[path] = member{texts, list(texts)}
+		return
+	case *tls.Config:
+		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
+		return
+	case []string:
+		all[path] = member{value, ""}
+		if slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants") {
+			all[path] = member{value, list(value)}
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if f.IsExported() && !f.Anonymous {
+				all.add(join(path, connectors.MemberName(f)), v.FieldByIndex(f.Index))
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			all[join(path, host.Printable(key.String()))] = member{value: v.MapIndex(key).Interface()}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			name := strconv.Itoa(i)
+			if p, ok := v.Index(i).Interface().(gateway.Parameter); ok {
+				name = host.Printable(p.Name)
+			}
+			all.add(join(path, name), v.Index(i))
+		}
+	case reflect.String:
+		all[path] = member{value: value}
+		if slices.Contains(shownTexts, path) {
+			all[path] = member{value, host.Printable(v.String())}
+		}
+	default:
+		all[path] = member{value, fmt.Sprint(value)}
+	}
+}
+
+// join returns the path of a member of path.
+func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+
+// list returns texts for people.
+func list(texts []string) string {
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = cmp.Or(host.Printable(text), `""`)
+	}
+	return strings.Join(all, ", ")
+}
+
+// same reports whether two values of a member are the same.
+func same(before, after any) bool {
+	was, ok := before.(*tls.Config)
+	is, both := after.(*tls.Config)
+	if ok || both {
+		return authorities(was).Equal(authorities(is)) // the rest has functions, which are never the same
+	}
+	return reflect.DeepEqual(before, after)
+}
+
+// authorities returns the authorities of a TLS configuration, or nil.
+func authorities(c *tls.Config) *x509.CertPool {
+	if c == nil {
+		return nil
+	}
+	return c.RootCAs
+}

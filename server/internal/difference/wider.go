@@ -1,0 +1,170 @@
+package difference
+
+import (
+	"net/netip"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A rule says of members whether a change allows more: it returns what is allowed now, or "".
+type rule struct {
+	// pattern matches the paths of members, as [path.Match] does. A star matches dots, too.
+	pattern string
+	allows  func(before, after member) string
+}
+
+// rules are asked in order. The first whose pattern matches decides. A member that none matches allows nothing when it changes.
+var rules = []rule{
+	{"method", more("callers may use %s", equal)},
+	{"paths", more("callers may reach %s", below)},
+	{"url", elsewhere},
+	{"auth.type", another("another plugin makes the credential")},
+	{"auth.config.*", elsewhere},
+	{"headers.*.overridable", on("callers may set it")},
+	{"query.*.overridable", on("callers may set it")},
+	{"headers.*.repeated", on("callers may set it several times")},
+	{"query.*.repeated", on("callers may set it several times")},
+	{"request", replaced("callers' bodies are shaped in another way, or not at all")},
+	{"response.filter", replaced("other records may pass")},
+	{"response.body", replaced("other parts of answers may pass")},
+	{"response.records", replaced("other records may pass")},
+	{"response.headers", more("callers get the headers %s", equal)},
+	{"limits.*", raised},
+	{"plugins.*.limits.*", another("the plugin has other limits")},
+	{"plugins.*.grants", more("the plugin has the grants %s", equal)},
+	{"tls.ca", another("servers of other authorities are trusted")},
+	{"egress.allow_http", on("plain http is allowed")},
+	{"egress.allow_private", on("private addresses are allowed")},
+	{"egress.allow", more("connections to %s are allowed", within)},
+	{"egress.plain_http", more("plain http to %s is allowed", equal)},
+	{"egress.proxy", another("another proxy sees the connections")},
+	{"egress.ca_file", another("servers of other authorities are trusted")},
+	{"gateway.hosts", more("callers may use the name %s", equal)},
+	{"gateway.origins", more("pages of %s may call", equal)},
+	{"gateway.user.header.required", off("requests without a user are allowed")},
+	{"gateway.user.header.proxies", more("headers of %s are believed", within)},
+	{"gateway.user.jwt.token_hosts", more("%s may get tokens of users", equal)},
+	{"gateway.user.jwt.audiences", more("tokens for %s are accepted", equal)},
+	{"gateway.user.jwt.algorithms", more("tokens signed with %s are accepted", equal)},
+	{"gateway.user.*", another("users are found in another way")},
+	{"gateway.user.*.*", another("users are found in another way")},
+	{"gateway.user.*.*.*", another("users are found in another way")},
+	{"gateway.consent.*", another("browsers are sent elsewhere")},
+	{"gateway.tls.*", func(_, a member) string { return when(a.value == nil, "callers may use plain HTTP") }},
+	{"gateway.audit.*", another("uses of credentials are recorded in another way, or not at all")},
+	{"gateway.traces", another("traces go elsewhere")},
+	{"gateway.access_log_users", on("the log has the IDs of users")},
+}
+
+// wider returns what the change of a member allows, or "".
+func wider(at string, before, after member) string {
+	if r := ruleFor(at); r != nil {
+		return r.allows(before, after)
+	}
+	return ""
+}
+
+// ruleFor returns the rule for a member, or nil.
+func ruleFor(at string) *rule {
+	at = strings.ReplaceAll(at, "/", ".") // which the star of path.Match does not match
+	for i := range rules {
+		if ok, _ := path.Match(rules[i].pattern, at); ok {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+// when returns a text if a condition is met, or "".
+func when(met bool, text string) string {
+	if !met {
+		return ""
+	}
+	return text
+}
+
+// allowed returns a format with a list in it, or "" if the list is empty.
+func allowed(format string, all []string) string {
+	return when(len(all) > 0, strings.ReplaceAll(format, "%s", list(all)))
+}
+
+// texts returns the value of a member that is a list of texts.
+func texts(m member) []string {
+	all, _ := m.value.([]string)
+	return all
+}
+
+// more returns a rule for lists of what is allowed. covers reports whether an item of the list before allows an item of the list after.
+func more(format string, covers func(before, after string) bool) func(before, after member) string {
+	return func(before, after member) string {
+		return allowed(format, slices.DeleteFunc(slices.Clone(texts(after)), func(is string) bool {
+			return slices.ContainsFunc(texts(before), func(was string) bool { return covers(was, is) })
+		}))
+	}
+}
+
+// equal reports whether two items of a list are the same.
+func equal(before, after string) bool { return before == after }
+
+// below reports whether a pattern of paths allows all that another one does.
+func below(before, after string) bool {
+	stem, any := strings.CutSuffix(before, "/**")
+	return before == after || any && strings.HasPrefix(after, stem+"/")
+}
+
+// within reports whether a range of addresses has all addresses of another one.
+func within(before, after string) bool {
+	was, is := prefix(before), prefix(after)
+	return before == after || is.IsValid() && was.Bits() <= is.Bits() && was.Contains(is.Addr())
+}
+
+// prefix returns the range that a text describes, which may be a single address.
+func prefix(text string) netip.Prefix {
+	if one, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(one, one.BitLen())
+	}
+	p, _ := netip.ParsePrefix(text) // files have been checked
+	return p
+}
+
+// on returns a rule for members that are allowed while they are true.
+func on(text string) func(before, after member) string {
+	return func(_, after member) string { return when(after.value == true, text) }
+}
+
+// off returns a rule for members that forbid something while they are true.
+func off(text string) func(before, after member) string {
+	return func(_, after member) string { return when(after.value == nil, text) }
+}
+
+// another returns a rule for members of which each change may allow more: nobody can say from two texts which of them allows less.
+func another(text string) func(before, after member) string {
+	return func(_, _ member) string { return text }
+}
+
+// replaced returns a rule for what forbids something while it is there: each other text may allow more.
+func replaced(text string) func(before, after member) string {
+	return func(before, _ member) string { return when(before.value != nil, text) }
+}
+
+// elsewhere is the rule for URLs to which credentials go, and for the other fields of auth types, which do not count.
+func elsewhere(before, after member) string {
+	return when(after.value != nil && before.shown != after.shown, "the credential goes to another host")
+}
+
+// raised is the rule for limits of connectors. Those that have a default are never absent.
+func raised(before, after member) string {
+	number := func(m member) float64 {
+		switch v := reflect.ValueOf(m.value); {
+		case !v.IsValid():
+			return 0
+		case v.CanInt():
+			return float64(v.Int())
+		default:
+			return v.Float()
+		}
+	}
+	return when(after.value == nil || before.value != nil && number(after) > number(before), "the limit is higher, or gone")
+}
