@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,12 +105,11 @@ func (k *checker) tlsNames() {
 // parseCertificates returns the certificates in a PEM text, at least one. Blocks of other kinds are ignored, such as a key in
 // the same file. The error names the member of the connector that has the text, and nothing of the text.
 func parseCertificates(path, text string) (all []*x509.Certificate, err error) {
-	rest := []byte(signing.UnescapePEM(text))
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	blocks, problem := signing.PEM(text)
+	if problem != "" {
+		return nil, fmt.Errorf("%s: %s", path, problem)
+	}
+	for _, block := range blocks {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
@@ -121,18 +119,15 @@ func parseCertificates(path, text string) (all []*x509.Certificate, err error) {
 		}
 		all = append(all, one)
 	}
-	switch {
-	case len(all) > 0:
+	if len(all) > 0 {
 		return all, nil
-	case strings.Contains(text, "-----BEGIN CERTIFICATE"):
-		return nil, fmt.Errorf(`%s: is damaged PEM: it must be whole, with its line breaks, which may be written as \n`, path)
 	}
 	return nil, fmt.Errorf("%s: has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: take it from a secret, as in {{ get_secret('client_certificate') }}", path)
 }
 
 // pair returns a chain with its key. The chain begins with the client's own certificate.
 func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
-	key, _, wrong := signing.ParsePrivate(text)
+	key, _, wrong := signing.ParsePrivate(text, "")
 	if wrong != "" {
 		return nil, fmt.Errorf("tls.key: the key %s", wrong)
 	}

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"bytes"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -8,9 +9,11 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -23,7 +26,7 @@ const (
 	maxRSABits = 8192
 )
 
-// maxPEM is the maximum length of a PEM text that is parsed, in bytes. A key of maxRSABits fits.
+// maxPEM is the maximum length of the text of a key that is parsed, in bytes. A key of maxRSABits fits.
 const maxPEM = 16 << 10
 
 // KeyError is the error for a key that cannot be used. It contains nothing of the key.
@@ -60,26 +63,97 @@ func hmacKey(method *jwt.SigningMethodHMAC, text string) (key []byte, warning st
 	return []byte(text), warning, nil
 }
 
-// ParsePrivate returns the private key in a PEM text. Otherwise, problem says what is wrong, as in a KeyError. It reports
-// whether the key is an RSA key for RSASSA-PSS only.
-func ParsePrivate(text string) (key any, pss bool, problem string) {
-	der, problem := privateDER(text)
-	if problem != "" {
-		return nil, false, problem
+// ParsePrivate returns the private key in a text: PEM, Base64 of either alphabet, or a JWK. algorithm is the one that the key
+// is for, or "". Otherwise, problem says what is wrong, as in a KeyError. It reports whether the key is an RSA key for
+// RSASSA-PSS only.
+func ParsePrivate(text, algorithm string) (key any, pss bool, problem string) {
+	if len(text) > maxPEM {
+		return nil, false, fmt.Sprintf("is longer than %d bytes", maxPEM)
+	}
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "\ufeff"))
+	var der []byte
+	switch {
+	case text == "":
+		return nil, false, problemBlank
+	case strings.HasPrefix(text, "{"):
+		if der, problem = jwkDER(text, algorithm); problem != "" {
+			return nil, false, problem
+		}
+	case strings.Contains(text, begin):
+		if der, problem = privateDER(text); problem != "" {
+			return nil, false, problem
+		}
+	default:
+		if der = fromBase64(strings.Trim(text, "\"'")); algorithm == "EdDSA" && (len(der) == ed25519.SeedSize || len(der) == ed25519.PrivateKeySize) {
+			key, problem = rawEd25519(der)
+			return key, false, problem
+		}
+		if lengthOf(der) == 0 || lengthOf(der) != len(der) {
+			return nil, false, "is not PEM, nor a JWK, nor Base64 of PKCS #8, PKCS #1 or SEC 1: copy all of it, with the line -----BEGIN … PRIVATE KEY----- if there is one"
+		}
 	}
 	if bits := rsaBits(der); bits != 0 && (bits < minRSABits || bits > maxRSABits) {
 		return nil, false, fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed", bits, minRSABits, maxRSABits)
 	}
 	der, pss = unwrapPSS(der)
 	if key = parseDER(der); key == nil {
-		return nil, false, "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, in PKCS #8, PKCS #1 or SEC 1"
+		return nil, false, otherDER(der)
 	}
 	return key, pss, ""
 }
 
+// fromBase64 returns the bytes of a text in either alphabet of RFC 4648, with or without padding, or nil.
+func fromBase64(text string) []byte {
+	text = strings.TrimRight(strings.Join(strings.Fields(lineBreaks.Replace(text)), ""), "=")
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(text, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	der, err := encoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return der
+}
+
+// rawEd25519 returns the key of a seed, or of a seed and its public key (RFC 8032 section 5.1.5), as
+// Coinbase hands them out (docs.cdp.coinbase.com).
+func rawEd25519(raw []byte) (key ed25519.PrivateKey, problem string) {
+	key = ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
+	if len(raw) == ed25519.PrivateKeySize && !bytes.Equal(key, raw) {
+		return nil, "has 64 bytes, and its second half is not the public key of its first"
+	}
+	return key, ""
+}
+
+// otherDER says what der is, which is no private key that is known.
+func otherDER(der []byte) (problem string) {
+	var encrypted struct { // RFC 5958 section 3
+		Algorithm pkix.AlgorithmIdentifier
+		Data      []byte
+	}
+	if _, err := asn1.Unmarshal(der, &encrypted); err == nil {
+		return problemEncrypted
+	}
+	if _, err := x509.ParsePKIXPublicKey(der); err == nil {
+		return problemPublic
+	}
+	if _, err := x509.ParseCertificate(der); err == nil {
+		return problemCertificate
+	}
+	return "is damaged, or of an unknown kind: RSA, EC and Ed25519 keys are known, in PKCS #8, PKCS #1 or SEC 1"
+}
+
+// Problems of what is no private key, or cannot be read.
+const (
+	problemEncrypted   = "is encrypted: store it without a passphrase"
+	problemPublic      = "is a public key: the private key is needed"
+	problemCertificate = "is a certificate: the private key is needed"
+)
+
 // privateKey parses the key of any other algorithm.
 func privateKey(method jwt.SigningMethod, text string) (any, error) {
-	key, pss, problem := ParsePrivate(text)
+	key, pss, problem := ParsePrivate(text, method.Alg())
 	if problem != "" {
 		return nil, &KeyError{method.Alg(), problem}
 	}
@@ -94,47 +168,29 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 
 // privateDER returns the DER of the only private key in a PEM text. Otherwise, problem says what is wrong.
 func privateDER(text string) (der []byte, problem string) {
-	if blank(text) {
-		return nil, problemBlank
+	blocks, problem := PEM(text)
+	// OpenSSL writes the curve in a block before the key. The key also names it.
+	blocks = slices.DeleteFunc(blocks, func(b *pem.Block) bool { return b.Type == "EC PARAMETERS" })
+	switch {
+	case problem != "":
+		return nil, problem
+	case len(blocks) == 0:
+		return nil, "is damaged PEM: there is no private key in it"
+	case len(blocks) > 1:
+		return nil, "has more than one PEM block: leave nothing but the private key"
 	}
-	if len(text) > maxPEM {
-		return nil, fmt.Sprintf("is longer than %d bytes", maxPEM)
-	}
-	if !strings.Contains(text, "-----BEGIN") {
-		return nil, "is not PEM: it must have its line -----BEGIN … PRIVATE KEY-----"
-	}
-	rest := []byte(UnescapePEM(text))
-	for {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		switch {
-		case block == nil:
-			return nil, `is damaged PEM: it must be whole, with its line breaks, which may be written as \n`
-		case block.Type == "EC PARAMETERS":
-			// OpenSSL writes the curve in a block before the key. The key also names it.
-		case strings.Contains(string(rest), "-----BEGIN"):
-			return nil, "has more than one PEM block: leave nothing but the private key"
-		default:
-			return block.Bytes, blockProblem(block)
-		}
-	}
-}
-
-// UnescapePEM returns a PEM text with its line breaks. In environment variables and JSON files, it is often on one line, with
-// line breaks written as \n.
-func UnescapePEM(text string) string {
-	return strings.TrimSpace(strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text))
+	return blocks[0].Bytes, blockProblem(blocks[0])
 }
 
 // blockProblem returns the reason why a PEM block cannot be a private key that signs, or "".
 func blockProblem(block *pem.Block) string {
 	switch {
 	case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
-		return "is encrypted: store it without a passphrase"
+		return problemEncrypted
 	case strings.HasSuffix(block.Type, "PUBLIC KEY"):
-		return "is a public key: the private key is needed"
+		return problemPublic
 	case strings.HasSuffix(block.Type, "CERTIFICATE"):
-		return "is a certificate: the private key is needed"
+		return problemCertificate
 	case block.Type == "OPENSSH PRIVATE KEY":
 		return "is in OpenSSH's own format: convert it to PKCS #8"
 	case !strings.HasSuffix(block.Type, "PRIVATE KEY"):

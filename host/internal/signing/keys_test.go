@@ -30,11 +30,11 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		signs   []string // the algorithms that take the key
 		problem string   // a part of the error of other algorithms; those of HMAC refuse all PEM
 	}{
-		{"shared secret", hmacText, hmacFamily, "is not PEM"},
-		{"shared secret that is binary", "\x00\xff\xfe" + hmacText, hmacFamily, "is not PEM"},
+		{"shared secret", hmacText, hmacFamily, "is not PEM, nor a JWK"},
+		{"shared secret that is binary", "\x00\xff\xfe" + hmacText, hmacFamily, "is not PEM, nor a JWK"},
 		{"empty", "", none, "is empty or blank"},
 		{"blank", " \t\r\n\u00a0 ", none, "is empty or blank"},
-		{"garbage", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", hmacFamily, "is not PEM"},
+		{"garbage", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", hmacFamily, "is not PEM, nor a JWK"},
 
 		{"RSA 1024", pkcs8(k.rsa1024), none, "is an RSA key of 1024 bits"},
 		{"RSA 512, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(512)), none, "is an RSA key of 512 bits"},
@@ -82,9 +82,8 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		{"OpenSSH", encodePEM("OPENSSH PRIVATE KEY", randomBytes(64)), none, "is in OpenSSH's own format"},
 		{"parameters without a key", ecParameters, none, "is damaged PEM"},
 		{"message", encodePEM("PGP MESSAGE", randomBytes(64)), none, "is PEM, but no private key"},
-		{"key of noise", encodePEM("PRIVATE KEY", randomBytes(300)), none, "is damaged, or of an unknown kind"},
+		{"key of noise", encodePEM("PRIVATE KEY", append([]byte{0}, randomBytes(299)...)), none, "is damaged"},
 		{"key with its end cut off", pkcs8(k.rsa2048)[:900], none, "is damaged PEM"},
-		{"key without line breaks", strings.ReplaceAll(pkcs8(k.rsa2048), "\n", " "), none, "is damaged PEM"},
 	}
 	data := []byte("eyJhbGciOiJYIn0.e30")
 	for _, test := range tests {

@@ -89,14 +89,13 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 	if len(text) > 4*maxPEM {
 		return nil, fmt.Errorf("is longer than %d bytes", 4*maxPEM)
 	}
-	rest := []byte(UnescapePEM(text))
+	blocks, problem := PEM(text)
+	if problem != "" {
+		return nil, errors.New(problem)
+	}
 	var all []*x509.Certificate
-	for len(all) < maxCertificates {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
+	for _, block := range blocks {
+		if block.Type != "CERTIFICATE" || len(all) == maxCertificates {
 			continue // a file may have the key as well
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)

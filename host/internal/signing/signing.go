@@ -71,7 +71,7 @@ func methodOf(algorithm string) jwt.SigningMethod {
 // salt as long as the hash (section 3.5).
 //
 // For HS256, HS384 and HS512, the key is the bytes of the text. A key shorter than the hash is used, with a warning.
-// For the others, the key is a PEM block with PKCS #8, PKCS #1 or SEC 1. Its line breaks may be written as \n.
+// For the others, the key is one of [ParsePrivate].
 //
 // The error is ErrAlgorithm, or a *KeyError if the key is wrong.
 func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, warning string, err error) {

@@ -149,7 +149,7 @@ func TestFaultsAreNamedWithTheirRemedy(t *testing.T) {
 		"wrong-audience":        {"invalid_target", "The audience or resource is wrong: compare it with the one that the product names for the API."},
 		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key."},
 		"clock-off":             {"invalid_grant", "The clocks differ: that of the token endpoint is 2 h behind this machine's. Set the clock, with NTP."},
-		"key-of-the-wrong-type": {"private_key", "The key does not fit: compare its type with the algorithm of the connector."},
+		"key-of-the-wrong-type": {"private_key", "The key cannot sign: the cause says whether it is damaged"},
 		"scope-missing":         {"403 Forbidden", "The token lacks a scope: add the one that this request needs to the connector's scope."},
 		"token-endpoint-down":   {"connection refused", "The token endpoint cannot be reached: is its URL right, and is it up?"},
 		"address-refused":       {"10.1.2.3", "The address is not allowed: if it is the right one, add its range to egress.allow."},

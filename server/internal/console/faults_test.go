@@ -65,7 +65,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"clock beside another reason":  {err: &host.TokenError{Status: 401, Code: "invalid_client", Offset: time.Hour}, stage: host.StageToken, want: "does not matter to this auth type: the client id or its secret is wrong"},
 		"grant of the operator":        {err: &host.GrantError{Connector: "crm", Condition: host.Refused}, stage: host.StageToken, want: "configure a new refresh token"},
 		"clock of an API":              {change: status(403, "", -time.Hour), want: "The clocks differ: that of the API is 1 h behind this machine's"},
-		"key of the wrong type":        {err: errors.New("key"), stage: host.StageSign, want: "The key does not fit: compare its type"},
+		"key of the wrong type":        {err: errors.New("key"), stage: host.StageSign, want: "The key cannot sign: the cause says"},
 		"scope that is missing":        {change: status(403, "insufficient_scope", 0), want: "The token lacks a scope"},
 		"scope that nobody knows":      {err: &host.TokenError{Status: 400, Code: "invalid_scope"}, stage: host.StageToken, want: "A scope is unknown or not allowed"},
 		"token endpoint that is down":  {err: &net.OpError{Op: "dial", Err: errors.New("refused")}, stage: host.StageToken, want: "The token endpoint cannot be reached"},

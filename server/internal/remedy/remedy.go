@@ -72,7 +72,7 @@ func ofStage(f Fault) string {
 	case f.Stage == host.StageTemplate:
 		return "A template lacks a value: does the request have a user with this field, and can the store of secrets be read?"
 	case f.Stage == host.StageSign:
-		return "The key does not fit: compare its type with the algorithm of the connector. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
+		return "The key cannot sign: the cause says whether it is damaged, encrypted, public, or of another type than the algorithm. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
 	case f.Stage == host.StageToken && down:
 		return "The token endpoint cannot be reached: is its URL right, and is it up?"
 	case f.Stage == host.StageConfig:
