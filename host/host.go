@@ -300,6 +300,9 @@ func (h *Host) register(p *plugin) error {
 	return nil
 }
 
+// userAgent returns the User-Agent of the host's own requests.
+func (h *Host) userAgent() string { return cmp.Or(h.config.UserAgent, "keywright") }
+
 // Plugins returns the loaded plugins, the built-in ones first.
 func (h *Host) Plugins() []PluginInfo {
 	list := make([]PluginInfo, len(h.order))

@@ -30,6 +30,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Cache:         h.cache.entries,
 		Signer:        h.signer,
 		Client:        c.dialer.tokens,
+		UserAgent:     c.host.userAgent(),
 		Clock:         h.config.Clock,
 		Random:        h.config.Random,
 		Log:           c.log.line,

@@ -178,8 +178,10 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if err := body.attach(authenticated); err != nil {
 		return exchanged{}, t.connector.fail(StageBody, err)
 	}
-	if _, set := authenticated.Header["User-Agent"]; !set {
-		authenticated.Header["User-Agent"] = nil // keeps net/http from adding its own
+	if agent := t.connector.host.config.UserAgent; agent != "" {
+		if _, set := authenticated.Header["User-Agent"]; !set {
+			authenticated.Header["User-Agent"] = []string{agent}
+		}
 	}
 	sent := exchanged{out: out}
 	if t.guarded {

@@ -60,7 +60,7 @@ func TestWhatCallersSendIsDropped(t *testing.T) {
 		t.Fatalf("the caller got %+v", got)
 	}
 	sent := w.last()
-	want := map[string]string{"X-Api-Key": secret, "X-Lang": "de", "X-Region": "eu", "Accept": "text/plain", "Accept-Encoding": "identity"}
+	want := map[string]string{"X-Api-Key": secret, "X-Lang": "de", "X-Region": "eu", "Accept": "text/plain", "Accept-Encoding": "identity", "User-Agent": agent}
 	for name, values := range sent.Header {
 		if want[name] != strings.Join(values, "|") {
 			t.Errorf("the API received %s: %q", name, values)

@@ -71,6 +71,30 @@ func TestHeadersAsTheyAreGiven(t *testing.T) {
 	}
 }
 
+// decisions.md "User-Agent": the connector's own goes before the host's, and a caller's before both where it passes.
+func TestUserAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		own  []gateway.Parameter
+		want string
+	}{
+		"none":        {nil, agent},
+		"own":         {[]gateway.Parameter{{Name: "user-agent", Value: "acme/1.0"}}, "acme/1.0"},
+		"empty":       {[]gateway.Parameter{{Name: "User-Agent", Value: ""}}, ""},
+		"overridable": {[]gateway.Parameter{{Name: "User-Agent", Value: "acme/1.0", Overridable: true}}, "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Headers = c.own })
+			w.get("/connectors/weather", "User-Agent", "mine")
+			if got := w.last().Header["User-Agent"]; strings.Join(got, "|") != c.want {
+				t.Errorf("the API received the User-Agent %q", got)
+			}
+			if got := w.result(gateway.Try{}); got.Status != http.StatusOK {
+				t.Errorf("a test: %+v", got)
+			}
+		})
+	}
+}
+
 // A segment may have encoded slashes where the definition says so, as in the paths of projects at GitLab. It holds nothing else that
 // may end a segment.
 func TestSegmentWithSlashes(t *testing.T) {

@@ -218,5 +218,5 @@ func (a *wire) request(method, path, framing, body string) string {
 	if framing != "" {
 		framing += "\r\n"
 	}
-	return method + " /v1" + path + " HTTP/1.1\r\nHost: " + a.listener.Addr().String() + "\r\n" + framing + "Accept-Encoding: identity\r\nX-Api-Key: " + secret + "\r\n\r\n" + body
+	return method + " /v1" + path + " HTTP/1.1\r\nHost: " + a.listener.Addr().String() + "\r\nUser-Agent: " + agent + "\r\n" + framing + "Accept-Encoding: identity\r\nX-Api-Key: " + secret + "\r\n\r\n" + body
 }

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) 
 
 const secret = "s3cr3t-of-the-api-0123456789"
 
+// agent is the User-Agent of the hosts of all worlds.
+const agent = "keywright/v1"
+
 // world is a gateway with one connector, in front of an API that records requests.
 type world struct {
 	*testworld.Canaries
@@ -80,7 +83,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 		c(o, &d)
 	}
 	h, err := host.New(t.Context(), host.Config{
-		Secrets: w, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock, CodeCache: codeCache,
+		Secrets: w, UserAgent: agent, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock, CodeCache: codeCache,
 		Logger: slog.New(gateway.LogHandler(slog.NewJSONHandler(&w.hostLog, nil))),
 	})
 	if err != nil {

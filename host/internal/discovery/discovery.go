@@ -39,6 +39,8 @@ type Key struct {
 type Asker struct {
 	// Client sends the requests. It must not follow redirects.
 	Client *http.Client
+	// UserAgent is the User-Agent of requests.
+	UserAgent string
 	// Time limits the reading of a document, and Bytes the size of one.
 	Time  time.Duration
 	Bytes int

@@ -65,7 +65,7 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 		return failed("is not a URL", false, nil)
 	}
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("User-Agent", "keywright")
+	r.Header.Set("User-Agent", a.UserAgent)
 	response, err := a.Client.Do(r)
 	if err != nil {
 		return failed("cannot be reached", true, a.cause(err))

@@ -236,7 +236,7 @@ func (c *Call) outgoing(w *wire) *http.Request {
 		outgoing.URL.RawQuery += c.encoded(w, "query", w.query)
 	}
 	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
-	outgoing.Header.Set("User-Agent", "keywright")
+	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
 	seen := map[string]bool{"Content-Type": true}
 	where := "the headers of " + w.function
 	for _, pair := range w.headers {

@@ -114,6 +114,8 @@ type Plan struct {
 	Signer         *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
+	// UserAgent is the User-Agent of token requests that have none of the guest's.
+	UserAgent string
 	// If not nil, ClientOf returns the client that replaces Client for the calls with these inputs.
 	ClientOf func(context.Context, *Inputs) (*http.Client, *Failure)
 	Clock    func() time.Time

@@ -67,6 +67,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 		Secrets:   secrets,
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
+		UserAgent: userAgent(),
 		Logger:    a.logger(),
 		CodeCache: codeCache(c.Context()),
 	}}, nil

@@ -104,3 +104,6 @@ func moduleVersion() string {
 	}
 	return "(devel)"
 }
+
+// userAgent returns the User-Agent of requests. A version in parentheses would be a comment there.
+func userAgent() string { return "keywright/" + strings.Trim(moduleVersion(), "()") }

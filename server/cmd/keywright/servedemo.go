@@ -32,7 +32,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
 	defer func() { err = errors.Join(err, stage.Servers.Close()) }()
 	config.File, config.Text = "demo/gateway.yaml", stage.File
 	config.Options = connectors.Options{Host: host.Config{
-		Secrets: stage.Secrets, Logger: config.Logger,
+		Secrets: stage.Secrets, UserAgent: userAgent(), Logger: config.Logger,
 		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
 	}}
 	config.Started = func(callers, operators string) {
