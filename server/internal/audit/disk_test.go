@@ -91,6 +91,25 @@ func TestLossyLog(t *testing.T) {
 	}
 }
 
+// A lossy log that has lost one use has a line that says so.
+func TestOneLostUse(t *testing.T) {
+	w, d := newWorld(t), &disk{space: 1000}
+	l := w.open("", func(c *audit.Config) { c.Path, c.Writer, c.Lossy = "", d, true })
+	d.free(0)
+	added, lost := 0, uint64(0)
+	for ; lost == 0; _, lost = l.Lines() {
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
+		added++
+	}
+	d.free(1 << 30)
+	w.close(l)
+	w.write("x", d.text.String())
+	r, err := audit.Verify([]string{w.path("x")}, "")
+	if err != nil || r.Broken != nil || r.Lost != 1 || int(r.Uses) != added-1 {
+		t.Errorf("of %d uses one is lost; the report is %+v, %v", added, r, err)
+	}
+}
+
 // A disk that hangs stops requests too, once too many lines wait.
 func TestDiskThatHangs(t *testing.T) {
 	w := newWorld(t)

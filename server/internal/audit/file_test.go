@@ -39,6 +39,19 @@ func (d *losing) sync(file *os.File) error {
 	return errors.Join(errLost, err, lost.Close())
 }
 
+// Nobody else on the machine reads who used what: the mode of the log and of the head beside it is 0600, whatever the umask lets through.
+func TestOnlyTheUserReadsTheLog(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "ann")
+	w.close(l)
+	for _, name := range []string{"audit.log", "audit.log.head"} {
+		if info, err := os.Stat(w.path(name)); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s is %v, %v", name, info, err)
+		}
+	}
+}
+
 // threats.md 261, decisions.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
 // synced, however often something else succeeds meanwhile.
 func TestSyncThatFails(t *testing.T) {

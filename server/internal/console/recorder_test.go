@@ -125,6 +125,16 @@ func TestUsersWhoHaveNotConnectedAreNoFailures(t *testing.T) {
 	w.shows("/connectors/calendar", "Failed 1 token", "The grant was revoked or has ended: the user has to connect again.")
 }
 
+// A cause cannot turn the text of a page around: its control characters and those of direction are escaped.
+func TestACauseIsPrintable(t *testing.T) {
+	w := newWorld(t, oneKey)
+	w.recorder.Request(&gateway.Event{Connector: "orders", Status: 502, Problem: "upstream-failed", Err: errors.New("it\u202eoff ekorb\x1b[2J"), Began: now})
+	page := w.get("/connectors/orders").body
+	if !strings.Contains(page, `it\u202eoff ekorb\x1b[2J`) || strings.ContainsAny(page, "\u202e\x1b") {
+		t.Errorf("the page has the cause as it came:\n%s", page)
+	}
+}
+
 // The last 50 failures are kept, and no more, however many there are.
 func TestTheLastFailuresAreKept(t *testing.T) {
 	w := newWorld(t, oneKey)

@@ -3,6 +3,7 @@ package login_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -343,8 +344,8 @@ func TestTokenFiles(t *testing.T) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	open := w.write("open", "0123456789abcdef")
-	if err := os.Chmod(open, 0o644); err != nil {
+	open, writable := w.write("open", "0123456789abcdef"), w.write("writable", "0123456789abcdef")
+	if err := errors.Join(os.Chmod(open, 0o644), os.Chmod(writable, 0o602)); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -352,6 +353,7 @@ func TestTokenFiles(t *testing.T) {
 		want   string
 	}{
 		"open to everybody": {login.Config{TokenFile: open}, "is open to everybody on this machine (its mode is 0644): chmod o= it"},
+		"others may write":  {login.Config{TokenFile: writable}, "is open to everybody on this machine (its mode is 0602)"},
 		"missing":           {login.Config{TokenFile: "/nowhere/token"}, "no such file"},
 		"a directory":       {login.Config{TokenFile: t.TempDir()}, "is no regular file"},
 		"none":              {login.Config{}, "nobody could log in"},
