@@ -156,7 +156,7 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 	if e.Upstream > 0 {
 		c.upstream.Observe(e.Upstream.Seconds())
 	}
-	if e.Stage != "" {
+	if e.Stage != "" && !e.NotConnected() { // a user who has yet to connect is nothing to be mended
 		m.failures.WithLabelValues(e.Connector, e.Stage).Inc()
 	}
 }

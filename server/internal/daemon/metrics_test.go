@@ -57,6 +57,22 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	}
 }
 
+// A user who has not connected an account is no failure, however often requests are made, so that no alert fires. A grant that the
+// authorization server refuses is one.
+func TestUsersToConnectAreNoFailures(t *testing.T) {
+	m := newMetrics(&daemon{})
+	m.request(gateway.Event{Connector: "crm", Status: 403, Problem: "not-connected", Stage: "token"})
+	text := page(t, m)
+	if !strings.Contains(text, `keywright_requests_total{connector="crm",problem="not-connected",status="403"} 1`) || strings.Contains(text, `keywright_authentication_failures_total{`) {
+		t.Errorf("a user who has to connect is counted as\n%s", text)
+	}
+	refused := &host.Error{Stage: host.StageToken, Err: &host.GrantError{User: "ann", Condition: host.Refused}}
+	m.request(gateway.Event{Connector: "crm", Status: 403, Problem: "not-connected", Stage: "token", Err: refused})
+	if text := page(t, m); !strings.Contains(text, `keywright_authentication_failures_total{connector="crm",stage="token"} 1`) {
+		t.Errorf("a refused grant is counted as\n%s", text)
+	}
+}
+
 // An operator sees how often a plugin failed, in which way, and how much fuel it takes. An auth type that is no longer in use is
 // not shown.
 func TestMetricsOfPlugins(t *testing.T) {
