@@ -50,6 +50,10 @@ func (a *app) connectorImport() *cobra.Command {
 	c.Flags().StringVar(&flags.TokenURL, "token-url", "", "the `URL` of the token endpoint of an OAuth scheme")
 	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http")
 	c.DisableFlagsInUseLine = true
+	// A line of curl without quotes around it, or without -- in front, has its words here, so no error shows one.
+	c.SetFlagErrorFunc(func(c *cobra.Command, _ error) error {
+		return misuse(c, "an option that the command does not have, or that has no value: a command line of curl stands in quotes behind --curl, or behind --")
+	})
 	return c
 }
 
@@ -69,7 +73,7 @@ func (a *app) missing(c *cobra.Command, err error) error {
 func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
 	switch dash := c.ArgsLenAtDash(); {
 	case flags.curl != "" && len(args) > 0:
-		return nil, misuse(c, "--curl and %q do not go together", args[0])
+		return nil, misuse(c, "--curl and an argument do not go together: is all of the command line of curl in quotes?")
 	case flags.curl == "-":
 		text, err := readAll(a.in, imports.MaxLine)
 		if err != nil {
@@ -83,7 +87,7 @@ func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []str
 	case len(args) == 0:
 		return nil, misuse(c, "without FILE or --curl")
 	case len(args) > 1:
-		return nil, misuse(c, "%q is an argument too many", args[1])
+		return nil, misuse(c, "%d arguments are too many: there is one, FILE", len(args))
 	}
 	text, err := a.document(args[0])
 	if err != nil {
@@ -101,8 +105,11 @@ func (a *app) document(name string) ([]byte, error) {
 		}
 		return text, nil
 	}
-	if strings.Contains(name, "://") {
-		return nil, fmt.Errorf("%s is a URL, and nothing is fetched: download it, and name the file", host.Printable(name))
+	switch {
+	case strings.ContainsAny(name, " \t\n\"'"):
+		return nil, errors.New("the argument is no name of a file: a command line of curl comes with --curl")
+	case strings.Contains(name, "://"):
+		return nil, errors.New("the argument is a URL, and nothing is fetched: download it, and name the file")
 	}
 	file, err := os.Open(name)
 	if err != nil {

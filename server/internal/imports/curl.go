@@ -3,37 +3,49 @@ package imports
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// CurlLine is like [Curl] for a command line, with the quotes of sh.
+// CurlLine is like [Curl] for a text of sh, which may have comments and other commands beside the one of curl.
 func CurlLine(line string, o Options) (*Result, error) {
-	words, operator, err := split(line)
+	text, err := split(line)
 	if err != nil {
 		return nil, err
 	}
-	if len(words) > 0 && words[0] == "$" {
-		words = words[1:] // the prompt of a documentation
-	}
-	result, err := Curl(words, o)
-	if err == nil && operator != "" && operator != "\n" && operator != "#" {
-		(&maker{result: result}).note("what follows %q in the command line is left out", operator)
+	result, err := makeCurl(text.words, o)
+	if err == nil && text.commands {
+		(&maker{result: result}).note("other commands of the command line are left out")
 	}
 	return result, err
 }
 
+var errNoCurl = errors.New("the command line has no command of curl: it has to begin with curl, and not with a command of PowerShell, or with another program")
+
+// isCurl reports whether a word is the name of curl.
+func isCurl(text string) bool {
+	name := path.Base(strings.ReplaceAll(text, `\`, "/"))
+	return name == "curl" || name == "curl.exe"
+}
+
 // Curl makes a connector of a command line of curl. Its values count as credentials, unless it is known that they are not. The
 // connector names secrets in their place, and neither the Result nor an error has them.
-func Curl(words []string, o Options) (*Result, error) {
-	if len(words) == 0 {
-		return nil, errors.New("the command line is empty")
+func Curl(texts []string, o Options) (*Result, error) {
+	if len(texts) == 0 || !isCurl(texts[0]) {
+		return nil, errNoCurl
 	}
-	if name := path.Base(strings.ReplaceAll(words[0], `\`, "/")); name != "curl" && name != "curl.exe" {
-		return nil, errors.New("the command line has to begin with curl")
+	words := make([]word, len(texts))
+	for i, text := range texts {
+		words[i] = word{text, fmt.Sprintf("word %d", i+1)}
 	}
+	return makeCurl(words, o)
+}
+
+func makeCurl(words []word, o Options) (*Result, error) {
 	c := &curl{}
 	if err := c.parse(words[1:]); err != nil {
 		return nil, err
@@ -62,23 +74,28 @@ func Curl(words []string, o Options) (*Result, error) {
 
 // curl holds what a command line of curl says.
 type curl struct {
-	urls    []string
+	urls    []word
 	method  string
 	user    *string
 	bearer  *string
-	headers []string
+	headers []word
 	cookies []string
-	// data has the parts of the body, and encoded is true for those that curl encodes.
-	data    []string
-	get     bool
-	head    bool
-	json    bool
-	digest  bool
-	aws     string
-	cert    bool
-	key     bool
-	refused string
-	notes   []string
+	// data has the parts of the body, as curl encodes them, and queries what --url-query adds to the URL.
+	data, queries []string
+	get           bool
+	head          bool
+	json          bool
+	digest        bool
+	aws           string
+	cert          bool
+	key           bool
+	notes         []string
+	// where is the place of the option that is read, and err the first error of one.
+	where string
+	err   error
+	// left has what the connector has no place for, and unread says what may have a credential that was not read.
+	left   []word
+	unread []string
 }
 
 // A setting describes what an option of curl does.
@@ -92,39 +109,55 @@ func (c *curl) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// parse reads the options and URLs of a command line.
-func (c *curl) parse(words []string) error {
-	for len(words) > 0 {
-		word := words[0]
-		words = words[1:]
-		switch {
-		case word == "--":
-			c.urls = append(c.urls, words...)
-			words = nil
-		case strings.HasPrefix(word, "--"):
-			rest, err := c.long(word, words)
-			if err != nil {
-				return err
-			}
-			words = rest
-		case len(word) > 1 && word[0] == '-':
-			rest, err := c.short(word[1:], words)
-			if err != nil {
-				return err
-			}
-			words = rest
-		default:
-			c.urls = append(c.urls, word)
-		}
+// fail notes that an option cannot be imported.
+func (c *curl) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = word{where: c.where}.errorf(format, args...)
 	}
-	if c.refused != "" {
-		return errors.New(c.refused)
-	}
-	return nil
 }
 
-func (c *curl) long(word string, rest []string) ([]string, error) {
-	name := strings.TrimPrefix(word, "--")
+// leave notes a text that the connector has no place for.
+func (c *curl) leave(text string) { c.left = append(c.left, word{text, c.where}) }
+
+// skip notes a part of the command line that is not read, although it may have a credential.
+func (c *curl) skip(text string) {
+	c.note("%s", text)
+	c.unread = append(c.unread, text)
+}
+
+// parse reads the options and URLs of a command line.
+func (c *curl) parse(words []word) error {
+	for len(words) > 0 && c.err == nil {
+		first := words[0]
+		words = words[1:]
+		c.where = first.where
+		switch text := first.text; {
+		case text == "--":
+			c.urls = append(c.urls, words...)
+			words = nil
+		case strings.HasPrefix(text, "--"):
+			words = c.long(text[2:], words)
+		case len(text) > 1 && text[0] == '-':
+			words = c.short(text[1:], words)
+		default:
+			c.urls = append(c.urls, first)
+		}
+	}
+	return c.err
+}
+
+// value calls an option with its value, and returns the words behind it.
+func (c *curl) value(s setting, rest []word) []word {
+	if len(rest) == 0 {
+		c.fail("an option of curl has no value")
+		return nil
+	}
+	s.set(c, rest[0].text)
+	return rest[1:]
+}
+
+// long reads an option by its long name. The name of one that is not known is not shown, since a credential may hang on it.
+func (c *curl) long(name string, rest []word) []word {
 	s, known := options[name]
 	if !known {
 		s, known = options[strings.TrimPrefix(name, "no-")]
@@ -134,44 +167,45 @@ func (c *curl) long(word string, rest []string) ([]string, error) {
 		if !strings.HasPrefix(name, "no-") && s.switched != nil {
 			s.switched(c)
 		}
-		return rest, nil
-	case known && len(rest) == 0:
-		return nil, fmt.Errorf("the option --%s of curl has no value", name)
+		return rest
 	case known:
-		s.set(c, rest[0])
-		return rest[1:], nil
-	case !optionSyntax.MatchString(name):
-		return nil, errors.New("the command line has something that is no option of curl")
+		return c.value(s, rest)
 	}
-	c.note("the option --%s is not known here, and is left out", name)
-	isValue := func(word string) bool { return !strings.HasPrefix(word, "-") }
-	if len(rest) > 0 && isValue(rest[0]) && !strings.Contains(rest[0], "://") && (len(c.urls) > 0 || slices.ContainsFunc(rest[1:], isValue)) {
-		return rest[1:], nil // its value
+	c.note("%s of the command line has an option that is not known here, and is left out", c.where)
+	c.leave(name)
+	for option, s := range options {
+		if s.set != nil && strings.HasPrefix(name, option) && !optionSyntax.MatchString(name[len(option):]) {
+			c.fail("an option of curl has its value without a blank before it")
+			return nil
+		}
 	}
-	return rest, nil
+	isValue := func(w word) bool { return !strings.HasPrefix(w.text, "-") }
+	if len(rest) > 0 && isValue(rest[0]) && !strings.Contains(rest[0].text, "://") && (len(c.urls) > 0 || slices.ContainsFunc(rest[1:], isValue)) {
+		c.leave(rest[0].text)
+		return rest[1:]
+	}
+	return rest
 }
 
-func (c *curl) short(letters string, rest []string) ([]string, error) {
+func (c *curl) short(letters string, rest []word) []word {
 	for i, letter := range letters {
 		s, known := options[shorts[letter]]
 		switch {
 		case !known:
-			c.note("the option -%c is not known here, and is left out", letter)
+			c.fail("curl has no option with such a letter")
+			return nil
 		case s.set == nil:
 			if s.switched != nil {
 				s.switched(c)
 			}
 		case i+1 < len(letters):
 			s.set(c, letters[i+1:])
-			return rest, nil
-		case len(rest) == 0:
-			return nil, fmt.Errorf("the option -%c of curl has no value", letter)
+			return rest
 		default:
-			s.set(c, rest[0])
-			return rest[1:], nil
+			return c.value(s, rest)
 		}
 	}
-	return rest, nil
+	return rest
 }
 
 // target returns the URL of the request.
@@ -182,14 +216,21 @@ func (c *curl) target() (*url.URL, error) {
 	if len(c.urls) > 1 {
 		c.note("the command line has %d URLs, of which the first was taken", len(c.urls))
 	}
-	text := c.urls[0]
+	for _, w := range c.urls {
+		if len(c.urls) > 1 && !strings.Contains(w.text, "://") {
+			return nil, w.errorf("something is neither an option of curl nor its value nor the URL: a quote or an option may be missing before it")
+		}
+	}
+	first := c.urls[0]
+	text := first.text
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return nil, errors.New("the URL of the command line cannot be read") // it may hold a credential
+	if err != nil || !isHost(u, text != first.text) {
+		return nil, first.errorf("the URL cannot be read: its host is no name, or user or password have a character that has to be percent-encoded")
 	}
+	c.left = append(c.left, word{u.Fragment, first.where})
 	switch u.Scheme {
 	case "https":
 	case "http":
@@ -198,9 +239,33 @@ func (c *curl) target() (*url.URL, error) {
 			u.Host = u.Hostname()
 		}
 	default:
-		return nil, errors.New("the URL of the command line is neither http nor https")
+		return nil, first.errorf("the URL is neither http nor https")
 	}
 	return u, nil
+}
+
+var hostSyntax = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,251}[a-zA-Z0-9])?$`)
+
+// isHost reports whether a URL has the name or the address of a host, and not a part of a password. bare is true for one without
+// a scheme.
+func isHost(u *url.URL, bare bool) bool {
+	name := u.Hostname()
+	if strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	if net.ParseIP(name) != nil {
+		return true
+	}
+	if !strings.Contains(name, ".") && (bare && name != "localhost" || mayBeCredential(name)) {
+		return false
+	}
+	for _, label := range strings.Split(name, ".") {
+		if looksSecret(label) && (bare || strings.ToLower(label) != label) {
+			return false
+		}
+	}
+	cut := strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") && (u.Port() != "" || !strings.Contains(name, "."))
+	return hostSyntax.MatchString(name) && !cut
 }
 
 // verb returns the method of the request.
@@ -219,7 +284,7 @@ func (c *curl) verb() string {
 // header returns the values of a header.
 func (c *curl) header(name string) (values []string) {
 	for _, line := range c.headers {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.EqualFold(strings.TrimSpace(key), name) {
+		if key, value, ok := strings.Cut(line.text, ":"); ok && strings.EqualFold(strings.TrimSpace(key), name) {
 			values = append(values, strings.TrimSpace(value))
 		}
 	}
@@ -239,10 +304,14 @@ func (c *curl) form() (fields [][2]string) {
 	for _, part := range c.data {
 		for _, pair := range strings.Split(part, "&") {
 			name, value, _ := strings.Cut(pair, "=")
-			name, nameErr := url.QueryUnescape(name)
-			value, valueErr := url.QueryUnescape(value)
-			if nameErr == nil && valueErr == nil && name != "" && len(fields) < 1000 {
-				fields = append(fields, [2]string{name, value})
+			field := [2]string{name, value}
+			for i := range field {
+				if text, err := url.QueryUnescape(field[i]); err == nil { // or else the text counts as it is
+					field[i] = text
+				}
+			}
+			if field[0] != "" && len(fields) < 1000 {
+				fields = append(fields, field)
 			}
 		}
 	}

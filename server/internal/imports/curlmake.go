@@ -15,6 +15,8 @@ type curlMaker struct {
 	*maker
 	curl *curl
 	url  *url.URL
+	// unread says where a credential may be that was left out.
+	unread []string
 	// keys are the credentials that are keys.
 	keys []key
 }
@@ -29,9 +31,13 @@ func (b *curlMaker) make() error {
 	for _, note := range b.curl.notes {
 		b.note("%s", note)
 	}
-	b.curl.notes = nil
 	c := b.result.Connector
-	if grant := b.grant(); grant != "" {
+	b.unread = b.curl.unread
+	grant, err := b.grant()
+	switch {
+	case err != nil:
+		return err
+	case grant != "":
 		b.tokenRequest(grant)
 		return nil
 	}
@@ -48,6 +54,9 @@ func (b *curlMaker) make() error {
 		b.pathKey()
 	}
 	if c.Type == "" {
+		if err := b.none(); err != nil {
+			return err
+		}
 		c.Type = "none"
 		b.note("the command line has no credential, so the type is none")
 	}
@@ -64,6 +73,19 @@ func (b *curlMaker) make() error {
 	}
 	if len(b.curl.data) > 0 && !b.curl.get {
 		b.note("the body is not imported: each request has its own")
+	}
+	return nil
+}
+
+// none returns an error if a credential shows that has no place, so that the auth type would be none by mistake.
+func (b *curlMaker) none() error {
+	for _, w := range b.curl.left {
+		if shows(w.text) {
+			return w.errorf("a credential shows where no auth type puts one, such as in a body of JSON: leave it out if it is none, or if the request is a login, which the auth type login makes")
+		}
+	}
+	if len(b.unread) > 0 {
+		return errors.New("the command line shows no credential, and may have one nevertheless: " + strings.Join(b.unread, "; "))
 	}
 	return nil
 }
@@ -156,6 +178,9 @@ func (b *curlMaker) aws() error {
 	if len(parts) > 3 && parts[3] != "" {
 		service = parts[3]
 	}
+	if !regionSyntax.MatchString(region) || !isHarmless(service) {
+		return errors.New("--aws-sigv4 has a region or a service that AWS does not have: it is aws:amz:REGION:SERVICE")
+	}
 	c := b.result.Connector
 	c.Type = "aws_sigv4"
 	c.Config.add("access_key_id", b.secret("access-key-id", "the access key ID, the user of -u"))
@@ -174,29 +199,47 @@ var callers = []string{"accept", "accept-language", "content-type", "prefer", "a
 // clients are headers that HTTP clients and browsers set.
 var clients = regexp.MustCompile(`(?i)^(accept-encoding|cache-control|connection|content-length|dnt|expect|host|if-.*|keep-alive|origin|pragma|priority|proxy-.*|referer|sec-.*|te|trailer|transfer-encoding|upgrade.*|user-agent|authorization|cookie|x-amz-security-token|x-amz-date|x-amz-content-sha256)$`)
 
-// harmless matches values that are no credential: versions, media types, languages.
-var harmless = regexp.MustCompile(`^[a-zA-Z0-9.*/+=;, -]{1,80}$`)
+// parted separates the words of a value, a name or a path.
+func parted(r rune) bool { return strings.ContainsRune(" -_.,:;=/*+()[]&\"", r) }
+
+// isHarmless reports whether a value is no credential by its form: versions, media types, languages. Each of its words is one, or a
+// number, or has few letters and digits.
+func isHarmless(value string) bool {
+	const longest, longestWord, longestNumber, longestMixed = 80, 20, 8, 5
+	return len(value) <= longest && !slices.ContainsFunc(strings.FieldsFunc(value, parted), func(part string) bool {
+		letters := strings.Trim(strings.ToLower(part), "abcdefghijklmnopqrstuvwxyz") == ""
+		capitals := strings.Trim(part[1:], "abcdefghijklmnopqrstuvwxyz")
+		switch {
+		case letters && (capitals == "" || len(part) <= longestMixed):
+			return len(part) > longestWord
+		case strings.Trim(part, "0123456789") == "":
+			return len(part) > longestNumber
+		}
+		return len(part) > longestMixed || strings.Trim(strings.ToLower(part), "abcdefghijklmnopqrstuvwxyz0123456789") != ""
+	})
+}
 
 // headers adds the headers of the command line. The value of a header that is not known to be harmless counts as a credential.
 func (b *curlMaker) headers() {
 	c := b.result.Connector
 	for _, line := range b.curl.headers {
-		name, value, ok := strings.Cut(line, ":")
+		name, value, _ := strings.Cut(line.text, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		lower := strings.ToLower(name)
+		kept := slices.Contains(callers, lower)
 		switch {
-		case strings.HasPrefix(line, "@"):
-			b.note("headers in a file are not read")
-		case !ok || value == "" || clients.MatchString(name):
+		case value == "":
+		case clients.MatchString(name):
+			if !slices.Contains([]string{"authorization", "cookie"}, lower) {
+				b.curl.left = append(b.curl.left, line)
+			}
 		case isCredential(name):
 			b.leftOut("header")
-		case !nameSyntax.MatchString(name):
-			b.note("a header has a name that cannot be sent, and is left out")
 		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers)+len(b.keys) >= 100:
-		case slices.Contains(callers, lower) && harmless.MatchString(value):
-			c.Headers = append(c.Headers, Parameter{name, literal(value), true})
-		case strings.HasSuffix(lower, "version") && harmless.MatchString(value) && len(value) <= 24:
-			c.Headers = append(c.Headers, Parameter{name, literal(value), false})
+		case (kept || strings.HasSuffix(lower, "version")) && isHarmless(value):
+			c.Headers = append(c.Headers, Parameter{name, literal(value), kept})
+		case kept:
+			b.skip("the header " + name + " has a value that may be a credential, and is left out")
 		default:
 			b.keys = append(b.keys, key{in: "header", name: name})
 		}
@@ -228,13 +271,19 @@ func isCredential(name string) bool {
 
 // leftOut notes that something of the command line has a credential for a name (threats.md 252).
 func (b *curlMaker) leftOut(in string) {
-	b.note("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", places[in])
+	b.skip(fmt.Sprintf("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", places[in]))
+}
+
+// skip notes a part of the command line that has no place in the connector, although it may have a credential.
+func (b *curlMaker) skip(text string) {
+	b.unread = append(b.unread, text)
+	b.note("%s", text)
 }
 
 // query adds the query parameters: credentials as keys, and others as those of callers, without their values.
 func (b *curlMaker) query() {
 	var pairs [][2]string
-	line := &curl{data: []string{b.url.RawQuery}}
+	line := &curl{data: append([]string{b.url.RawQuery}, b.curl.queries...)}
 	pairs = append(pairs, line.form()...)
 	if b.curl.get {
 		pairs = append(pairs, b.curl.form()...)
@@ -248,7 +297,7 @@ func (b *curlMaker) query() {
 		case isCredential(pair[0]):
 			b.leftOut("query")
 		case pair[1] == "" && !plainName.MatchString(pair[0]):
-			b.note("a query parameter has no value, and is left out")
+			b.skip("a query parameter has no value, and is left out")
 		case credential.MatchString(pair[0]) || looksSecret(pair[1]):
 			b.keys = append(b.keys, key{in: "query", name: pair[0]})
 		default:
@@ -265,7 +314,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z_.-]{1,24}$`)
 func (b *curlMaker) cookies() {
 	for _, text := range append(slices.Clone(b.curl.cookies), b.curl.header("Cookie")...) {
 		if !strings.Contains(text, "=") {
-			b.note("the file with cookies is not read")
+			b.skip("the file with cookies is not read")
 			continue
 		}
 		for _, pair := range strings.Split(text, ";") {

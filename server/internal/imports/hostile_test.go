@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -208,6 +207,14 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 
 func checkNames(t *testing.T, line []string) {
 	t.Helper()
+	if result, err := imports.Curl(line, imports.Options{}); err == nil {
+		if result.Connector.Type == "none" {
+			t.Errorf("%q has the type none, although a credential shows", line)
+		}
+	} else if strings.Contains(strings.ToLower(err.Error()), "canary") {
+		t.Errorf("%q: %v", line, err)
+	}
+	line = append(line, "-u", "me:x") // with a credential that has a place, the name is left out
 	result, err := imports.Curl(line, imports.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +226,7 @@ func checkNames(t *testing.T, line []string) {
 	if strings.Contains(strings.ToLower(out), "canary") {
 		t.Errorf("%q:\n%s", line, out)
 	}
-	if !strings.Contains(out, "has a name that may be a credential, and is left out") && !slices.Contains(line, "--url-query") {
+	if !strings.Contains(out, "has a name that may be a credential, and is left out") {
 		t.Errorf("%q has no note:\n%s", line, out)
 	}
 }
@@ -237,7 +244,7 @@ func TestCurlKeepsNoValue(t *testing.T) {
 	for _, letter := range "AbcdDeEFHKmorTuUwx" {
 		lines = append(lines, []string{"-" + string(letter), canary, "https://api.example.com/"}, []string{"-s" + string(letter) + canary, "https://api.example.com/"})
 	}
-	for _, header := range []string{"X: $", "Authorization: $", "Authorization: $ $", "Authorization: Basic $", "Authorization: Bearer $", "X-Request: $", "Accept: $!", "Proxy-Authorization: $", "Cookie: a=$", "Cookie: $", "$"} {
+	for _, header := range []string{"X: $", "Authorization: $", "Authorization: $ $", "Authorization: Basic $", "Authorization: Bearer $", "X-Request: $", "Accept: $", "Accept: $!", "X-Api-Version: $$$$", "X-Api-Version: 2024-01-01.$", "Proxy-Authorization: $", "Cookie: a=$", "Cookie: $", "$"} {
 		lines = append(lines, []string{"-H", strings.ReplaceAll(header, "$", canary), "https://api.example.com/"})
 	}
 	for _, url := range []string{"https://$@a.example/", "https://$:$@a.example/", "https://a.example/$", "https://a.example/x/$/y", "https://a.example/?key=$", "https://a.example/?q=$", "https://a.example/?$", "https://a.example/#$", "https://a.example/?a[]=$&b", "http://u:$@a.example:80"} {

@@ -65,7 +65,9 @@ func newMaker(o Options, name, base string) (*maker, error) {
 	if given {
 		name = o.Name
 	}
-	name = clean(name)
+	if name = clean(name); !given && shows(name) {
+		name = ""
+	}
 	permalink := connectors.Permalink(name)
 	if permalink == "" && !given {
 		if u, err := url.Parse(base); err == nil {

@@ -164,7 +164,7 @@ func (s *schemer) siblingToken(authorization string) string {
 			flow = n
 		}
 		if token := flow.string("tokenUrl"); token != "" && flow.string("authorizationUrl") == authorization {
-			if u, err := s.server.resolve(token); err == nil {
+			if u, err := s.server.resolve(token, ""); err == nil {
 				return u
 			}
 		}
@@ -186,9 +186,9 @@ func (s *schemer) endpoint(name string, flow *node, member, field string) string
 		s.miss("%s: the scheme %s does not have it%s", field, name, hint)
 		return ""
 	}
-	resolved, err := s.server.resolve(text)
+	resolved, err := s.server.resolve(text, s.options.TokenURL)
 	if err != nil {
-		s.miss("%s: that of the scheme %s is no URL, or is relative and the URL of the API is unknown", field, name)
+		s.miss("%s: that of the scheme %s is no URL, or may have a credential, or is relative and the URL of the API is unknown", field, name)
 		return ""
 	}
 	if rest, plain := strings.CutPrefix(resolved, "http://"); plain {
@@ -266,7 +266,7 @@ func (s *schemer) scope(name string, flow *node) {
 // openID makes the auth of a scheme of OpenID Connect, whose endpoints are discovered.
 func (s *schemer) openID(name string, n *node) error {
 	const suffix = "/.well-known/openid-configuration"
-	resolved, err := s.server.resolve(n.string("openIdConnectUrl"))
+	resolved, err := s.server.resolve(n.string("openIdConnectUrl"), "")
 	issuer, found := strings.CutSuffix(resolved, suffix)
 	if err != nil || !found || !strings.HasPrefix(issuer, "https://") || strings.ContainsAny(issuer, "'\\{}?#") {
 		return fmt.Errorf("the scheme %s has an openIdConnectUrl that is not https, or does not end with %s", name, suffix)

@@ -35,7 +35,7 @@ func (d *document) server(given string) (server, []string) {
 	for _, scheme := range []string{"https", "http"} {
 		for _, s := range all {
 			u, err := url.Parse(s.url)
-			if err != nil || u.Host == "" || u.Scheme != scheme || u.User != nil {
+			if err != nil || u.Host == "" || u.Scheme != scheme || u.User != nil || !isHost(u, false) || shows(uuids.ReplaceAllString(u.Path, "")) {
 				continue
 			}
 			var notes []string
@@ -103,6 +103,9 @@ func (d *document) servers() (all []candidate) {
 			if text == "" && len(value.get("enum").items()) > 0 {
 				text = value.get("enum").items()[0].text
 			}
+			if !isHarmless(text) {
+				text, complete = "", false
+			}
 			if text == "" && (value.get("default") == nil || strings.Contains(hostOf(c.template), found)) {
 				complete = false
 			}
@@ -141,14 +144,18 @@ func (d *document) serversOfSwagger() (all []candidate) {
 	return all
 }
 
-// resolve returns a URL of the document, which may be relative to that of the API.
-func (s *server) resolve(text string) (string, error) {
+// resolve returns a URL of the document, which may be relative to that of the API. If it is not the one that the user has given, it has
+// nothing that may be a credential.
+func (s *server) resolve(text, given string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", err
 	}
 	if u.User != nil {
 		return "", errors.New("has a user name, which could be mistaken for its host")
+	}
+	if text != given && (u.Fragment != "" || strings.ContainsAny(u.Path, "=&") || shows(uuids.ReplaceAllString(u.Path, "")) || behindName.MatchString(u.RawQuery) || !isHarmless(uuids.ReplaceAllString(u.RawQuery, ""))) {
+		return "", errors.New("may have a credential")
 	}
 	if !u.IsAbs() {
 		base, err := url.Parse(s.url)

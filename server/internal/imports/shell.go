@@ -3,187 +3,175 @@ package imports
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxLine limits a command line.
-const MaxLine = 1 << 20
+const (
+	// MaxLine limits a command line.
+	MaxLine = 1 << 20
+	// maxOpen limits the characters that nest commands, since the parser of sh calls itself for each.
+	maxOpen = 10_000
+)
 
-// A splitter splits a command line into words, as sh does. It expands nothing.
-type splitter struct {
-	text  string
-	at    int
-	words []string
-	word  strings.Builder
-	begun bool
-	// rest is the operator that ends the command, or "".
-	rest string
+// A word is a word of a command line, or another part of it, with its place for errors, such as "line 2".
+type word struct{ text, where string }
+
+// errorf returns an error with the place of a word. It never has the word itself, which may be a credential.
+func (w word) errorf(format string, args ...any) error {
+	return fmt.Errorf(w.where+" of the command line: "+format, args...)
 }
 
-// split returns the words of the first command of a line, and the operator that ends it, or "".
-func split(line string) (words []string, operator string, err error) {
-	if len(line) > MaxLine {
-		return nil, "", fmt.Errorf("the command line is longer than %d KiB", MaxLine>>10)
-	}
-	s := &splitter{text: line}
-	for s.at < len(s.text) && s.rest == "" {
-		if err := s.step(); err != nil {
-			return nil, "", err
-		}
-	}
-	s.end()
-	return s.words, s.rest, nil
+// A shellText is a text of sh with one command of curl.
+type shellText struct {
+	text string
+	// words are those of curl.
+	words []word
+	// rest has what no word has: comments, here-documents, assignments and other commands.
+	rest []word
+	// commands is true if rest has other commands.
+	commands bool
 }
 
-func (s *splitter) end() {
-	if s.begun {
-		s.words = append(s.words, s.word.String())
-	}
-	s.word.Reset()
-	s.begun = false
-}
-
-func (s *splitter) write(text string) {
-	s.word.WriteString(text)
-	s.begun = true
-}
-
-var errSubstitution = errors.New("the command line runs another command, by $(…) or `…`: write what that puts out, or any text in its place")
-
-// step reads a character, or a text in quotes.
-func (s *splitter) step() error {
-	c := s.text[s.at]
-	s.at++
+// split returns what a text of sh has. It expands nothing.
+func split(text string) (*shellText, error) {
 	switch {
-	case c == ' ' || c == '\t' || c == '\r':
-		s.end()
-	case c == '\n' && len(s.words) == 0 && !s.begun:
-	case strings.IndexByte("\n;|&<>()", c) >= 0:
-		s.rest = string(c)
-	case c == '#' && !s.begun:
-		s.rest = "#"
-	case c == '\\':
-		s.escaped()
-	case c == '\'':
-		return s.single()
-	case c == '"':
-		return s.double()
-	case c == '$' && strings.HasPrefix(s.text[s.at:], "'"):
-		s.at++
-		return s.dollar()
-	case c == '`' || c == '$' && strings.HasPrefix(s.text[s.at:], "("):
-		return errSubstitution
-	default:
-		s.write(string([]byte{c}))
+	case len(text) > MaxLine:
+		return nil, fmt.Errorf("the command line is longer than %d KiB", MaxLine>>10)
+	case strings.Count(text, "(")+strings.Count(text, "`")+strings.Count(text, "${")+strings.Count(text, "<<") > maxOpen:
+		return nil, errors.New("the command line is nested too deeply")
+	}
+	s := &shellText{text: text}
+	file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(text), "")
+	var wrong syntax.ParseError
+	switch {
+	case errors.As(err, &wrong):
+		return nil, at(wrong.Pos).errorf("a quote is not closed, or it is not of sh: \\ continues a line, and neither ^ nor ` does")
+	case err != nil:
+		return nil, errors.New("the command line is not of sh")
+	}
+	for _, statement := range file.Stmts {
+		if err := s.statement(statement, false); err != nil {
+			return nil, err
+		}
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.Comment); ok {
+			s.leave(c)
+		}
+		return true
+	})
+	return s, s.check()
+}
+
+// at returns a word at a position, without its text.
+func at(p syntax.Pos) word { return word{where: fmt.Sprintf("line %d", p.Line())} }
+
+// leave adds a part of the text to the rest.
+func (s *shellText) leave(n syntax.Node) {
+	w := at(n.Pos())
+	w.text = s.text[min(n.Pos().Offset(), uint(len(s.text))):min(n.End().Offset(), uint(len(s.text)))]
+	s.rest = append(s.rest, w)
+}
+
+// statement reads a statement. One behind a pipe reads what curl writes.
+func (s *shellText) statement(n *syntax.Stmt, piped bool) error {
+	for _, r := range n.Redirs {
+		if r.Hdoc != nil {
+			s.leave(r.Hdoc)
+		}
+		if r.Op == syntax.WordHdoc {
+			s.leave(r.Word)
+		}
+	}
+	switch c := n.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		if err := s.statement(c.X, piped); err != nil {
+			return err
+		}
+		return s.statement(c.Y, piped || c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
+	case *syntax.CallExpr:
+		for _, a := range c.Assigns {
+			s.leave(a)
+		}
+		words, err := literals(c.Args)
+		if len(words) > 1 && words[0].text == "$" {
+			words = words[1:] // the prompt of a documentation
+		}
+		if len(words) == 0 || !isCurl(words[0].text) {
+			break
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(s.words) > 0:
+			return words[0].errorf("a second command of curl: import each by itself")
+		}
+		s.words = words
+		return nil
+	}
+	if n.Cmd != nil {
+		s.leave(n)
+		s.commands = true
 	}
 	return nil
 }
 
-// escaped reads what follows a backslash outside of quotes. A line break is left out.
-func (s *splitter) escaped() {
-	for _, continuation := range []string{"\r\n", "\n"} {
-		if strings.HasPrefix(s.text[s.at:], continuation) {
-			s.at += len(continuation)
-			return
+// lostStart matches the beginning of what is the rest of a command of curl, whose line before does not go on.
+var lostStart = regexp.MustCompile(`^([-\x{2010}-\x{2015}]|\S*://|['"“‘])`)
+
+// check returns an error if there is no command of curl, or if a part of the text beside it belongs to it, or shows a credential.
+func (s *shellText) check() error {
+	if len(s.words) == 0 {
+		return errNoCurl
+	}
+	for _, w := range s.rest {
+		switch {
+		case lostStart.MatchString(w.text):
+			return w.errorf("it begins as the rest of a command of curl does, and is a command of its own: the line before has to end with \\, and a comment ends a command")
+		case shows(w.text):
+			return w.errorf("a credential shows outside of the command of curl: leave the line out, or put a word in place of the credential")
 		}
 	}
-	if s.at < len(s.text) {
-		s.write(s.text[s.at : s.at+1])
-		s.at++
-	}
-}
-
-var errQuote = errors.New("a quote of the command line is not closed")
-
-func (s *splitter) single() error {
-	text, _, found := strings.Cut(s.text[s.at:], "'")
-	if !found {
-		return errQuote
-	}
-	s.at += len(text) + 1
-	s.write(text)
 	return nil
 }
 
-func (s *splitter) double() error {
-	s.write("")
-	for s.at < len(s.text) {
-		c := s.text[s.at]
-		s.at++
-		switch {
-		case c == '"':
-			return nil
-		case c == '`' || c == '$' && strings.HasPrefix(s.text[s.at:], "("):
-			return errSubstitution
-		case c == '\\' && s.at < len(s.text) && strings.IndexByte("\"\\$`\n", s.text[s.at]) >= 0:
-			if s.text[s.at] != '\n' {
-				s.write(s.text[s.at : s.at+1])
+// literals returns the words of a command, without quotes. Variables stay as they are. With an error, it returns those before it.
+func literals(all []*syntax.Word) (words []word, err error) {
+	config := &expand.Config{Env: expand.FuncEnviron(func(name string) string { return "$" + name })}
+	for _, n := range all {
+		w := at(n.Pos())
+		for _, part := range n.Parts {
+			if lit, ok := part.(*syntax.Lit); ok && strings.ContainsAny(lit.Value, "^“”„‘’‚«»") {
+				return words, w.errorf("a quote is typographic, or a ^ is there, as at the command prompt of Windows: write the quotes and the \\ of sh")
 			}
-			s.at++
-		default:
-			s.write(string([]byte{c}))
 		}
+		if w.text, err = expand.Literal(config, n); err != nil {
+			return words, w.errorf("another command runs, by $(…) or `…`: write what that puts out, or any text in its place")
+		}
+		words = append(words, w)
 	}
-	return errQuote
+	return words, nil
 }
 
-var escapes = map[byte]string{
-	'n': "\n", 't': "\t", 'r': "\r", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", 'e': "\x1b", 'E': "\x1b",
-	'\\': "\\", '\'': "'", '"': "\"", '?': "?",
-}
+var (
+	// behindName matches the name of a credential in front of a value, in a header, a form, JSON or an assignment.
+	behindName = regexp.MustCompile(`(?i)(key|token|secret|passw(or)?d|pwd|authorization|signature|jwt|session(_?id)?)["'^\\]*\s*[:=]\s*["'^\\]*[^\s"'^\\,;&{}$]|\b(bearer|basic)\s+[^\s$"']{6}|://[^/\s@]*:[^/\s@]*@`)
+	runs       = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
+)
 
-// dollar reads the rest of $'…', as browsers copy it.
-func (s *splitter) dollar() error {
-	s.write("")
-	for s.at < len(s.text) {
-		c := s.text[s.at]
-		s.at++
-		switch {
-		case c == '\'':
-			return nil
-		case c != '\\' || s.at == len(s.text):
-			s.write(string([]byte{c}))
-		default:
-			kind := s.text[s.at]
-			s.at++
-			s.write(s.dollarEscape(kind))
+// shows reports whether a text seems to have a credential: behind a name for one, or by its form.
+func shows(text string) bool {
+	if behindName.MatchString(text) {
+		return true
+	}
+	for _, run := range runs.FindAllString(text, -1) {
+		if looksSecret(run) {
+			return true
 		}
 	}
-	return errQuote
-}
-
-func (s *splitter) dollarEscape(kind byte) string {
-	if text, ok := escapes[kind]; ok {
-		return text
-	}
-	digits := func(most, base int) (int64, bool) {
-		n := 0
-		for n < most && s.at+n < len(s.text) {
-			if _, err := strconv.ParseUint(s.text[s.at+n:s.at+n+1], base, 8); err != nil {
-				break
-			}
-			n++
-		}
-		value, err := strconv.ParseInt(s.text[s.at:s.at+n], base, 64)
-		s.at += n
-		return value, err == nil
-	}
-	switch kind {
-	case 'x':
-		if value, ok := digits(2, 16); ok {
-			return string([]byte{byte(value)})
-		}
-	case 'u', 'U':
-		if value, ok := digits(map[byte]int{'u': 4, 'U': 8}[kind], 16); ok && value <= utf8.MaxRune {
-			return string(rune(value))
-		}
-	case '0', '1', '2', '3', '4', '5', '6', '7':
-		s.at--
-		if value, ok := digits(3, 8); ok {
-			return string([]byte{byte(value)})
-		}
-	}
-	return "\\" + string([]byte{kind})
+	return false
 }
