@@ -106,7 +106,7 @@ func fillIn(t *testing.T, a *catalogue.API, set map[string]string) *catalogue.AP
 // API answers {"ok":true}.
 func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map[string]string, account account) error {
 	t.Helper()
-	base := served(t, account.api)
+	base := served(t, keeping(a.Rules, account.api))
 	before := "connectors:\n"
 	if a.NeedsState() {
 		before = "state: {type: sqlite, path: state.db, keys: [\"{{ get_secret('state-key') }}\"]}\n" + before
@@ -115,7 +115,9 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 	if err != nil {
 		return err
 	}
-	options := connectors.Options{WithoutStore: true, Host: host.Config{Secrets: host.MapSecrets(secrets), Base: base, CodeCache: cache}}
+	options := connectors.Options{WithoutStore: true, Host: host.Config{
+		Secrets: host.MapSecrets(secrets), Base: base, CodeCache: cache, UserAgent: "keywright/1", // as the command has it
+	}}
 	set, err := connectors.Read(t.Context(), "connectors.yaml", file, options)
 	if err != nil {
 		return err

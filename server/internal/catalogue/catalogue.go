@@ -47,6 +47,8 @@ type API struct {
 	// what stands there in their place. Shared lists texts with such a host in them, and URLs, that are the same in all places.
 	Places map[string]map[string]string `yaml:",omitempty"`
 	Shared []string                     `yaml:",omitempty"`
+	// Rules lists what the product documents about its requests. The tests hold the connector to it.
+	Rules []Rule
 	// Mistakes lists what people get wrong.
 	Mistakes []Mistake
 
@@ -62,6 +64,28 @@ type Fill struct {
 	// What describes the value, Where says where the product shows it, and Example shows its shape. {secret} in Where is the
 	// name of the secret, as a file in a command that makes it.
 	What, Where, Example string
+}
+
+// A Rule is what a page of the product says about its requests.
+type Rule struct {
+	// Page is the URL of the page. If none could be read, Source says in its place where the rule is from, or that none was found.
+	Page, Source string `yaml:",omitempty"`
+	// Hosts lists the hosts of the API and of token endpoints. An asterisk stands for what users fill in.
+	Hosts []string `yaml:",omitempty"`
+	// UserAgent is "required" if the page asks for a header User-Agent, or else what that has to begin with.
+	UserAgent string `yaml:"user_agent,omitempty"`
+	// Accept lists the media types of which a request has to accept one.
+	Accept []string `yaml:",omitempty"`
+	// Version has the header of the API's version, with the versions that the page has. The header "path" is a part of the path.
+	Version map[string][]string `yaml:",omitempty"`
+	// ClientAuth lists how a client may authenticate at the token endpoint, in the words of OpenID Connect (Core, 9).
+	ClientAuth []string `yaml:"client_auth,omitempty"`
+	// Scope is the separator of scopes.
+	Scope string `yaml:",omitempty"`
+	// Lifetime is how long a JWT may last, in seconds.
+	Lifetime int `yaml:"lifetime_seconds,omitempty"`
+	// None lists the members of which the page says nothing that a request can break, or of which nothing is known.
+	None []string `yaml:",omitempty"`
 }
 
 // A Mistake is something that people get wrong.
