@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
@@ -217,6 +218,9 @@ func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, s
 		began = t.connector.host.config.Clock()
 	}
 	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
+	if len(authenticated.Header["Upgrade"]) == 0 {
+		response, err = answers.Final(response, err)
+	}
 	if err != nil {
 		// A base of somebody else keeps its errors, but for that of a certificate: its text has names from the certificate, and a base
 		// that wraps the host's returns it as well.

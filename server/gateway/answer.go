@@ -77,6 +77,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer)
 	} else if _, typed := header["Content-Type"]; !typed {
 		header["Content-Type"] = octetStream
 	}
+	c.passing = true
 	w.WriteHeader(response.StatusCode)
 	if whole, ok := response.Body.(io.WriterTo); ok { // the body is in memory
 		if _, gone := whole.WriteTo(w); gone != nil {

@@ -44,6 +44,8 @@ type call struct {
 	// upstreamStatus is the status of the API's last answer. It is 0 if there is none.
 	upstreamStatus int
 	cancel         context.CancelCauseFunc
+	// passing is set as soon as the caller gets what the API sends.
+	passing bool
 
 	event     Event
 	exchanges exchanges
@@ -132,7 +134,7 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	c.upstreamStatus = response.StatusCode
 	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
-		response.Body = &stalling{response.Body, timer, timeout}
+		response.Body = &stalling{ReadCloser: response.Body, timer: timer, timeout: timeout, passing: &c.passing}
 	}
 	return response, nil
 }
@@ -222,17 +224,31 @@ func (w *waiting) end() {
 	w.timer = nil
 }
 
-// stalling wraps an answer's body. Its timer limits each read.
+// pieceBytes are the bytes of an answer that the gateway has to get within the connector's timeout.
+const pieceBytes = 64 << 10
+
+// stalling wraps an answer's body. Its timer limits each read while the answer passes to the caller. Before, the gateway reads for
+// itself, and the timer limits the reads of each piece together, since an API that drips must hold no request (threats.md 320).
 type stalling struct {
 	io.ReadCloser
 	timer   *time.Timer
 	timeout time.Duration
+	passing *bool
+	// left is the time for the rest of the piece, which is of rest bytes.
+	left time.Duration
+	rest int
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
-	s.timer.Reset(s.timeout)
+	if *s.passing || s.rest <= 0 {
+		s.left, s.rest = s.timeout, pieceBytes
+	}
+	began := time.Now()
+	s.timer.Reset(s.left)
 	n, err := s.ReadCloser.Read(p)
 	s.timer.Stop() // the time of the reader does not count
+	s.left -= time.Since(began)
+	s.rest -= n
 	return n, err
 }
 

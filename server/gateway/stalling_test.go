@@ -21,7 +21,7 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 		timer := time.AfterFunc(time.Second, func() { over = true })
 		timer.Stop()
 		from, to := io.Pipe()
-		body := &stalling{io.NopCloser(io.MultiReader(strings.NewReader("piece"), from)), timer, time.Second}
+		body := &stalling{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("piece"), from)), timer: timer, timeout: time.Second, passing: new(bool)}
 		if n, err := body.Read(make([]byte, 10)); n != 5 || err != nil {
 			t.Error(n, err)
 		}
@@ -88,6 +88,55 @@ func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
 					t.Error("the caller's time counted")
 				}
 			})
+		})
+	}
+}
+
+// dripping is a body that has a byte each second, until its context ends.
+type dripping struct {
+	ctx  context.Context
+	read int
+}
+
+func (d *dripping) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(time.Second): // in the bubble's time
+		d.read++
+		return copy(p, " "), nil
+	case <-d.ctx.Done():
+		return 0, context.Cause(d.ctx)
+	}
+}
+
+// An API that drips holds a request for no longer than timeout while the gateway reads for itself: the rest of a 401, a short answer,
+// or one to be shaped (threats.md 320). What passes to the caller may come as slowly as the API makes it.
+func TestAnAnswerThatDrips_threats_320(t *testing.T) {
+	for passing, want := range map[bool]struct {
+		bytes int
+		cause error
+	}{false: {4, errUpstreamTime}, true: {100, nil}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			body := &dripping{ctx: ctx}
+			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(body), Request: r}, nil
+			})
+			c := &call{gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: 4*time.Second + time.Millisecond}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := c.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			c.passing = passing
+			_, err = io.CopyN(io.Discard, response.Body, 100)
+			if body.read != want.bytes || !errors.Is(err, want.cause) {
+				t.Errorf("passing %t: %d bytes were read, and the error is %v", passing, body.read, err)
+			}
 		})
 	}
 }

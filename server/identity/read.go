@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // maxDocument limits a JWK Set, and the metadata of an issuer, in bytes.
@@ -65,7 +66,7 @@ func (f fetcher) get(ctx context.Context, what, address, accept string) (documen
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Accept-Encoding", "identity") // so that maxDocument limits the bytes on the wire
 	r.Header.Set("User-Agent", "keywright")
-	response, err := f.transport.RoundTrip(r)
+	response, err := answers.Final(f.transport.RoundTrip(r))
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, errors.New(what + " did not answer in time")

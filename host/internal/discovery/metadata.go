@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/wellknown"
 )
@@ -66,7 +67,7 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", a.UserAgent)
-	response, err := a.Client.Do(r)
+	response, err := answers.Final(a.Client.Do(r))
 	if err != nil {
 		return failed("cannot be reached", true, a.cause(err))
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
@@ -30,6 +31,8 @@ func Failure(err error) error {
 		return err
 	case errors.Is(err, ErrPlain):
 		return ErrPlain
+	case errors.Is(err, answers.ErrSwitched):
+		return answers.ErrSwitched
 	case errors.As(err, &proxy):
 		return proxy
 	case errors.Is(err, context.DeadlineExceeded):

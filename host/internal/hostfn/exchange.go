@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // maxSealed is the maximum length of a sealed answer of an exchange, in bytes.
@@ -362,7 +363,7 @@ func (c *Call) client() *http.Client {
 // send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
 // with the error.
 func (c *Call) send(client *http.Client, r *http.Request) (a answer, err error) {
-	response, err := client.Do(r)
+	response, err := answers.Final(client.Do(r))
 	if err != nil {
 		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))
 	}

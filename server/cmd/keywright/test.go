@@ -20,6 +20,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -154,7 +155,7 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried
 	if err != nil {
 		return nil, err
 	}
-	response, err := client.Do(request)
+	response, err := answers.Final(client.Do(request))
 	if err != nil {
 		return nil, unreached(base, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -151,7 +152,7 @@ func (c *Client) get(ctx context.Context, segments []string, query url.Values, i
 	request.URL = below(c.base, segments)
 	request.URL.RawQuery = query.Encode()
 	request.Header.Set("Accept", "application/json, application/problem+json")
-	response, err := c.http.Do(request)
+	response, err := answers.Final(c.http.Do(request))
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which contains the moderator's id
 			err = failed.Err

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // Limits of a fetch.
@@ -94,7 +96,7 @@ func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "Keywright (oEmbed)")
-	response, err := r.client.Do(request)
+	response, err := answers.Final(r.client.Do(request))
 	if err != nil {
 		return nil, err
 	}

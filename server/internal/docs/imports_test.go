@@ -34,23 +34,23 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"abi", "host/state", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/problem", "internal/testworld", "host/internal/..."}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/expr",
+		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck"}, others: []string{"github.com/go-json-experiment/json"}},
-	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/strictjson", "host/internal/tokencache"}},
 	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
-	{packages: "host/internal/egress", ours: []string{"internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/egress", ours: []string{"internal/answers", "internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/leakscan"},
 	{packages: "host/internal/lease", ours: []string{"host/state"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/state"},
@@ -59,7 +59,7 @@ var rules = []rule{
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "server/internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "server/identity", ours: []string{"host", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
+	{packages: "server/identity", ours: []string{"host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -71,8 +71,8 @@ var rules = []rule{
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},
-	{packages: "server/content/client", ours: []string{"server/content"}},
-	{packages: "server/content/embed", others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
+	{packages: "server/content/client", ours: []string{"internal/answers", "server/content"}},
+	{packages: "server/content/embed", ours: []string{"internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "server/content/postgres", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
@@ -84,6 +84,7 @@ var rules = []rule{
 	{packages: "server/internal/login", ours: []string{"server/identity"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "internal/answers"},
 	{packages: "internal/problem"},
 	{packages: "internal/testworld"},
 	{packages: "internal/tlsfailure"},
@@ -101,7 +102,7 @@ var rules = []rule{
 	{packages: "server/internal/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/lock"}},
 	{packages: "server/internal/reach", ours: []string{"host", "server/connectors", "server/internal/lock"}},
 	{packages: "server/internal/catalogue", ours: []string{"internal/problem"}, others: []string{"go.yaml.in/yaml/v4"}},
-	{packages: "server/internal/registry", ours: []string{"host", "server/internal/artifact", "server/internal/signature"}, others: []string{
+	{packages: "server/internal/registry", ours: []string{"host", "internal/answers", "server/internal/artifact", "server/internal/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
 	{packages: "server/internal/lock", ours: []string{"abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
@@ -112,7 +113,7 @@ var rules = []rule{
 	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
-	{packages: "server/internal/secretstore", ours: []string{"host", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
+	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},

@@ -21,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/internal/artifact"
 )
 
@@ -92,7 +93,7 @@ type bounded struct {
 }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
+	answer, err := answers.Final(b.RoundTripper.RoundTrip(r))
 	if err == nil {
 		answer.Body = &boundedBody{answer.Body, b.limit}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
@@ -49,7 +50,7 @@ func (v *vault) send(ctx context.Context, method, path, token string, body any) 
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := v.client.Do(r)
+	response, err := answers.Final(v.client.Do(r))
 	if err != nil {
 		return nil, v.unreachable(ctx, err)
 	}

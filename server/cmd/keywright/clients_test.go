@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/content/client"
+	"github.com/keywright/keywright/server/content/embed"
+	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/secretstore"
+)
+
+// switching is a server that answers each request with 101 and then says nothing. It fails the test if a client does not close the
+// connection.
+func switching(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the client waits for what comes after the 101")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+const switchedConnectors = `
+connectors:
+  - name: api
+    url: $SERVER
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+  - name: token
+    url: $SERVER
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $SERVER/token}}
+  - name: login
+    url: $SERVER
+    auth: {type: login, config: {login_url: $SERVER/login, login_body: {password: "{{ get_secret('key') }}"}, token_from: "json:/token", key: Authorization}}
+  - name: metadata
+    url: $SERVER
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: "{{ discover('$SERVER', 'token_endpoint') }}"}}
+`
+
+// No client of the product waits for what a server sends after a 101 that nobody has asked for (threats.md 320): its body is the
+// connection, and ends with no context. A new client is a row here, and TestEachClientRefusesA101 has the lines that send.
+func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
+	ctx := t.Context()
+	server := switching(t)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("hvs.token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := connectors.Read(ctx, "connectors.yaml", []byte(strings.ReplaceAll(switchedConnectors, "$SERVER", server.URL)), connectors.Options{
+		Host: host.Config{Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeSet(ctx, set) })
+	ask := func(connector string, guarded bool) func() error {
+		return func() error {
+			c, err := set.Find(connector)
+			if err != nil {
+				return err
+			}
+			transport := c.Upstream().Transport(nil)
+			if guarded {
+				transport = c.Upstream().GuardedTransport(nil)
+			}
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+			if err != nil {
+				return err
+			}
+			_, err = transport.RoundTrip(r) //nolint:bodyclose // there is none
+			return err
+		}
+	}
+	for name, use := range map[string]func() error{
+		"API":            ask("api", false),
+		"API, guarded":   ask("api", true),
+		"token endpoint": ask("token", false), // with that of refreshes, codes and revocations
+		"login":          ask("login", false),
+		"metadata":       ask("metadata", false),
+		"keys": func() error {
+			users, err := identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+				Bearer: true, JWKSURL: server.URL, Issuer: "https://issuer.example", Audiences: []string{"me"},
+			}}, identity.Options{Transport: http.DefaultTransport, AllowHTTP: true})
+			if err != nil {
+				return err
+			}
+			defer users.Close()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set("Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhIn0.AAAA")
+			_, err = users.User(r)
+			return err
+		},
+		"Vault": func() error {
+			store, err := secretstore.Vault(secretstore.VaultConfig{Address: server.URL, AllowHTTP: true, TokenFile: token})
+			if err != nil {
+				return err
+			}
+			_, err = store.Secret(ctx, "a")
+			return err
+		},
+		"registry": func() error {
+			c, err := registry.New(registry.Options{Anonymous: true, ModuleBytes: 1})
+			if err != nil {
+				return err
+			}
+			ref, err := registry.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/acme/hmac:1.0.0")
+			if err != nil {
+				return err
+			}
+			_, err = c.Resolve(ctx, ref)
+			return err
+		},
+		"content": func() error {
+			c, err := client.New(server.URL, nil)
+			if err != nil {
+				return err
+			}
+			_, err = c.Articles(ctx, 0, 0)
+			return err
+		},
+		"providers of embeds": func() error {
+			const page = "https://provider.example/page"
+			resolver, err := embed.New(embed.Config{
+				Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return (&net.Dialer{}).DialContext(ctx, "tcp", server.Listener.Addr().String())
+				}},
+				Providers: []byte(`[{"provider_name":"P","provider_url":"http://provider.example","endpoints":[{"schemes":["https://provider.example/*"],"url":"http://provider.example/oembed"}]}]`),
+			})
+			if err != nil {
+				return nil
+			}
+			if got := resolver.Resolve(ctx, "<p>"+page+"</p>"); strings.Contains(got, "<iframe") {
+				return nil
+			}
+			return errors.New("nothing is embedded")
+		},
+		"keywright test": func() error {
+			if code, _, errs := keywright(ctx, "test", "--admin", server.URL, "a"); code != exitOK {
+				return errors.New(errs)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := use(); err == nil {
+				t.Error("it takes the 101 for an answer")
+			}
+		})
+	}
+}
+
+// Each line that sends a request has the rule of internal/answers, but for transports that pass an answer on to one that has it.
+func TestEachClientRefusesA101_threats_320(t *testing.T) {
+	sends := regexp.MustCompile(`= .*\.(RoundTrip|Do)\((r|request)\)`)
+	passing := "host/tls.go host/send.go server/gateway/proxy.go server/internal/daemon/reload.go server/internal/demo/tour/tour.go server/cmd/keywright/record.go"
+	root, read := filepath.Join("..", "..", ".."), 0
+	for _, dir := range []string{"host", "server"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+			name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && slices.Contains([]string{"bench", "test", "testdata", "node_modules", "hosttest"}, entry.Name()):
+				return fs.SkipDir
+			case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains(passing, name):
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			read++
+			for line := range strings.Lines(string(text)) {
+				if sends.MatchString(line) && !strings.Contains(line, "answers.Final(") {
+					t.Errorf("%s sends with %q: pass the result through answers.Final", name, strings.TrimSpace(line))
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read < 100 {
+		t.Errorf("only %d files were read", read)
+	}
+}
