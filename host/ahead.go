@@ -24,20 +24,19 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= left:
 			return
 		}
-		select {
-		case c.host.aheadSlots <- struct{}{}:
-		default: // a later request begins
+		free, ok := c.host.aheadPlaces.Try(c.owners...)
+		if !ok { // a later request begins
 			return
 		}
 		begun, first := old.BeginAhead(left)
 		if !begun || c.host.enter() != nil {
-			<-c.host.aheadSlots
+			free()
 			return
 		}
 		in := c.inputs(values, *subject, nil)
 		go func() {
 			defer c.host.calls.Done()
-			defer func() { <-c.host.aheadSlots }()
+			defer free()
 			c.refresh(context.WithoutCancel(ctx), old, in, first)
 		}()
 		return

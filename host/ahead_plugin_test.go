@@ -200,12 +200,12 @@ func TestATokenThatEndsWithTheUsersIsNotReplacedAhead(t *testing.T) {
 }
 
 // The calls ahead of a host have a bounded number of places. Those that find none are begun by later requests, and calls whose
-// users wait for a token have places of their own. threats.md 143
+// users wait for a token have places of their own. A connector has half of them at most. threats.md 143, 330
 func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := readsRequest(func(abi.Env) {})
 		c := newCluster(t, tokens(3600))
-		w := c.world(withoutBuiltIns, withGuest(g), func(h *host.Config) { h.Limits.ConcurrentExchanges = 8 })
+		w := c.world(withoutBuiltIns, withGuest(g), func(h *host.Config) { h.Limits.ConcurrentExchanges = 16 })
 		connector := w.connectAhead("custom", config{"url": tokenURL, "plain": "{{ user.id }}"}, 2*time.Minute)
 		send := func(i int) {
 			w.send(connector, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
@@ -223,7 +223,7 @@ func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 		everybody()
 		everybody()
 		if n := c.login.Count(); n != 12 {
-			t.Fatalf("%d calls ahead at once, want a quarter of 8", n-10)
+			t.Fatalf("%d calls ahead at once, want half of a quarter of 16", n-10)
 		}
 		c.login.Answer(tokens(3600))
 		send(10)

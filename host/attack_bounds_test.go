@@ -113,11 +113,11 @@ func cachingToken(env abi.Env) (string, error) {
 }
 
 // threats.md 30, 3: a call that waits for a token endpoint keeps its guest's memory, and does not count for
-// ConcurrentGuests. So ConcurrentExchanges limits the number of such calls. Calls that need no endpoint do not wait for
+// ConcurrentGuests. So ConcurrentExchanges limits the number of such calls, and an endpoint has half of them. Calls that need no endpoint do not wait for
 // them.
 func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 2 })
+		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 4 })
 		cached := w.connectAs("cached", "custom", misused)
 		w.get(cached)
 		g := newGate(token("a-later-token", 3600))

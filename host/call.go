@@ -243,9 +243,9 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	free, err := c.place(ctx, stage)
+	free, err := c.place(ctx)
 	if err != nil {
-		return &outcome{err: err}
+		return &outcome{err: c.fail(stage, err)}
 	}
 	defer free()
 	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)

@@ -25,6 +25,7 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 	if c.Auth.Type != connected.plugin.info.Type {
 		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
 	}
+	connected.places()
 	connected.warnOfAliases(ctx)
 	connected.warnOfUnlisted(ctx)
 	connected.config.Auth.Type = connected.plugin.info.Type

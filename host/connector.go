@@ -28,7 +28,8 @@ type ConnectorConfig struct {
 	// Egress limits where this connector connects to, in place of [Config].Egress. It needs the host's own transport: with
 	// [Config].Base it is an error. A transport that is given to [Connector.Transport] is not limited.
 	Egress *Egress
-	// Timeout limits a token exchange, including its wait for a free slot, and so the wait of each call for that token.
+	// Timeout limits a token exchange, including its wait for a place, which takes half of it at most, and so the wait of each call
+	// for that token.
 	// 0 means CallTime of the host's [Limits]. A lower CallTime of the plugin's limits applies in any case.
 	Timeout time.Duration
 	// RefreshAhead is the time before the end of a cached token at which the host begins to replace it: with the first request
@@ -95,6 +96,8 @@ type Connector struct {
 	aliases map[string]string
 	// fieldOfSecret is the path of the first field that names a secret, by secret, for errors.
 	fieldOfSecret map[string]string
+	// owners are the owners of the connector's places.
+	owners []string
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
 	lastOrigin atomic.Pointer[schemeHost]
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the

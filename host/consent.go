@@ -222,9 +222,9 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	free, err := c.place(ctx, StageToken)
+	free, err := c.place(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, c.fail(StageToken, err)
 	}
 	defer free()
 	call = hostfn.New(ctx, c.plan, in, hostfn.Detached)

@@ -131,6 +131,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 			}
 			return err
 		},
+		Place: c.place,
 		Go: func(task func()) error {
 			err := c.host.start(task)
 			begun = err == nil

@@ -48,7 +48,7 @@ type Error struct {
 	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
-	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrClosed], [http.MaxBytesError], or the error of a context.
+	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrBusy], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 
@@ -160,6 +160,8 @@ var (
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
 	ErrServerCertificate error = egress.ErrCertificate
+	// ErrBusy means that a call was not made, because so many others wait for token endpoints or for the store of keys.
+	ErrBusy = errors.New("too many other calls")
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )

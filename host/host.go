@@ -26,6 +26,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/places"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -42,13 +43,14 @@ type Host struct {
 	explained func(text string)
 	// random returns what guests get in place of random bytes, in tests of plugins.
 	random func(bytes int64) string
-	// exchangeSlots limits the calls that may wait for token endpoints, because a guest that waits keeps its memory.
-	exchangeSlots chan struct{}
-	// aheadSlots limits the calls that replace tokens ahead of their end.
-	aheadSlots chan struct{}
-	// keySlots limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
+	// exchangePlaces limits the calls that may wait for token endpoints, because a guest that waits keeps its memory, and the metadata
+	// of issuers that is read.
+	exchangePlaces *places.Places
+	// aheadPlaces limits the calls that replace tokens ahead of their end.
+	aheadPlaces *places.Places
+	// keyPlaces limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
 	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
-	keySlots chan struct{}
+	keyPlaces *places.Places
 	// userTokenHosts are the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
 	userTokenHosts map[string]bool
 	types          map[string]*plugin
@@ -109,9 +111,8 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
-	h.exchangeSlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
-	h.aheadSlots = make(chan struct{}, max(1, c.Limits.ConcurrentExchanges/4))
-	h.keySlots = make(chan struct{}, c.Limits.ConcurrentExchanges)
+	h.exchangePlaces, h.keyPlaces = places.New(c.Limits.ConcurrentExchanges, 0), places.New(c.Limits.ConcurrentKeys, 0)
+	h.aheadPlaces = places.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
 	var err error
 	if h.userTokenHosts, err = parseUserTokenHosts(c.UserTokenHosts); err != nil {
 		return nil, err

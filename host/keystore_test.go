@@ -225,7 +225,9 @@ func TestAStoreOfKeysThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		keys.add("api", "ES256")
-		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentGuests, c.Limits.ConcurrentExchanges = 1, 1 })
+		w := newWorld(t, withKeys(keys), func(c *host.Config) {
+			c.Limits.ConcurrentGuests, c.Limits.ConcurrentExchanges, c.Limits.ConcurrentKeys = 1, 1, 1
+		})
 		w.canary("s")
 		signing, others := w.connect("jwt", storedJWT("ES256")), w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		longer, err := w.host.Connect(t.Context(), host.ConnectorConfig{
@@ -253,7 +255,7 @@ func TestAStoreOfKeysThatHangs(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		}
-		if took := time.Since(began); took != 20*time.Second {
+		if took := time.Since(began); took != 15*time.Second {
 			t.Errorf("the calls took %s", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -268,7 +270,7 @@ func TestAStoreOfKeysThatHangsForATokenRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		keys.add("api", "HS256")
-		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
+		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentExchanges, c.Limits.ConcurrentKeys = 1, 1 })
 		w.canary("s")
 		signing := w.connect("oauth_jwt_bearer", bearer("{{ get_key('api') }}"))
 		others := w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))

@@ -106,7 +106,7 @@ const (
 	AwaitNode Awaited = "node"
 	// AwaitTurn means that one request at a time uses a grant.
 	AwaitTurn Awaited = "turn"
-	// AwaitPlace means that as many requests wait for token endpoints or the store of keys as [Limits].ConcurrentExchanges allows.
+	// AwaitPlace means that as many requests wait for token endpoints or the store of keys as [Limits].ConcurrentExchanges or ConcurrentKeys allows.
 	AwaitPlace Awaited = "place"
 )
 

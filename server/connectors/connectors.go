@@ -338,6 +338,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	definitions, files := d.document(root)
 	l.options.Host.Egress, l.set.Files, l.parts = d.egress, d.files, d.parts
+	d.file.Limits.change(&l.options.Host.Limits)
 	digest := sha256.Sum256([]byte(l.source.text))
 	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
 	l.set.Settings = d.settings(root)

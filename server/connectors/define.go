@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -71,6 +72,19 @@ type wholeFile struct {
 	Secrets             []*node
 	State               *node
 	Egress              *egressFile
+	Limits              limitsFile
+}
+
+// limitsFile is the member limits: limits of the host that operators choose by the size of a deployment. Each replaces the field of
+// [host.Limits] with the same name.
+type limitsFile struct {
+	ConcurrentExchanges, ConcurrentKeys int
+}
+
+// change replaces the limits that the file has.
+func (f limitsFile) change(l *host.Limits) {
+	l.ConcurrentExchanges = cmp.Or(f.ConcurrentExchanges, l.ConcurrentExchanges)
+	l.ConcurrentKeys = cmp.Or(f.ConcurrentKeys, l.ConcurrentKeys)
 }
 
 // A definer reads the definitions from a document.

@@ -56,6 +56,10 @@ var described = map[string]words{
 	"plugins[].limits.memory_bytes":   {text: "Memory of a call, in bytes."},
 	"plugins[].limits.token_requests": {text: "Token requests of a call."},
 
+	"limits":                      {text: "Limits of what all connectors share."},
+	"limits.concurrent_exchanges": {text: "Calls that ask token endpoints at one time. A connector and an origin have half of them at most.", ifMissing: 64},
+	"limits.concurrent_keys":      {text: "Calls that use a key of the store of keys at one time.", ifMissing: 64},
+
 	"gateway": {text: "Settings of keywright serve: host names, users, TLS.", change: changeGateway},
 	"gateway.hosts": {
 		text:    "Host names at which callers may reach the gateway, with a port if it must be that one. Without it, those of the loopback.",

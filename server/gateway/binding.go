@@ -95,6 +95,9 @@ func consentProblem(err error) error {
 		p.cause = err
 		return &p
 	}
+	if errors.Is(err, host.ErrBusy) {
+		return problemOf(err)
+	}
 	if errors.Is(err, state.ErrUnavailable) {
 		return connectionProblem(err)
 	}

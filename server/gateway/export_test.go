@@ -11,7 +11,7 @@ func (g *Gateway) Share() int { return g.places.Share() }
 
 // Shape waits for a place for shaping a body of a connector. The function leave releases it. leave is nil if ctx ended first.
 func (g *Gateway) Shape(ctx context.Context, permalink string) (leave func()) {
-	leave, _ = g.places.Enter(ctx, permalink, time.Hour)
+	leave, _ = g.places.Enter(ctx, time.Hour, permalink)
 	return leave
 }
 

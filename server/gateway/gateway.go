@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/places"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // Users identifies the user of a request. [identity.Identifier] implements it for session tokens and headers of a proxy.

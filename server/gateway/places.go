@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"runtime"
 
-	"github.com/keywright/keywright/server/internal/places"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // newPlaces returns the places for shaping bodies: two for each processor, but at least four. They are few, because a decoded

@@ -3,13 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/server/internal/places"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // threats.md 58: with any number of processors, one connector's share leaves at least two places to others.
@@ -17,16 +20,16 @@ func TestNoShareIsAllPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newPlaces()
 		for range all.Share() {
-			if _, err := all.Enter(t.Context(), "weather", time.Second); err != nil {
+			if _, err := all.Enter(t.Context(), time.Second, "weather"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := all.Enter(t.Context(), "weather", time.Second); !errors.Is(err, places.ErrNone) {
+		if _, err := all.Enter(t.Context(), time.Second, "weather"); !errors.Is(err, places.ErrNone) {
 			t.Errorf("one more gets %v", err)
 		}
-		for range 2 {
-			if _, err := all.Enter(t.Context(), "other", time.Second); err != nil {
-				t.Errorf("another connector gets %v", err)
+		for _, other := range []string{"one", "another"} {
+			if _, err := all.Enter(t.Context(), time.Second, other); err != nil {
+				t.Errorf("%s connector gets %v", other, err)
 			}
 		}
 	})
@@ -44,6 +47,17 @@ func TestPlacesForProcessors(t *testing.T) {
 	}
 }
 
+// A caller whose call found no place, of a request or of a consent, is asked to come back. threats.md 330
+func TestWhoFindsNoPlaceComesBack_threats_330(t *testing.T) {
+	busy := fmt.Errorf("a caller: %w", &host.Error{Stage: host.StageToken, Err: fmt.Errorf("%w wait", host.ErrBusy)})
+	for name, err := range map[string]error{"a request": busy, "a consent": consentProblem(busy)} {
+		p := problemOf(err)
+		if p.status != http.StatusServiceUnavailable || p.kind != "too-many-requests" || p.retry != 1 || p.stage != "token" || p.known {
+			t.Errorf("%s gets %+v", name, p)
+		}
+	}
+}
+
 // A body waits until the connector's timeout or until its caller leaves. From the time at which it has a place, its
 // expressions have the timeout once more.
 func TestWaitingForAPlaceEnds(t *testing.T) {
@@ -52,7 +66,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 		var leave func()
 		for range g.places.Share() {
 			var err error
-			if leave, err = g.places.Enter(t.Context(), "weather", time.Hour); err != nil {
+			if leave, err = g.places.Enter(t.Context(), time.Hour, "weather"); err != nil {
 				t.Fatal(err)
 			}
 		}

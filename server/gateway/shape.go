@@ -15,9 +15,9 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/places"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
-	"github.com/keywright/keywright/server/internal/places"
 )
 
 // shapes holds the compiled expressions of a definition for bodies. A field is nil if the definition does not have that
@@ -186,7 +186,7 @@ func replace(response *http.Response, body []byte, contentType string) {
 // before, so that a slow sender does not occupy a place. The context limited ends after the connector's timeout. The caller
 // must call done when the body is shaped.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
-	leave, err := c.gateway.places.Enter(ctx, c.connector.definition.Permalink, c.connector.definition.Timeout)
+	leave, err := c.gateway.places.Enter(ctx, c.connector.definition.Timeout, c.connector.definition.Permalink)
 	if errors.Is(err, places.ErrNone) {
 		err = errNoPlace
 	}

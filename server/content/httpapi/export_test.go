@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/keywright/keywright/server/internal/places"
+	"github.com/keywright/keywright/internal/places"
 )
 
 // Limit changes the limits of a handler: its concurrent requests, and the bytes of response bodies that are being

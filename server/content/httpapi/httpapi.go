@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/internal/places"
 	"github.com/keywright/keywright/server/content"
-	"github.com/keywright/keywright/server/internal/places"
 )
 
 // Config configures a handler.
@@ -199,7 +199,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 // build runs an operation and returns its response. It holds one of the places meanwhile, but not while the response is
 // written, since a slow client decides how long that takes.
 func (h *handler) build(r *http.Request, o *operation, args *arguments, owner string) (*answer, error) {
-	leave, err := h.places.Enter(r.Context(), owner, placeTime)
+	leave, err := h.places.Enter(r.Context(), placeTime, owner)
 	if errors.Is(err, places.ErrNone) {
 		return nil, busy
 	}

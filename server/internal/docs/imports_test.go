@@ -34,7 +34,7 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/problem", "internal/testworld", "host/internal/..."}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr",
@@ -58,7 +58,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "server/internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
@@ -70,7 +70,7 @@ var rules = []rule{
 	{packages: "server/state/postgres", ours: []string{"host/state", "server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "server/content"},
-	{packages: "server/content/httpapi", ours: []string{"server/content", "server/internal/places"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/places"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "server/content/client", ours: []string{"internal/answers", "server/content"}},
 	{packages: "server/content/embed", ours: []string{"internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -85,6 +85,7 @@ var rules = []rule{
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/answers"},
+	{packages: "internal/places"},
 	{packages: "internal/problem"},
 	{packages: "internal/testworld"},
 	{packages: "internal/tlsfailure"},
@@ -110,7 +111,6 @@ var rules = []rule{
 	{packages: "server/internal/audit", others: []string{"github.com/gofrs/flock"}},
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/imports", ours: []string{"host", "server/connectors"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "mvdan.cc/sh/v3"}},
-	{packages: "server/internal/places"},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},

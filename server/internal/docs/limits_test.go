@@ -37,6 +37,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"Keys":                {}, // this and the following are not part of the contract
 		"ConcurrentGuests":    {},
 		"ConcurrentExchanges": {},
+		"ConcurrentKeys":      {},
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[host.Limits]()) {
 		where, ok := of[field.Name]

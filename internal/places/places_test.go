@@ -3,7 +3,9 @@ package places
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,7 +23,7 @@ func queue(p *Places, owners ...string) <-chan inPlace {
 	entered := make(chan inPlace, len(owners))
 	for _, owner := range owners {
 		go func() {
-			if leave, err := p.Enter(context.Background(), owner, time.Hour); err == nil {
+			if leave, err := p.Enter(context.Background(), time.Hour, strings.Fields(owner)...); err == nil {
 				entered <- inPlace{owner, leave}
 			}
 		}()
@@ -30,11 +32,11 @@ func queue(p *Places, owners ...string) <-chan inPlace {
 	return entered
 }
 
-// threats.md 58: an owner has at most its share of the places, and a free place goes to the owner with the fewest.
-func TestPlacesAreShared(t *testing.T) {
+// steps runs work of the owners, which come in this order. Each step has the owner whose work is done, and who enters then.
+func steps(t *testing.T, p *Places, come []string, first string, all []step) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := New(4, 0)
-		entered := queue(p, "a", "a", "a", "b", "b", "b", "c", "a", "c")
+		entered := queue(p, come...)
 		var inside []inPlace
 		next := func() string {
 			synctest.Wait()
@@ -46,34 +48,78 @@ func TestPlacesAreShared(t *testing.T) {
 				return ""
 			}
 		}
-		leave := func(owner string) {
-			for i, work := range inside {
-				if work.owner == owner {
-					work.leave()
-					inside = append(inside[:i], inside[i+1:]...)
-					return
-				}
+		got := ""
+		for more := next(); more != ""; more = next() {
+			got += more
+		}
+		if got != first {
+			t.Errorf("at first, there are %s, want %s", got, first)
+		}
+		for _, step := range all {
+			i := slices.IndexFunc(inside, func(work inPlace) bool { return work.owner == step.leaves })
+			if i < 0 {
+				t.Fatalf("nothing of %s is done", step.leaves)
 			}
-			t.Errorf("nothing of %s is done", owner)
-		}
-		got := next() + next() + next() + next() + next()
-		if got != "aabb" {
-			t.Errorf("at first, there are %s", got)
-		}
-		for _, step := range []struct{ leaves, enters string }{
-			{"a", "c"}, // c has no place, so it is next, though a and b came before it
-			{"b", "a"}, // a, b and c have one place each, and a came first
-			{"a", "b"}, {"a", "a"}, {"c", "c"}, {"b", ""}, {"b", ""}, {"c", ""}, {"a", ""},
-		} {
-			leave(step.leaves)
+			inside[i].leave()
+			inside = slices.Delete(inside, i, i+1)
 			if got := next(); got != step.enters {
 				t.Errorf("when work of %s is done, %q enters, want %q", step.leaves, got, step.enters)
 			}
 		}
-		if p.free != 4 || len(p.lines)+len(p.queue) > 0 {
-			t.Errorf("at the end, %d places are free and there are %d lines", p.free, len(p.lines))
+		if p.free != 4 || len(p.owners)+len(p.queue) > 0 {
+			t.Errorf("at the end, %d places are free and there are %d owners", p.free, len(p.owners))
 		}
 	})
+}
+
+type step struct{ leaves, enters string }
+
+// threats.md 58: an owner has at most its share of the places, a free place goes to the owner with the fewest, and the last quarter
+// to owners without one.
+func TestPlacesAreShared(t *testing.T) {
+	steps(t, New(4, 0), []string{"a", "a", "a", "b", "b", "b", "c", "a", "c"}, "aabc", []step{
+		{"a", ""}, // the last place is for an owner without one
+		{"a", "a"},
+		{"b", "b"},
+		{"c", "c"},
+		{"a", "a"},
+		{"b", "b"},
+		{"c", ""},
+		{"a", ""},
+		{"b", ""},
+	})
+}
+
+// A place counts for each owner of its work. threats.md 330
+func TestAPlaceHasSeveralOwners_threats_330(t *testing.T) {
+	steps(t, New(4, 0), []string{"a one", "b one", "c one", "d two", "d one"}, "a oneb oned two", []step{
+		{"d two", ""}, // one has its share
+		{"a one", "c one"}, {"b one", "d one"}, {"c one", ""}, {"d one", ""},
+	})
+}
+
+// Who does not wait gets a place only if one is free. threats.md 330
+func TestTry_threats_330(t *testing.T) {
+	p := New(4, 0)
+	var all []func()
+	for _, tt := range []struct {
+		owner string
+		want  bool
+	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}, {"c", true}, {"d", false}} {
+		leave, got := p.Try(tt.owner)
+		if got != tt.want {
+			t.Errorf("%s has a place: %t", tt.owner, got)
+		}
+		if got {
+			all = append(all, leave)
+		}
+	}
+	for _, leave := range all {
+		leave()
+	}
+	if p.free != 4 || len(p.owners)+len(p.queue) > 0 {
+		t.Errorf("%d places are free", p.free)
+	}
 }
 
 // A waiter whose patience or context has ended gets no place, and takes none from others.
@@ -81,22 +127,22 @@ func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(4, 0)
 		for range p.Share() {
-			if _, err := p.Enter(t.Context(), "a", time.Hour); err != nil {
+			if _, err := p.Enter(t.Context(), time.Hour, "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		began := time.Now()
-		if _, err := p.Enter(t.Context(), "a", 3*time.Second); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
+		if _, err := p.Enter(t.Context(), 3*time.Second, "a"); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		left := errors.New("the caller left")
 		gone, leave := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { leave(left) })
-		if _, err := p.Enter(gone, "a", time.Hour); !errors.Is(err, left) {
+		if _, err := p.Enter(gone, time.Hour, "a"); !errors.Is(err, left) {
 			t.Errorf("got %v", err)
 		}
-		if l := p.lines["a"]; len(l.waiting) > 0 || l.inside != p.Share() || p.free != 2 {
-			t.Errorf("%d wait that are gone, %d are inside, %d places are free", len(l.waiting), l.inside, p.free)
+		if inside := p.owners["a"].inside; len(p.queue) > 0 || inside != p.Share() || p.free != 2 {
+			t.Errorf("%d lines wait that are gone, %d are inside, %d places are free", len(p.queue), inside, p.free)
 		}
 	})
 }
@@ -105,12 +151,12 @@ func TestWaitingEnds(t *testing.T) {
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(2, 0) // the share is one place
-		leave, err := p.Enter(t.Context(), "a", time.Hour)
+		leave, err := p.Enter(t.Context(), time.Hour, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		entered := queue(p, "a")
-		if _, err := p.Enter(t.Context(), "a", time.Second); !errors.Is(err, ErrNone) {
+		if _, err := p.Enter(t.Context(), time.Second, "a"); !errors.Is(err, ErrNone) {
 			t.Errorf("the one behind gets %v", err)
 		}
 		leave()
@@ -121,8 +167,8 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 		default:
 			t.Error("the one who still waits gets no place")
 		}
-		if p.free != 2 || len(p.lines)+len(p.queue) != 0 {
-			t.Errorf("%d places are free, %d lines are left", p.free, len(p.lines))
+		if p.free != 2 || len(p.owners)+len(p.queue) != 0 {
+			t.Errorf("%d places are free, %d lines are left", p.free, len(p.owners))
 		}
 	})
 }
@@ -148,7 +194,7 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 				go cancel()
 			}
 			defer cancel()
-			if leave, err := p.Enter(ctx, string(rune('a'+i%5)), time.Hour); err == nil {
+			if leave, err := p.Enter(ctx, time.Hour, string(rune('a'+i%5))); err == nil {
 				leave()
 			}
 		})
@@ -157,12 +203,12 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 200 { // the context has ended already, so that Enter may get a place and return it
-		if leave, err := p.Enter(gone, "gone", time.Hour); err == nil {
+		if leave, err := p.Enter(gone, time.Hour, "gone"); err == nil {
 			leave()
 		}
 	}
-	if p.free != all || len(p.lines)+len(p.queue) > 0 {
-		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.lines))
+	if p.free != all || len(p.owners)+len(p.queue) > 0 {
+		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.owners))
 	}
 }
 
@@ -188,8 +234,8 @@ func TestMemoryIsShared(t *testing.T) {
 	for _, release := range all {
 		release()
 	}
-	if p.held != 0 || len(p.lines)+len(p.queue) > 0 {
-		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.lines))
+	if p.held != 0 || len(p.owners)+len(p.queue) > 0 {
+		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.owners))
 	}
 	if !p.Hold("a", 10) {
 		t.Error("what is over still counts")
@@ -205,7 +251,7 @@ func BenchmarkEnter(b *testing.B) {
 				p.Hold(strconv.Itoa(i), 1)
 			}
 			for b.Loop() {
-				leave, err := p.Enter(b.Context(), "one more", time.Second)
+				leave, err := p.Enter(b.Context(), time.Second, "one more")
 				if err != nil {
 					b.Fatal(err)
 				}

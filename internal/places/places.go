@@ -1,0 +1,212 @@
+// Package places limits concurrent work and the memory that it holds, and shares both between owners, so that none of
+// them blocks the others.
+package places
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Places is a number of places and of bytes that owners share. An owner has at most its share of the places, the last quarter goes
+// to owners without a place only, and an owner has at most as many bytes as remain free. Places is safe for concurrent use.
+type Places struct {
+	// share is the maximum number of places of an owner, and reserved the number of places for owners without one.
+	share, reserved int
+	// mostHeld is the maximum number of bytes of all owners.
+	mostHeld int64
+
+	mu   sync.Mutex
+	free int
+	// turn is the number of the newest waiter.
+	turn uint64
+	// held is the number of bytes of all owners.
+	held   int64
+	owners map[string]*owner
+	// queue holds the lines of waiters, by the names of their owners. They may be few of all owners.
+	queue map[string]*line
+}
+
+// owner has the places and the bytes of an owner.
+type owner struct {
+	inside int
+	held   int64
+}
+
+// line holds the waiters with the same owners, in the order of arrival.
+type line struct {
+	owners  []string
+	waiting []*waiter
+}
+
+// waiter is a call of Enter that waits. served is closed when it gets a place.
+type waiter struct {
+	turn   uint64
+	served chan struct{}
+}
+
+// ErrNone is returned by [Places.Enter] if no place became free in time.
+var ErrNone = errors.New("no place became free in time")
+
+// New returns Places with a number of places and a maximum of bytes. The share of an owner is half of the places, but
+// at least one.
+func New(all int, mostHeld int64) *Places {
+	return &Places{share: max(1, all/2), reserved: all / 4, mostHeld: mostHeld, free: all, owners: map[string]*owner{}, queue: map[string]*line{}}
+}
+
+// Share returns the maximum number of places of an owner.
+func (p *Places) Share() int { return p.share }
+
+// of returns the state of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
+// releases it.
+func (p *Places) of(name string) *owner {
+	o := p.owners[name]
+	if o == nil {
+		o = &owner{}
+		p.owners[name] = o
+	}
+	return o
+}
+
+// tidy removes the state of an owner that has nothing. The caller holds p.mu.
+func (p *Places) tidy(name string) {
+	if o := p.owners[name]; o != nil && *o == (owner{}) {
+		delete(p.owners, name)
+	}
+}
+
+// Enter waits for a place, which counts for each of the owners. The caller must call leave exactly once when its work is done.
+// Enter returns [ErrNone] if there is no place within patience, and the cause of ctx if that ends first.
+func (p *Places) Enter(ctx context.Context, patience time.Duration, owners ...string) (leave func(), err error) {
+	leave = func() { p.leave(owners) }
+	w := &waiter{served: make(chan struct{})}
+	if p.wait(w, owners) {
+		return leave, nil
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.served:
+		return leave, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timer.C:
+		err = ErrNone
+	}
+	if !p.giveUp(w, owners) {
+		leave() // it got a place meanwhile
+	}
+	return nil, err
+}
+
+// Try is like [Places.Enter], and does not wait. ok reports whether there was a place.
+func (p *Places) Try(owners ...string) (leave func(), ok bool) {
+	w := &waiter{served: make(chan struct{})}
+	return func() { p.leave(owners) }, p.wait(w, owners) || !p.giveUp(w, owners)
+}
+
+// wait adds a waiter to the line of its owners. It reports whether the waiter has a place already.
+func (p *Places) wait(w *waiter, owners []string) (served bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn++
+	w.turn = p.turn
+	name := strings.Join(owners, "\n")
+	l := p.queue[name]
+	if l == nil {
+		l = &line{owners: owners}
+		p.queue[name] = l
+	}
+	l.waiting = append(l.waiting, w)
+	p.serve()
+	select {
+	case <-w.served:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve assigns the free places to waiters. First is who has the fewest places, as the one of its owners that has most, and among
+// equals the waiter that came first. The caller holds p.mu.
+func (p *Places) serve() {
+	for p.free > 0 {
+		var next *line
+		fewest := p.share // nobody enters with as many
+		if p.free <= p.reserved {
+			fewest = 1
+		}
+		for _, l := range p.queue {
+			n := p.inside(l.owners)
+			if n < fewest || next != nil && n == fewest && l.waiting[0].turn < next.waiting[0].turn {
+				next, fewest = l, n
+			}
+		}
+		if next == nil {
+			return
+		}
+		close(next.waiting[0].served)
+		p.remove(next, 0)
+		for _, name := range next.owners {
+			p.of(name).inside++
+		}
+		p.free--
+	}
+}
+
+// inside returns the number of places of the owner that has most of them. The caller holds p.mu.
+func (p *Places) inside(owners []string) (most int) {
+	for _, name := range owners {
+		if o := p.owners[name]; o != nil {
+			most = max(most, o.inside)
+		}
+	}
+	return most
+}
+
+// remove removes waiter i from a line. The caller holds p.mu.
+func (p *Places) remove(l *line, i int) {
+	if l.waiting = slices.Delete(l.waiting, i, i+1); len(l.waiting) == 0 {
+		delete(p.queue, strings.Join(l.owners, "\n"))
+	}
+}
+
+func (p *Places) leave(owners []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range owners {
+		p.of(name).inside--
+		p.tidy(name)
+	}
+	p.free++
+	p.serve()
+}
+
+// giveUp removes w from its line. It reports whether w was still waiting; otherwise w has a place.
+func (p *Places) giveUp(w *waiter, owners []string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.queue[strings.Join(owners, "\n")]; l != nil {
+		if i := slices.Index(l.waiting, w); i >= 0 {
+			p.remove(l, i)
+			return true
+		}
+	}
+	return false
+}
+
+// Hold adds bytes to those of an owner, and reports whether the owner now has at most as many bytes as remain free. So
+// some bytes are left for others, however many owners are slow. The bytes count even if Hold returns false. The caller
+// subtracts them by a call with a negative number.
+func (p *Places) Hold(owner string, bytes int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.of(owner)
+	o.held += bytes
+	p.held += bytes
+	defer p.tidy(owner)
+	return o.held <= p.mostHeld-p.held
+}
