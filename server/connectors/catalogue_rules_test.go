@@ -79,11 +79,12 @@ func brokenHeader(rule catalogue.Rule, r *http.Request) error {
 	return nil
 }
 
-// accepts reports whether a request accepts a media type.
+// accepts reports whether a request accepts a media type, in which an asterisk stands for any text.
 func accepts(r *http.Request, kind string) bool {
 	want, parameters, _ := mime.ParseMediaType(kind)
 	for item := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		if got, has, err := mime.ParseMediaType(strings.TrimSpace(item)); err == nil && got == want && has["version"] == parameters["version"] {
+		got, has, err := mime.ParseMediaType(strings.TrimSpace(item))
+		if same, _ := path.Match(want, got); err == nil && same && has["version"] == parameters["version"] {
 			return true
 		}
 	}

@@ -74,7 +74,7 @@ type Rule struct {
 	Hosts []string `yaml:",omitempty"`
 	// UserAgent is "required" if the page asks for a header User-Agent, or else what that has to begin with.
 	UserAgent string `yaml:"user_agent,omitempty"`
-	// Accept lists the media types of which a request has to accept one.
+	// Accept lists the media types of which a request has to accept one, with asterisks as in Hosts.
 	Accept []string `yaml:",omitempty"`
 	// Version has the header of the API's version, with the versions that the page has. The header "path" is a part of the path.
 	Version map[string][]string `yaml:",omitempty"`
