@@ -95,7 +95,7 @@ func (e *postgresEngine) close() error {
 type postgresDatabase string
 
 func (d postgresDatabase) open(ctx context.Context) (content.Database, error) {
-	return postgres.Open(ctx, string(d))
+	return postgres.Open(ctx, string(d), postgres.Options{})
 }
 
 func (d postgresDatabase) settle(ctx context.Context) (octets float64, err error) {

@@ -99,7 +99,8 @@ type Article struct {
 	Author      Author    `json:"author"`
 	CreatedAt   Timestamp `json:"createdAt"`
 	PublishedAt Timestamp `json:"publishedAt"`
-	// LastActivityAt is the value that was written. Later replies do not change it.
+	// LastActivityAt is the time of the last activity: a [Store] returns the value that was written, or the time of the newest
+	// visible reply if that is later, in UTC.
 	LastActivityAt Timestamp `json:"lastActivityAt"`
 	LastModifiedAt Timestamp `json:"lastModifiedAt"`
 	ScheduledAt    Timestamp `json:"scheduledAt"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"unicode"
 	"unicode/utf8"
 )
@@ -32,8 +33,12 @@ type Store interface {
 	ProductUpdate(ctx context.Context, id string, audience Audience) (*ProductUpdate, error)
 	// Articles skips the first skip articles that are not trashed and returns up to limit of the next ones. They are
 	// sorted by last activity, the latest first, and then by the bytes of the id, the greatest first. The last activity
-	// of an article is the later of LastActivityAt and its newest visible reply. Articles without either come last.
+	// of an article is the later of what was written and its newest visible reply. Articles without either come last.
 	Articles(ctx context.Context, skip int64, limit int) ([]Article, error)
+	// ArticlesAfter returns up to limit of the articles that are not trashed and whose ids come after an id. They are sorted by the
+	// bytes of the id, the smallest first. Since an id never changes, a reader that goes on after the last id of each page sees
+	// each article that exists all the time exactly once, whatever is written meanwhile. "" comes before all ids.
+	ArticlesAfter(ctx context.Context, id string, limit int) ([]Article, error)
 	// Reply returns a reply. Everybody sees it if it is visible and its article is not trashed; moderators see any reply
 	// of an article that exists. The error wraps [ErrNotFound] if there is none, and for an id that fails [CheckID].
 	Reply(ctx context.Context, articleID, id string, audience Audience) (*Reply, error)
@@ -53,8 +58,26 @@ type Writer interface {
 type Database interface {
 	Store
 	Writer
+	// Export writes all records as NDJSON, one state of them, in the form that an import reads: moderators, product updates, articles
+	// and replies, each sorted by their ids. Records that are equal have the same bytes. It returns what Status does.
+	Export(ctx context.Context, w io.Writer) (Status, error)
+	// Status counts the records.
+	Status(ctx context.Context) (Status, error)
 	// Close closes the database after the running calls have ended.
 	Close() error
+}
+
+// Status describes the records of a [Database].
+type Status struct {
+	// The numbers of records, with hidden ones. Replies has those whose article is not there, too.
+	Moderators     int64 `json:"moderators"`
+	ProductUpdates int64 `json:"productUpdates"`
+	Articles       int64 `json:"articles"`
+	Replies        int64 `json:"replies"`
+	// Listed is the number of articles that are not trashed.
+	Listed int64 `json:"listed"`
+	// Newest is the latest last activity of those. It is "" if there is none.
+	Newest Timestamp `json:"newest"`
 }
 
 // Record is a record to be written by a [Writer]. Exactly one of its pointers is not nil.

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,33 +22,127 @@ const contentDB = "KEYWRIGHT_CONTENT_DB"
 func (a *app) content() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "content",
-		Short: "Serve and import the content of a community",
+		Short: "Serve, import and export the content of a community",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  noCommand,
 	}
-	c.AddCommand(a.contentServe(), a.contentImport())
+	c.AddCommand(a.contentServe(), a.contentImport(), a.contentExport(), a.contentStatus())
 	return c
 }
 
-// databaseURL returns the URL of the database from the flag or the environment.
-func (a *app) databaseURL(c *cobra.Command, flag string) (string, error) {
-	if flag == "" {
-		flag = a.env(contentDB)
-	}
-	if flag == "" {
-		return "", misuse(c, "without --db: give it as sqlite:PATH or postgres://…, or set %s", contentDB)
-	}
-	return flag, nil
+// databaseFlags holds the flags of a database.
+type databaseFlags struct {
+	url         string
+	connections int
+	pooler      bool
 }
 
-// openStore opens the database of a URL. It creates a SQLite database that does not exist. Its errors contain no part of the
-// URL that may be a password.
-func openStore(ctx context.Context, address string) (content.Database, error) {
+func (f *databaseFlags) add(c *cobra.Command, sqlite string) {
+	c.Flags().StringVar(&f.url, "db", "", "the database: sqlite:PATH"+sqlite+", or postgres://… (default $"+contentDB+")")
+	c.Flags().IntVar(&f.connections, "db-connections", 16, "the most connections to PostgreSQL")
+	c.Flags().BoolVar(&f.pooler, "db-pooler", false, "PostgreSQL is behind a pooler that lends connections for a transaction, such as PgBouncer")
+}
+
+// address returns the URL of the database from the flag or the environment.
+func (f *databaseFlags) address(a *app, c *cobra.Command) (string, error) {
+	address := cmp.Or(f.url, a.env(contentDB))
+	switch {
+	case address == "":
+		return "", misuse(c, "without --db: give it as sqlite:PATH or postgres://…, or set %s", contentDB)
+	case f.connections < 2:
+		return "", misuse(c, "--db-connections wants 2 or more")
+	}
+	return address, nil
+}
+
+var errNoDatabase = errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
+
+// open opens the database. It creates one of SQLite that does not exist. Its errors contain no part of the URL that may be a password.
+func (f *databaseFlags) open(a *app, c *cobra.Command) (content.Database, error) {
+	return f.opened(a, c, sqlite.Open)
+}
+
+// openToRead is like open, and creates no database.
+func (f *databaseFlags) openToRead(a *app, c *cobra.Command) (content.Database, error) {
+	return f.opened(a, c, func(ctx context.Context, path string) (content.Database, error) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // so that a misspelt path is no empty database
+			return nil, fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
+		}
+		return sqlite.OpenToRead(ctx, path)
+	})
+}
+
+func (f *databaseFlags) opened(a *app, c *cobra.Command, file func(context.Context, string) (content.Database, error)) (content.Database, error) {
+	address, err := f.address(a, c)
+	if err != nil {
+		return nil, err
+	}
 	switch scheme, path, _ := strings.Cut(address, ":"); {
 	case scheme == "sqlite" && path != "":
-		return sqlite.Open(ctx, path)
+		return file(c.Context(), path)
 	case scheme == "postgres" || scheme == "postgresql":
-		return postgres.Open(ctx, address)
+		return postgres.Open(c.Context(), address, postgres.Options{Connections: f.connections, Pooler: f.pooler})
 	}
-	return nil, errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
+	return nil, errNoDatabase
+}
+
+func (a *app) contentExport() *cobra.Command {
+	var db databaseFlags
+	c := &cobra.Command{
+		Use:   "export [--db URL]",
+		Short: "Write all records as NDJSON",
+		Long: "Writes all records of a database to stdout as NDJSON, hidden ones too: a backup, and the way from one database to another. " +
+			"`keywright content import` reads it, and a database that has imported it exports the same bytes. The export shows one state " +
+			"of the database, also while records are imported.",
+		Args: arguments(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return db.read(a, c, func(store content.Database) error {
+				status, err := store.Export(c.Context(), a.out)
+				if err == nil {
+					a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d", status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
+				}
+				return err
+			})
+		},
+	}
+	db.add(c, "")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+func (a *app) contentStatus() *cobra.Command {
+	var db databaseFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status [--db URL] [--json]",
+		Short: "Count the records",
+		Long:  "Counts the records of a database, and says when the last activity was.",
+		Args:  arguments(),
+		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
+			return db.read(a, c, func(store content.Database) error {
+				status, err := store.Status(c.Context())
+				switch {
+				case err != nil:
+					return err
+				case asJSON:
+					return a.writeJSON(status)
+				}
+				return writeLine(a.out, fmt.Sprintf("product updates %d, articles %d (listed %d), replies %d, moderators %d; last activity %s",
+					status.ProductUpdates, status.Articles, status.Listed, status.Replies, status.Moderators, cmp.Or(status.Newest, "none")))
+			})
+		}),
+	}
+	db.add(c, "")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
+	c.DisableFlagsInUseLine = true
+	return c
+}
+
+// read calls f with the database, which is only read.
+func (f *databaseFlags) read(a *app, c *cobra.Command, do func(content.Database) error) error {
+	store, err := f.openToRead(a, c)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(store), store.Close())
 }

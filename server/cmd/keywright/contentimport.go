@@ -18,10 +18,10 @@ import (
 )
 
 func (a *app) contentImport() *cobra.Command {
-	var db string
-	var dryRun bool
+	var db databaseFlags
+	var o importer.Options
 	c := &cobra.Command{
-		Use:   "import [--db URL] [--dry-run] FILE...",
+		Use:   "import [--db URL] [--dry-run] [--ignore-unknown] FILE...",
 		Short: "Import records from files of NDJSON or JSON arrays",
 		Long: "Imports the records of a community into a database: product updates, articles, replies and moderators, as NDJSON (a record " +
 			"on each line) or as a JSON array of records. A record has the fields that the interface gives, and \"type\": productUpdate, article, " +
@@ -39,29 +39,26 @@ func (a *app) contentImport() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, files []string) error {
-			if dryRun {
-				return a.importFiles(c, nil, files)
+			if o.DryRun {
+				return a.importFiles(c, nil, files, o)
 			}
-			address, err := a.databaseURL(c, db)
+			store, err := db.open(a, c)
 			if err != nil {
 				return err
 			}
-			store, err := openStore(c.Context(), address)
-			if err != nil {
-				return err
-			}
-			err = a.importFiles(c, store, files)
+			err = a.importFiles(c, store, files, o)
 			return errors.Join(err, store.Close())
 		},
 	}
-	c.Flags().StringVar(&db, "db", "", "the database: sqlite:PATH, which is made if it is not there, or postgres://… (default $"+contentDB+")")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only read and check, without a database")
+	db.add(c, ", which is made if it is not there")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only read and check, without a database")
+	c.Flags().BoolVar(&o.IgnoreUnknown, "ignore-unknown", false, "leave out members that are not known, as a dump of another program has them, in place of the records that have them")
 	c.DisableFlagsInUseLine = true
 	return c
 }
 
 // importFiles imports files, and continues after a file with problems. If w is nil, it only checks them.
-func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) error {
+func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o importer.Options) error {
 	var failed error
 	for _, file := range files {
 		in, size, err := a.input(file)
@@ -70,7 +67,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string) er
 			failed = errReported
 			continue
 		}
-		result, err := a.importFile(c.Context(), w, file, in, size)
+		result, err := a.importFile(c.Context(), w, file, in, size, o)
 		_ = in.Close()
 		if err != nil {
 			a.printErr("keywright: %v", err)
@@ -94,8 +91,12 @@ func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 	if dryRun {
 		done = "checked, not written"
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; deleted %d; bad records %d",
-		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Deleted, r.Bad))
+	line := fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; deleted %d; bad records %d",
+		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Deleted, r.Bad)
+	if r.Unknown > 0 {
+		line += fmt.Sprintf("; unknown members left out of %d", r.Unknown)
+	}
+	return writeLine(a.out, line)
 }
 
 // input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.
@@ -114,17 +115,15 @@ func (a *app) input(name string) (in io.ReadCloser, size int64, err error) {
 	return file, info.Size(), nil
 }
 
-func (a *app) importFile(ctx context.Context, w content.Writer, name string, in io.Reader, size int64) (importer.Result, error) {
+func (a *app) importFile(ctx context.Context, w content.Writer, name string, in io.Reader, size int64, o importer.Options) (importer.Result, error) {
 	bar := a.progress(filepath.Base(name), size)
 	defer bar.end()
-	return importer.Import(ctx, w, name, in, importer.Options{
-		DryRun: w == nil,
-		Problem: func(p importer.Problem) {
-			bar.hide()
-			a.printErr("%s", p)
-		},
-		Progress: func(r importer.Result) { bar.set(r.Bytes) },
-	})
+	o.Problem = func(p importer.Problem) {
+		bar.hide()
+		a.printErr("%s", p)
+	}
+	o.Progress = func(r importer.Result) { bar.set(r.Bytes) }
+	return importer.Import(ctx, w, name, in, o)
 }
 
 // progress is a progress bar in a terminal. Elsewhere it does nothing.

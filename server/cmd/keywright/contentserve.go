@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/content/importer"
 	"github.com/keywright/keywright/server/content/sample"
+	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/contentserver"
 	"github.com/keywright/keywright/server/internal/httpserver"
@@ -29,7 +29,8 @@ import (
 // contentServeFlags holds the flags of content serve.
 type contentServeFlags struct {
 	operatorFlags
-	db, base, listen     string
+	db                   databaseFlags
+	base, listen         string
 	keys, moderatorKeys  []string
 	secretsDir           string
 	jwks, issuer         string
@@ -62,7 +63,7 @@ func (a *app) contentServe() *cobra.Command {
 			return a.serveContent(c, &flags)
 		},
 	}
-	c.Flags().StringVar(&flags.db, "db", "", "the database: sqlite:PATH, or postgres://… (default $"+contentDB+")")
+	flags.db.add(c, "")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
 	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8090", "the `ADDR` for callers, host:port")
 	flags.add(c, "127.0.0.1:8091")
@@ -87,7 +88,7 @@ func (a *app) contentServe() *cobra.Command {
 func (f *contentServeFlags) check(c *cobra.Command) error {
 	claim, value, ok := strings.Cut(f.moderateClaim, "=")
 	switch {
-	case f.demo && f.db != "":
+	case f.demo && f.db.url != "":
 		return misuse(c, "--demo has records of its own: leave --db out")
 	case (f.jwks == "") != (f.issuer == "") || (f.jwks == "") != (len(f.audiences) == 0):
 		return misuse(c, "--jwks, --issuer and --audience go together: they say which tokens count")
@@ -165,27 +166,8 @@ func (a *app) contentStore(c *cobra.Command, f *contentServeFlags) (store conten
 	if f.demo {
 		return sampleStore(c.Context())
 	}
-	address, err := a.databaseURL(c, f.db)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := checkThere(address); err != nil {
-		return nil, nil, err
-	}
-	store, err = openStore(c.Context(), address)
+	store, err = f.db.openToRead(a, c)
 	return store, func() {}, err
-}
-
-// checkThere returns an error if a SQLite database does not exist, so that a misspelt path is not served as an empty database.
-func checkThere(address string) error {
-	path, ok := strings.CutPrefix(address, "sqlite:")
-	if !ok {
-		return nil
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
-	}
-	return nil
 }
 
 // callers returns the authentication of callers, or nil if callers need not authenticate.
@@ -224,7 +206,7 @@ func sampleStore(ctx context.Context) (store content.Database, remove func(), er
 		return nil, nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
-	store, err = openStore(ctx, "sqlite:"+filepath.Join(dir, "sample.db"))
+	store, err = sqlite.Open(ctx, filepath.Join(dir, "sample.db"))
 	if err == nil {
 		if _, err = importer.Import(ctx, store, sample.Name, sample.Records(), importer.Options{}); err != nil {
 			err = errors.Join(err, store.Close())

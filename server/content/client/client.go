@@ -103,7 +103,7 @@ func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Ar
 
 // AllArticles returns an iterator over all articles. It reads page after page until one is not full. An error ends the
 // iteration. Each page shows the list at the time of its request, so an article that moves between two requests may
-// come twice or not at all.
+// come twice or not at all; with [Client.Crawl] it does not.
 func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
 		for page := 1; ; page++ {
@@ -122,6 +122,47 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 			}
 		}
 	}
+}
+
+// Crawl returns an iterator over all articles in the order of their ids. It follows the links of pages, so that each article that exists all
+// the time comes exactly once, whatever is written meanwhile. An error ends the iteration. The server must know cursors.
+func (c *Client) Crawl(ctx context.Context) iter.Seq2[content.Article, error] {
+	return func(yield func(content.Article, error) bool) {
+		query := url.Values{"cursor": {""}, "pageSize": {strconv.Itoa(MaxPageSize)}}
+		for query != nil {
+			var page struct {
+				Result []content.Article `json:"result"`
+			}
+			next, err := c.page(ctx, query, &page)
+			if err != nil {
+				yield(content.Article{}, err)
+				return
+			}
+			for _, article := range page.Result {
+				if !yield(article, nil) {
+					return
+				}
+			}
+			query = next
+		}
+	}
+}
+
+// page gets a page of articles, and returns the query of the next one, or nil.
+func (c *Client) page(ctx context.Context, query url.Values, into any) (next url.Values, err error) {
+	header, err := c.send(ctx, []string{"articles"}, query, into)
+	if err != nil {
+		return nil, err
+	}
+	target, isNext := strings.CutSuffix(strings.TrimPrefix(header.Get("Link"), "<"), `>; rel="next"`)
+	if !isNext {
+		return nil, nil
+	}
+	u, err := url.Parse(target)
+	if err != nil || !u.Query().Has("cursor") || u.Query().Get("cursor") == query.Get("cursor") {
+		return nil, fmt.Errorf("content client: %s: the link to the next page cannot be followed", c.base.Host)
+	}
+	return u.Query(), nil
 }
 
 // Reply returns a reply of an article. If moderatorID is the id of a moderator, it finds replies that are hidden from
@@ -145,9 +186,15 @@ func moderator(id string) url.Values {
 
 // get sends a GET request for the path segments below the base URL and decodes the JSON response.
 func (c *Client) get(ctx context.Context, segments []string, query url.Values, into any) error {
+	_, err := c.send(ctx, segments, query, into)
+	return err
+}
+
+// send is like get, and returns the headers of the response.
+func (c *Client) send(ctx context.Context, segments []string, query url.Values, into any) (http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String(), nil)
 	if err != nil {
-		return fmt.Errorf("content client: %w", err)
+		return nil, fmt.Errorf("content client: %w", err)
 	}
 	request.URL = below(c.base, segments)
 	request.URL.RawQuery = query.Encode()
@@ -157,22 +204,22 @@ func (c *Client) get(ctx context.Context, segments []string, query url.Values, i
 		if failed, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which contains the moderator's id
 			err = failed.Err
 		}
-		return fmt.Errorf("content client: %s: %w", c.base.Host, err)
+		return nil, fmt.Errorf("content client: %s: %w", c.base.Host, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("content client: %s: the answer broke off: %w", c.base.Host, err)
+		return nil, fmt.Errorf("content client: %s: the answer broke off: %w", c.base.Host, err)
 	case len(body) > MaxBody:
-		return fmt.Errorf("content client: %s: the answer has more than %d bytes", c.base.Host, MaxBody)
+		return nil, fmt.Errorf("content client: %s: the answer has more than %d bytes", c.base.Host, MaxBody)
 	case response.StatusCode != http.StatusOK:
-		return refusal(response.StatusCode, body)
+		return nil, refusal(response.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("content client: %s: the answer is not what it must be: %w", c.base.Host, err)
+		return nil, fmt.Errorf("content client: %s: the answer is not what it must be: %w", c.base.Host, err)
 	}
-	return nil
+	return response.Header, nil
 }
 
 // below returns the URL of the path segments below base. It escapes each segment so that it stays one segment.

@@ -3,11 +3,13 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,6 +46,12 @@ func (s *store) ProductUpdate(_ context.Context, id string, audience content.Aud
 func (s *store) Articles(_ context.Context, skip int64, limit int) ([]content.Article, error) {
 	from := min(int(skip), len(s.articles))
 	return s.articles[from:min(from+limit, len(s.articles))], nil
+}
+
+func (s *store) ArticlesAfter(_ context.Context, id string, limit int) ([]content.Article, error) {
+	after := slices.DeleteFunc(slices.Clone(s.articles), func(a content.Article) bool { return a.ID <= id })
+	slices.SortFunc(after, func(a, b content.Article) int { return strings.Compare(a.ID, b.ID) })
+	return after[:min(limit, len(after))], nil
 }
 
 func (s *store) Reply(_ context.Context, articleID, id string, audience content.Audience) (*content.Reply, error) {
@@ -306,5 +314,27 @@ func TestBasesWithOddPaths(t *testing.T) {
 		if _, err := connect(t, h, base, false).Articles(t.Context(), 0, 0); err != nil || got.EscapedPath() != want || got.RawQuery != "" {
 			t.Errorf("%q: %v, %v", base, got, err)
 		}
+	}
+}
+
+// A crawl sees each article once, in the order of the ids, and ends with the last page.
+func TestCrawl(t *testing.T) {
+	s := &store{}
+	for i := range 250 {
+		s.articles = append(s.articles, content.Article{ID: fmt.Sprintf("%03d", (i*7)%250)})
+	}
+	h, err := httpapi.New(httpapi.Config{Store: s, Base: "/community/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for article, err := range connect(t, h, "/community/v1", false).Crawl(t.Context()) {
+		if err != nil || article.ID != fmt.Sprintf("%03d", n) {
+			t.Fatalf("article %d is %q, %v", n, article.ID, err)
+		}
+		n++
+	}
+	if n != 250 {
+		t.Errorf("there were %d articles", n)
 	}
 }

@@ -20,6 +20,8 @@ type answer struct {
 	// encoding is the value of Content-Encoding. It is "" if the body is not compressed.
 	encoding string
 	body     []byte
+	// next is the value of Link (RFC 8288). It is "" if there is no next page.
+	next string
 }
 
 // found returns the response with a JSON document as its body, or a response 304 if the client has this document
@@ -39,6 +41,9 @@ func found(r *http.Request, body []byte) *answer {
 func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("ETag", a.tag)
+	if a.next != "" {
+		header.Set("Link", a.next)
+	}
 	if a.status == http.StatusNotModified {
 		w.WriteHeader(a.status)
 		return

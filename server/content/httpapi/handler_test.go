@@ -250,7 +250,11 @@ func TestRequestsAreObserved(t *testing.T) {
 		{"POST", "/articles", httpapi.Event{Operation: "articles", Status: 405, Problem: "method-not-allowed"}},
 		{"GET", "/nowhere", httpapi.Event{Status: 404, Problem: "not-found"}},
 	} {
-		ask(t, h, test.method, test.path, "X-API-Key", "reader")
+		got := ask(t, h, test.method, test.path, "X-API-Key", "reader")
+		if id := got.header.Get("X-Request-Id"); len(id) != 32 || id != told.ID {
+			t.Errorf("%s %s: X-Request-Id is %q, and the event has %q", test.method, test.path, id, told.ID)
+		}
+		test.want.ID = told.ID
 		if test.want.Total = time.Second; told != test.want {
 			t.Errorf("%s %s: %+v, want %+v", test.method, test.path, told, test.want)
 		}

@@ -7,8 +7,11 @@ package httpapi
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -36,6 +39,8 @@ type Config struct {
 	Observe func(Event)
 	// If Clock is nil, time.Now is used.
 	Clock func() time.Time
+	// If Random is nil, crypto/rand.Reader is used. It is for the IDs of requests.
+	Random io.Reader
 	// Requests is the maximum number of requests that are processed at once, not counting those whose response is being
 	// written. A caller has at most half of them. Further requests wait up to 5 seconds and then get 503. 0 means
 	// [DefaultRequests].
@@ -54,6 +59,8 @@ type Embedder interface {
 
 // Event describes a request and its response.
 type Event struct {
+	// ID is the value of the answer's X-Request-Id: random, with 32 hexadecimal digits.
+	ID string
 	// Operation is productUpdate, articles, reply or openapi. It is "" if the path belongs to none of them.
 	Operation string
 	// Caller is the Name of the [Caller]. It is "" if the request was not authenticated.
@@ -106,6 +113,9 @@ func New(c Config) (http.Handler, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
 	if c.Requests == 0 {
 		c.Requests = DefaultRequests
 	}
@@ -129,8 +139,8 @@ func CheckBase(base string) error {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := h.config.Clock()
-	var event Event
-	h.prepare(w.Header())
+	event := Event{ID: h.id()}
+	h.prepare(w.Header(), event.ID)
 	if err := h.serve(w, r, &event); err != nil {
 		h.fail(w, r, &event, err)
 	}
@@ -140,8 +150,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// id returns the ID of a request.
+func (h *handler) id() string {
+	var id [16]byte
+	_, _ = io.ReadFull(h.config.Random, id[:]) // without randomness, requests have the same ID
+	return hex.EncodeToString(id[:])
+}
+
 // prepare sets the headers of all responses.
-func (h *handler) prepare(header http.Header) {
+func (h *handler) prepare(header http.Header, id string) {
+	header.Set("X-Request-Id", id)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'")
 	header.Set("Referrer-Policy", "no-referrer")
@@ -209,14 +227,18 @@ func (h *handler) build(r *http.Request, o *operation, args *arguments, owner st
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	body, err := o.answer(h, ctx, args)
+	body, next, err := o.answer(h, ctx, args)
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // not every database reports the deadline as the reason
 			err = errors.Join(err, ctx.Err())
 		}
 		return nil, err
 	}
-	return found(r, body), nil
+	a := found(r, body)
+	if next != "" {
+		a.next = "<" + sentPath(r.URL) + "?" + next + `>; rel="next"`
+	}
+	return a, nil
 }
 
 // cacheControl returns the value of Cache-Control. No response may be reused without revalidation, because a moderator

@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/server/content"
@@ -19,8 +21,8 @@ type operation struct {
 	path []string
 	// open reports whether callers need not authenticate.
 	open bool
-	// answer returns the JSON document of the response.
-	answer func(h *handler, ctx context.Context, args *arguments) ([]byte, error)
+	// answer returns the JSON document of the response, and the query of the next page, or "" if there is none.
+	answer func(h *handler, ctx context.Context, args *arguments) (body []byte, next string, err error)
 }
 
 var operations = []*operation{
@@ -87,62 +89,122 @@ type result struct {
 	Result any `json:"result"`
 }
 
-func (h *handler) productUpdate(ctx context.Context, args *arguments) ([]byte, error) {
+func (h *handler) productUpdate(ctx context.Context, args *arguments) (body []byte, next string, err error) {
 	moderator := args.query.text(moderatorID)
 	resolve := args.query.boolean("resolveEmbeds")
 	if err := args.query.problem(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	audience, err := h.audience(ctx, args, moderator)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	update, err := h.config.Store.ProductUpdate(ctx, args.ids[0], audience)
 	if err != nil {
-		return nil, fmt.Errorf("product update: %w", err)
+		return nil, "", fmt.Errorf("product update: %w", err)
 	}
 	if resolve && h.config.Embeds != nil {
 		resolved := *update // a copy, because the record may belong to the store
 		resolved.Body = h.config.Embeds.Resolve(ctx, update.Body)
 		update = &resolved
 	}
-	return json.Marshal(result{update})
+	body, err = json.Marshal(result{update})
+	return body, "", err
 }
 
-func (h *handler) articles(ctx context.Context, args *arguments) ([]byte, error) {
-	page := args.query.integer("page", bounds{least: 1, most: math.MaxInt64, missing: 1})
-	size := args.query.integer("pageSize", bounds{least: 1, most: 100, missing: 25})
-	if err := args.query.problem(); err != nil {
-		return nil, err
+func (h *handler) articles(ctx context.Context, args *arguments) (body []byte, next string, err error) {
+	read := h.numbered
+	if args.query.has(cursor) {
+		read = h.following
 	}
-	found := []content.Article{} // not a content.List: with its MarshalJSON, json would scan the whole page twice
-	if page-1 <= math.MaxInt64/size {
-		articles, err := h.config.Store.Articles(ctx, (page-1)*size, int(size))
-		if err != nil {
-			return nil, fmt.Errorf("articles: %w", err)
-		}
-		found = append(found, articles...)
+	articles, next, err := read(ctx, args.query)
+	if err != nil {
+		return nil, "", err
 	}
-	return json.Marshal(result{found})
+	// Not a content.List: with its MarshalJSON, json would scan the whole page twice.
+	body, err = json.Marshal(result{append([]content.Article{}, articles...)})
+	return body, next, err
 }
 
-func (h *handler) reply(ctx context.Context, args *arguments) ([]byte, error) {
+// The parameters of pages. With a cursor, articles come in the order of their ids. Its value is "" for the first page, and then the id of
+// the last article in Base64 (RFC 4648 section 5), so that clients take it as it is.
+const (
+	cursor   = "cursor"
+	pageSize = "pageSize"
+)
+
+// size returns the number of articles that a page has at most.
+func (q *query) size() int { return int(q.integer(pageSize, bounds{least: 1, most: 100, missing: 25})) }
+
+// next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.
+func (q *query) next(articles []content.Article, size int, parameter string) string {
+	switch {
+	case len(articles) < size:
+		return ""
+	case q.has(pageSize):
+		return parameter + "&" + pageSize + "=" + strconv.Itoa(size)
+	}
+	return parameter
+}
+
+// numbered returns the page of a number, and the query of the next one.
+func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
+	page := q.integer("page", bounds{least: 1, most: math.MaxInt64, missing: 1})
+	size := q.size()
+	if err := q.problem(); err != nil || page-1 > math.MaxInt64/int64(size) {
+		return nil, "", err
+	}
+	articles, err = h.config.Store.Articles(ctx, (page-1)*int64(size), size)
+	if err != nil {
+		return nil, "", fmt.Errorf("articles: %w", err)
+	}
+	return articles, q.next(articles, size, "page="+strconv.FormatInt(page+1, 10)), nil
+}
+
+// following returns the page after a cursor, and the query of the next one.
+func (h *handler) following(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
+	after, err := base64.RawURLEncoding.Strict().DecodeString(q.text(cursor))
+	if err != nil || len(after) > 0 && content.CheckID(string(after)) != nil {
+		q.note(cursor, "this is no cursor: take the one in the Link of the page before, or leave its value empty for the first page")
+	}
+	if q.has("page") {
+		q.note("page", "this does not go with cursor")
+	}
+	size := q.size()
+	if err := q.problem(); err != nil {
+		return nil, "", err
+	}
+	articles, err = h.config.Store.ArticlesAfter(ctx, string(after), size)
+	if err != nil {
+		return nil, "", fmt.Errorf("articles: %w", err)
+	}
+	if len(articles) > 0 {
+		last := articles[len(articles)-1].ID
+		next = q.next(articles, size, cursor+"="+base64.RawURLEncoding.EncodeToString([]byte(last)))
+	}
+	return articles, next, nil
+}
+
+func (h *handler) reply(ctx context.Context, args *arguments) (body []byte, next string, err error) {
 	moderator := args.query.text(moderatorID)
 	if err := args.query.problem(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	audience, err := h.audience(ctx, args, moderator)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	reply, err := h.config.Store.Reply(ctx, args.ids[0], args.ids[1], audience)
 	if err != nil {
-		return nil, fmt.Errorf("reply: %w", err)
+		return nil, "", fmt.Errorf("reply: %w", err)
 	}
-	return json.Marshal(reply)
+	body, err = json.Marshal(reply)
+	return body, "", err
 }
 
-func (h *handler) openAPI(context.Context, *arguments) ([]byte, error) { return h.document, nil }
+func (h *handler) openAPI(context.Context, *arguments) (body []byte, next string, err error) {
+	return h.document, "", nil
+}
 
 // audience returns the audience of a request. It ignores the moderatorId of a caller that may not moderate.
 func (h *handler) audience(ctx context.Context, args *arguments, moderator string) (content.Audience, error) {

@@ -78,7 +78,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, event *Event, err
 		if errors.Is(r.Context().Err(), context.Canceled) { // the caller went away: not an error of this server
 			event.Status, event.Problem = statusGone, ""
 		} else {
-			h.config.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("operation", event.Operation),
+			h.config.Logger.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("request_id", event.ID), slog.String("operation", event.Operation),
 				slog.Int("status", p.status), slog.String("error", p.cause.Error()))
 		}
 	}

@@ -64,6 +64,15 @@ func (m *memory) Articles(ctx context.Context, skip int64, limit int) ([]content
 	return shown[from:min(from+int64(limit), int64(len(shown)))], nil
 }
 
+func (m *memory) ArticlesAfter(ctx context.Context, id string, limit int) ([]content.Article, error) {
+	if err := m.enter(ctx, "ArticlesAfter"); err != nil {
+		return nil, err
+	}
+	shown := slices.DeleteFunc(slices.Clone(m.list), func(a content.Article) bool { return a.Trashed || a.ID <= id })
+	slices.SortFunc(shown, func(a, b content.Article) int { return cmp.Compare(a.ID, b.ID) })
+	return shown[:min(limit, len(shown))], nil
+}
+
 func (m *memory) Reply(ctx context.Context, articleID, id string, audience content.Audience) (*content.Reply, error) {
 	if err := m.enter(ctx, "Reply", articleID, id); err != nil {
 		return nil, err
@@ -124,12 +133,20 @@ func (keys) Caller(r *http.Request) (httpapi.Caller, error) {
 
 func handler(t testing.TB, c httpapi.Config) http.Handler {
 	t.Helper()
+	if c.Random == nil {
+		c.Random = sameBytes{} // answers are compared with each other
+	}
 	h, err := httpapi.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
+
+// sameBytes is a source of randomness that always returns the same bytes.
+type sameBytes struct{}
+
+func (sameBytes) Read(p []byte) (int, error) { return len(p), nil }
 
 // answer is a response of the handler.
 type answer struct {

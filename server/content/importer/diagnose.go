@@ -30,6 +30,8 @@ type diagnosis struct {
 	typ   string
 	// deleted reports that the record is to be deleted.
 	deleted bool
+	// ignoreUnknown is that of Options.
+	ignoreUnknown bool
 	// at is the place of the offset known in text. Places behind it are counted from there.
 	known int
 	at    problem.Place
@@ -37,7 +39,7 @@ type diagnosis struct {
 
 // diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only
 // problem.
-func diagnose(text []byte, start problem.Place) (problems []problem.Problem, broken bool) {
+func diagnose(text []byte, start problem.Place, ignoreUnknown bool) (problems []problem.Problem, broken bool) {
 	if p, broken := syntax(text, start); broken {
 		return []problem.Problem{p.Problem}, true
 	}
@@ -47,7 +49,7 @@ func diagnose(text []byte, start problem.Place) (problems []problem.Problem, bro
 	if tooManyObjects(text) {
 		return []problem.Problem{start.Problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
 	}
-	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), at: start}
+	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), at: start, ignoreUnknown: ignoreUnknown}
 	g.record()
 	if g.More > 0 {
 		g.Problems = append(g.Problems, start.Problem("", "this record has %d problems more", g.More))
@@ -274,7 +276,7 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 		member := s.members[name]
 		switch {
 		case member == nil:
-			if !g.Skip() { // searching for similar names takes time
+			if (!g.ignoreUnknown || g.deleted) && !g.Skip() { // searching for similar names takes time
 				g.At(at, path, "%s", g.unknown(s, name, path))
 			}
 			_ = g.d.SkipValue()

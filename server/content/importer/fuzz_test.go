@@ -27,7 +27,7 @@ func FuzzImport(f *testing.F) {
 		var good []string
 		for line := range bytes.Lines(text) {
 			line = bytes.TrimSpace(line)
-			if record, err := decode(line); err == nil {
+			if record, err := decode(line, strict); err == nil {
 				same(t, line, record)
 			}
 			if _, broken := syntax(line, problem.Place{Line: 1, Column: 1}); !broken && len(line) > 0 && line[0] != '[' && !bytes.HasPrefix(line, []byte("BZh")) {

@@ -36,6 +36,9 @@ const maxRecord = 2 << 20
 type Options struct {
 	// DryRun only reads and checks. The writer is not used and may be nil.
 	DryRun bool
+	// IgnoreUnknown leaves out the members of records that are not known, in place of the records that have them. It does not for records
+	// that are to be deleted.
+	IgnoreUnknown bool
 	// If not nil, Problem is called for each problem, in the order of the input.
 	Problem func(Problem)
 	// If not nil, Progress is called after each batch with the result so far.
@@ -49,6 +52,8 @@ type Result struct {
 	// Deleted counts the records that say what to delete, whether or not it was there.
 	Deleted int
 
+	// Unknown counts the written records of which members were left out.
+	Unknown int
 	// Bad counts the records that were not written because of their problems.
 	Bad int
 	// Problems counts the problems that were reported.
@@ -73,7 +78,9 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batches := make(chan *batch)
-	go read(ctx, name, r, batches)
+	in := newInput(name, r)
+	in.ignoreUnknown = o.IgnoreUnknown
+	go read(ctx, in, batches)
 	var result Result
 	for {
 		var b *batch
@@ -115,6 +122,8 @@ type batch struct {
 	records  []content.Record
 	problems []Problem
 	bad      int
+	// unknown counts the records of which members were left out.
+	unknown int
 	// first is the line of the first record.
 	first int
 	// lines and bytes count the input up to the end of the batch.
@@ -153,12 +162,12 @@ func (b *batch) count(r *Result) {
 			r.Moderators++
 		}
 	}
+	r.Unknown += b.unknown
 	r.Lines, r.Bytes = b.lines, b.bytes
 }
 
-// read sends the batches of r until r or ctx ends. It reads one batch ahead of the writer.
-func read(ctx context.Context, name string, r io.Reader, batches chan<- *batch) {
-	in := newInput(name, r)
+// read sends the batches of an input until it or ctx ends. It reads one batch ahead of the writer.
+func read(ctx context.Context, in *input, batches chan<- *batch) {
 	for last := false; !last; {
 		b := in.batch()
 		last = b.err != nil
@@ -197,14 +206,19 @@ func (in *input) batch() *batch {
 
 // record adds a record to a batch, or its problems if it is bad.
 func (in *input) record(b *batch, text []byte) {
-	record, err := decode(text)
+	record, err := decode(text, strict)
+	if err != nil && in.ignoreUnknown {
+		if record, err = decode(text); err == nil {
+			b.unknown++
+		}
+	}
 	if err == nil {
 		b.records = append(b.records, record)
 		in.good++
 		return
 	}
 	b.bad++
-	problems, broken := diagnose(text, in.start)
+	problems, broken := diagnose(text, in.start, in.ignoreUnknown)
 	switch {
 	case broken && in.array:
 		in.ended = true

@@ -20,6 +20,8 @@ type input struct {
 	r      *bufio.Reader
 	opened bool
 	array  bool
+	// ignoreUnknown is that of Options.
+	ignoreUnknown bool
 	// ended reports that nothing more will be read.
 	ended bool
 	// comma reports that the last element of the array was followed by a comma.

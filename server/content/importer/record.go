@@ -77,37 +77,38 @@ func tooManyObjects(text []byte) bool {
 
 // decode decodes a record, in one pass if its type comes first and it is not to be deleted. It returns an error if
 // anything is wrong with the record; diagnose finds all problems and their places.
-func decode(text []byte) (content.Record, error) {
+// options are those of a record: none lets members pass that are not known.
+func decode(text []byte, options ...json.Options) (content.Record, error) {
 	if tooManyObjects(text) {
 		return content.Record{}, errTooManyObjects
 	}
-	r, err := decodeRecord(text)
+	r, err := decodeRecord(text, options...)
 	if err == nil && r.Deleted {
 		err = decodeDeletion(text, r)
 	}
 	return r, err
 }
 
-func decodeRecord(text []byte) (content.Record, error) {
+func decodeRecord(text []byte, options ...json.Options) (content.Record, error) {
 	switch typeOf(text) {
 	case "productUpdate":
 		var r productUpdate
-		err := unmarshal(text, &r)
+		err := json.Unmarshal(text, &r, options...)
 		return content.Record{ProductUpdate: &r.ProductUpdate, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	case "article":
 		var r article
-		err := unmarshal(text, &r)
+		err := json.Unmarshal(text, &r, options...)
 		if tooDeep([]byte(r.Links.Self)) {
 			err = errTooDeep
 		}
 		return content.Record{Article: &r.Article, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
 		var r reply
-		err := unmarshal(text, &r)
+		err := json.Unmarshal(text, &r, options...)
 		return content.Record{Reply: &r.Reply, ArticleID: r.ArticleID, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID), content.CheckID(r.ArticleID))
 	case "moderator":
 		var r moderator
-		err := unmarshal(text, &r)
+		err := json.Unmarshal(text, &r, options...)
 		return content.Record{Moderator: &r.Moderator, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	}
 	return content.Record{}, errType
@@ -116,9 +117,9 @@ func decodeRecord(text []byte) (content.Record, error) {
 // decodeDeletion returns an error if a record that is to be deleted has more than what names it.
 func decodeDeletion(text []byte, r content.Record) error {
 	if r.Reply != nil {
-		return unmarshal(text, &replyDeletion{})
+		return json.Unmarshal(text, &replyDeletion{}, strict)
 	}
-	return unmarshal(text, &deletion{})
+	return json.Unmarshal(text, &deletion{}, strict)
 }
 
 // maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than
@@ -135,9 +136,8 @@ func tooDeep(text []byte) bool {
 	return true
 }
 
-func unmarshal(text []byte, record any) error {
-	return json.Unmarshal(text, record, json.RejectUnknownMembers(true))
-}
+// strict refuses members that are not known.
+var strict = json.RejectUnknownMembers(true)
 
 // typeOf returns the value of the first member "type" of a record, or "".
 func typeOf(text []byte) string {

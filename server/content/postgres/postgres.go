@@ -2,6 +2,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -20,24 +22,39 @@ import (
 	"github.com/keywright/keywright/server/internal/postgresurl"
 )
 
-// connections is the maximum number of connections of a store.
-const connections = 16
+// Options configures [Open].
+type Options struct {
+	// Connections is the maximum number of connections. 0 means 16.
+	Connections int
+	// Pooler is set if a pooler such as PgBouncer is in between that lends a connection for a transaction only. Then no statements are
+	// prepared, and the database plans them as it sees fit.
+	Pooler bool
+}
 
 // Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables.
 // The address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error
 // if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
 // schema. Errors do not contain the password.
-func Open(ctx context.Context, address string) (content.Database, error) {
-	config, err := postgresurl.Parse(address, settings)
+func Open(ctx context.Context, address string, options Options) (content.Database, error) {
+	parameters := settings
+	if options.Pooler {
+		parameters = nil
+	}
+	config, err := postgresurl.Parse(address, parameters)
 	if err != nil {
 		return nil, err
 	}
-	config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
+	if options.Pooler {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	} else {
+		config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
+	}
+	connections := cmp.Or(options.Connections, 16)
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	store, err := open(ctx, db)
+	store, err := open(ctx, db, connections, options.Pooler)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s of PostgreSQL: %w", config.Database, err)
 	}
@@ -59,38 +76,36 @@ var settings = map[string]string{
 }
 
 // open migrates the database and returns its store. It closes db if it fails.
-func open(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
+func open(ctx context.Context, db *sql.DB, connections int, pooler bool) (*sqlstore.Store, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
-		Reads: db, Writes: db, Readers: connections, Away: away,
+		Reads: db, Writes: db, Readers: connections, Away: away, Unprepared: pooler, Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		Lock: `SELECT articles FROM article_chunks WHERE activity = '~' FOR UPDATE`,
 	})
 }
 
-// migrate brings the database to the current schema. A lock makes processes do so one at a time.
+// migrate brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a transaction, so that
+// it holds through a pooler, too.
 func migrate(ctx context.Context, db *sql.DB) error {
-	connection, err := db.Conn(ctx)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer connection.Close()
+	defer func() { _ = tx.Rollback() }() // it has written nothing, and its end releases the lock
 	var encoding string
-	if err := connection.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
+	if err := tx.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
 		return err
 	}
 	if encoding != "UTF8" {
 		return fmt.Errorf("its encoding is %s, but has to be UTF8: make a database with ENCODING 'UTF8'", encoding)
 	}
 	const lock = 0x6b657977 // an arbitrary number that other programs are unlikely to use
-	if _, err := connection.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, lock); err != nil {
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
 		return err
 	}
-	err = sqlstore.Migrate(ctx, db, sqlstore.Postgres)
-	// The lock must be released even if ctx has ended.
-	_, unlockErr := connection.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, lock)
-	return errors.Join(err, unlockErr)
+	return sqlstore.Migrate(ctx, db, sqlstore.Postgres)
 }
 
 // away reports whether an error means that the database cannot be reached: no connection can be made, it broke, or the

@@ -43,7 +43,7 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 		"nothing":                "",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		store, err := postgres.Open(ctx, address)
+		store, err := postgres.Open(ctx, address, postgres.Options{})
 		cancel()
 		if err == nil {
 			_ = store.Close()
@@ -72,7 +72,7 @@ func exec(t *testing.T, address string, statements ...string) {
 
 func TestWhatCannotBeServed(t *testing.T) {
 	newer := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), newer)
+	store, err := postgres.Open(t.Context(), newer, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestWhatCannotBeServed(t *testing.T) {
 	latin.Path = "/latin"
 	exec(t, newer, `CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`)
 	for address, want := range map[string]string{newer: "use the newer program", latin.String(): "ENCODING 'UTF8'"} {
-		if _, err := postgres.Open(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := postgres.Open(t.Context(), address, postgres.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestWhatCannotBeServed(t *testing.T) {
 // A user with read permission only can open and read a database.
 func TestAUserWhoMayOnlyRead(t *testing.T) {
 	address := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), address)
+	store, err := postgres.Open(t.Context(), address, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 	exec(t, address, `CREATE ROLE reader LOGIN`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`)
 	u, _ := url.Parse(address)
 	u.User = url.User("reader")
-	reader, err := postgres.Open(t.Context(), u.String())
+	reader, err := postgres.Open(t.Context(), u.String(), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 // 49).
 func TestCallerWhoGoesAway(t *testing.T) {
 	address := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), address)
+	store, err := postgres.Open(t.Context(), address, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

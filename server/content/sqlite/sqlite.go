@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,6 +29,111 @@ func Open(ctx context.Context, path string) (content.Database, error) {
 		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
 	}
 	return store, nil
+}
+
+// OpenToRead is like [Open] for a database that may be one that can only be read: on a disk that is mounted read-only, or because this
+// user may not write the file or its directory. It creates no file. If nobody can write the database, its Write returns an error. Where
+// SQLite cannot have its files beside the database, nothing may write the database meanwhile: as soon as it has changed, all reads
+// return errors that wrap [content.ErrUnavailable].
+func OpenToRead(ctx context.Context, path string) (content.Database, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	store, err := open(ctx, path, maxLog)
+	var e *sqlite.Error
+	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_READONLY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) {
+		store, err = openReadOnly(ctx, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
+	}
+	return store, nil
+}
+
+// openReadOnly opens a database that cannot be written. If SQLite cannot have its files beside it, it is taken for one that does not
+// change.
+func openReadOnly(ctx context.Context, path string) (*sqlstore.Store, error) {
+	store, err := openAs(ctx, path, false)
+	if err != nil {
+		store, err = openAs(ctx, path, true)
+	}
+	return store, err
+}
+
+// openAs opens a database to read it, as one that others may write or as an immutable one.
+func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fileOf(absolute)
+	if err != nil {
+		return nil, err
+	}
+	options := url.Values{"mode": {"ro"}}
+	if f.immutable = immutable; immutable {
+		if f.hasLog() {
+			return nil, errors.New("it was being written when it was last open, and cannot be read without its log: open it once where it can be written")
+		}
+		options.Set("immutable", "1")
+	}
+	reads, err := openReads(absolute, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := sqlstore.Check(ctx, reads, sqlstore.SQLite); err != nil {
+		return nil, errors.Join(err, reads.Close())
+	}
+	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Away: away, Present: f.present})
+}
+
+// openReads opens connections that only read.
+func openReads(absolute string, options url.Values) (*sql.DB, error) {
+	options.Set("_query_only", "true")
+	reads, err := sql.Open("sqlite", source(absolute, options))
+	if err != nil {
+		return nil, err
+	}
+	connections := max(4, 2*runtime.GOMAXPROCS(0))
+	reads.SetMaxOpenConns(connections)
+	reads.SetMaxIdleConns(connections)
+	return reads, nil
+}
+
+// file is the file of a database as it was when it was opened.
+type file struct {
+	path string
+	info os.FileInfo
+	// immutable reports whether nothing may write the file.
+	immutable bool
+}
+
+func fileOf(absolute string) (*file, error) {
+	info, err := os.Stat(absolute)
+	return &file{path: absolute, info: info}, err
+}
+
+// hasLog reports whether a log of SQLite beside the file has something in it.
+func (f *file) hasLog() bool {
+	info, err := os.Stat(f.path + "-wal")
+	return err == nil && info.Size() > 0
+}
+
+// present returns an error if the file is gone, was replaced by another one, or has changed although it must not. Connections that are
+// open would still read the old file, and new ones the new file with the log of the old one, which harms it.
+func (f *file) present() error {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("the file of the database is gone: put it back, or stop this process and start it with another one")
+	case err != nil:
+		return err
+	case !os.SameFile(info, f.info):
+		return errors.New("the file of the database was replaced while it was open: stop all processes that have it open, put the file there without the files -wal and -shm, and start them again")
+	case f.immutable && (info.Size() != f.info.Size() || !info.ModTime().Equal(f.info.ModTime()) || f.hasLog()):
+		return errors.New("the database is being written, and this process may not read the log of it: start it again once the writer has ended, or let it write the directory")
+	}
+	return nil
 }
 
 // maxLog is the size in bytes of the file -wal from which it is truncated before the next write.
@@ -56,14 +162,15 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	if err := sqlstore.Migrate(ctx, writes, sqlstore.SQLite); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
-	reads, err := sql.Open("sqlite", source(absolute, url.Values{"_query_only": {"true"}}))
+	f, err := fileOf(absolute)
 	if err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
-	connections := max(4, 2*runtime.GOMAXPROCS(0))
-	reads.SetMaxOpenConns(connections)
-	reads.SetMaxIdleConns(connections)
-	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, BeforeWrite: func(ctx context.Context) error {
+	reads, err := openReads(absolute, url.Values{})
+	if err != nil {
+		return nil, errors.Join(err, writes.Close())
+	}
+	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, Present: f.present, BeforeWrite: func(ctx context.Context) error {
 		if info, err := os.Stat(absolute + "-wal"); err == nil && info.Size() >= maxLog {
 			return beginLog(ctx, writes)
 		}
@@ -93,7 +200,9 @@ const busyTimeout = "60000"
 
 // source returns the data source name for the driver. With it, no connection creates the file again once it is away.
 func source(path string, options url.Values) string {
-	options.Set("mode", "rw")
+	if !options.Has("mode") {
+		options.Set("mode", "rw")
+	}
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	return sqlitefile.Source(path, options)

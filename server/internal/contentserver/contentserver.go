@@ -156,7 +156,7 @@ func (r *recorder) request(e httpapi.Event) {
 	r.requests.WithLabelValues(e.Operation, strconv.Itoa(e.Status), e.Problem).Inc()
 	r.total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())
 	if r.log != nil {
-		r.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("operation", e.Operation), slog.String("caller", e.Caller),
+		r.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("operation", e.Operation), slog.String("caller", e.Caller),
 			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Float64("total_ms", float64(e.Total.Microseconds())/1000))
 	}
 }

@@ -42,7 +42,9 @@ const importEnv = "CONTENT_TEST_IMPORT"
 func importRing(name, address string) error {
 	open := sqlite.Open
 	if name == "postgres" {
-		open = postgres.Open
+		open = func(ctx context.Context, address string) (content.Database, error) {
+			return postgres.Open(ctx, address, postgres.Options{})
+		}
 	}
 	store, err := open(context.Background(), address)
 	if err != nil {

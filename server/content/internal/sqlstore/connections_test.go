@@ -35,7 +35,7 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	query := address.Query()
 	query.Set("default_transaction_isolation", "repeatable read")
 	address.RawQuery = query.Encode()
-	store, err := postgres.Open(t.Context(), address.String())
+	store, err := postgres.Open(t.Context(), address.String(), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ type database struct {
 	name    string
 	address string
 	raw     *sql.DB // for statements that a store does not have
+	options postgres.Options
 }
 
 // onBoth runs a test with an empty SQLite database, and with an empty PostgreSQL database.
@@ -67,7 +68,9 @@ func (db database) open(t testing.TB) *sqlstore.Store {
 	t.Helper()
 	open := sqlite.Open
 	if db.name == "postgres" {
-		open = postgres.Open
+		open = func(ctx context.Context, address string) (content.Database, error) {
+			return postgres.Open(ctx, address, db.options)
+		}
 	}
 	store, err := open(t.Context(), db.address)
 	if err != nil {

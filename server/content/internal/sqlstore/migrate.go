@@ -25,5 +25,14 @@ var (
 
 // Migrate brings a database to the schema of this version, as [migrate.Up] does.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
-	return migrate.Up(ctx, db, dialect.dialect, migrate.Schema{Files: migrations, Versions: "content_migrations", Before: dialect.before})
+	return migrate.Up(ctx, db, dialect.dialect, dialect.schema())
+}
+
+// Check returns an error if a database does not have the schema of this version, as [migrate.Check] does.
+func Check(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	return migrate.Check(ctx, db, dialect.dialect, dialect.schema())
+}
+
+func (d Dialect) schema() migrate.Schema {
+	return migrate.Schema{Files: migrations, Versions: "content_migrations", Before: d.before}
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -80,7 +81,10 @@ func (m *model) activity(a content.Article) int64 {
 func (m *model) list() []content.Article {
 	var all []content.Article
 	for _, a := range m.articles {
-		if !a.Trashed {
+		if last := m.activity(a); !a.Trashed {
+			if at, ok := a.LastActivityAt.Instant(); last >= 0 && (!ok || last > at.UnixNano()) { // a reply is newer
+				a.LastActivityAt = content.Timestamp(time.Unix(0, last).UTC().Format("2006-01-02T15:04:05.999999999+00:00"))
+			}
 			all = append(all, a)
 		}
 	}
@@ -136,6 +140,7 @@ func TestStoreIsAsTheModel(t *testing.T) {
 				m.write(records)
 				db.checkChunks(t, 6, 4)
 				comparePages(t, store, m)
+				compareCrawl(t, store, m)
 			}
 			compareRecords(t, store, m)
 			db.compareRemoved(t, m)
@@ -167,6 +172,25 @@ func comparePages(t *rapid.T, store *sqlstore.Store, m *model) {
 				t.Fatalf("%d after %d are\n%s\nnot\n%s", size, skip, summary(got), summary(page))
 			}
 		}
+	}
+}
+
+// compareCrawl compares the pages after the last id of the page before.
+func compareCrawl(t *rapid.T, store *sqlstore.Store, m *model) {
+	want := m.list()
+	slices.SortFunc(want, func(a, b content.Article) int { return cmp.Compare(a.ID, b.ID) })
+	var got []content.Article
+	for last := ""; ; last = got[len(got)-1].ID {
+		page, err := store.ArticlesAfter(context.Background(), last, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, page...); len(page) < 7 {
+			break
+		}
+	}
+	if summary(got) != summary(want) {
+		t.Fatalf("by id there are\n%s\nnot\n%s", summary(got), summary(want))
 	}
 }
 

@@ -43,3 +43,11 @@ func instant(t content.Timestamp) string {
 	}
 	return at.UTC().Format("2006-01-02T15:04:05.000000000")
 }
+
+// timestamp returns the timestamp of an instant.
+func timestamp(instant string) content.Timestamp {
+	if instant == "" {
+		return ""
+	}
+	return content.Timestamp(strings.TrimRight(strings.TrimRight(instant, "0"), ".") + "+00:00")
+}

@@ -16,7 +16,8 @@ import (
 
 // Config configures a store.
 type Config struct {
-	// Reads and Writes are connections to one database, whose schema is that of [Migrate]. They may be the same.
+	// Reads and Writes are connections to one database, whose schema is that of [Migrate]. They may be the same. Writes may be nil if the
+	// database can only be read.
 	Reads  *sql.DB
 	Writes *sql.DB
 	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if
@@ -26,6 +27,12 @@ type Config struct {
 	BeforeWrite func(context.Context) error
 	// Away reports whether an error of the database means that it cannot be reached.
 	Away func(error) bool
+	// If not nil, Present is called before each statement. It returns an error if the database is no longer the one that was opened.
+	Present func() error
+	// Snapshot has the options of a transaction of Reads that sees one state of the database. Nil is the default.
+	Snapshot *sql.TxOptions
+	// Unprepared is set if no statements may be prepared, because each may run on another connection.
+	Unprepared bool
 	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its
 	// caller's context is cancelled. It is for databases that close the connection of a cancelled statement, and whose
 	// connections are expensive to open.
@@ -40,7 +47,30 @@ type Store struct {
 	// readers is a semaphore of Config.Readers, or nil.
 	readers chan struct{}
 
-	productUpdate, shownProductUpdate, articles, reply, shownReply, moderator *sql.Stmt
+	productUpdate, shownProductUpdate, articles, articlesAfter, reply, shownReply, moderator statement
+}
+
+// statement is a statement that reads. prepared is nil if it must not be prepared.
+type statement struct {
+	query    string
+	db       *sql.DB
+	prepared *sql.Stmt
+}
+
+// rows runs the statement.
+func (s *statement) rows(ctx context.Context, arguments ...any) (*sql.Rows, error) {
+	if s.prepared == nil {
+		return s.db.QueryContext(ctx, s.query, arguments...)
+	}
+	return s.prepared.QueryContext(ctx, arguments...)
+}
+
+// row runs the statement, which returns at most one row.
+func (s *statement) row(ctx context.Context, arguments ...any) *sql.Row {
+	if s.prepared == nil {
+		return s.db.QueryRowContext(ctx, s.query, arguments...)
+	}
+	return s.prepared.QueryRowContext(ctx, arguments...)
 }
 
 var (
@@ -71,7 +101,8 @@ WHERE replies.article_id = $1 AND replies.id = $2`
 	// plan joins for a third of all articles. LIMIT 1 omits no row, since only one fits, but lets the database stop
 	// looking. That is why the sums before it are not materialized. COALESCE turns a column into an expression: with
 	// the column, SQLite would compare only the activities by the index, and read all articles of the same activity
-	// that come before the page.
+	// that come before the page. The sum in LIMIT keeps SQLite from planning the statement anew for each value of $2, at which its
+	// planner looks.
 	selectArticles = `
 WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
@@ -88,9 +119,13 @@ WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id FROM articles
 	WHERE NOT trashed AND (activity, id) <= (COALESCE((SELECT activity FROM chunk), ''), COALESCE((SELECT id FROM chunk), ''))
 	ORDER BY activity DESC, id DESC
-	LIMIT $2 OFFSET COALESCE($1 - (SELECT before FROM chunk), 0)
+	LIMIT ($2 + 0) OFFSET COALESCE($1 - (SELECT before FROM chunk), 0)
 )
-SELECT (SELECT record FROM articles WHERE articles.id = page.id) FROM page ORDER BY activity DESC, id DESC`
+SELECT (SELECT record FROM articles WHERE articles.id = page.id), activity FROM page ORDER BY activity DESC, id DESC`
+
+	// selectArticlesAfter reads the index of migration 2, which has no trashed articles.
+	selectArticlesAfter = `SELECT record, activity FROM articles WHERE CASE WHEN NOT trashed THEN id END > $1
+ORDER BY CASE WHEN NOT trashed THEN id END LIMIT ($2 + 0)`
 )
 
 // New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it
@@ -100,12 +135,16 @@ func New(ctx context.Context, config Config) (*Store, error) {
 	if config.Readers > 0 {
 		s.readers = make(chan struct{}, config.Readers)
 	}
-	for query, statement := range map[string]**sql.Stmt{
+	for query, to := range map[string]*statement{
 		selectProductUpdate: &s.productUpdate, selectShownProductUpdate: &s.shownProductUpdate, selectArticles: &s.articles,
-		selectReply: &s.reply, selectShownReply: &s.shownReply, selectModerator: &s.moderator,
+		selectArticlesAfter: &s.articlesAfter, selectReply: &s.reply, selectShownReply: &s.shownReply, selectModerator: &s.moderator,
 	} {
+		*to = statement{query: query, db: config.Reads}
+		if config.Unprepared {
+			continue
+		}
 		var err error
-		if *statement, err = config.Reads.PrepareContext(ctx, query); err != nil {
+		if to.prepared, err = config.Reads.PrepareContext(ctx, query); err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare to read records: %w", err), s.Close())
 		}
 	}
@@ -114,7 +153,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 
 // Close closes the database after the running calls have ended.
 func (s *Store) Close() error {
-	if s.config.Reads == s.config.Writes {
+	if s.config.Reads == s.config.Writes || s.config.Writes == nil {
 		return s.config.Reads.Close()
 	}
 	// Writes is closed last: SQLite cleans up when the last connection is closed, which should be the one that writes.
@@ -127,6 +166,9 @@ const readTime = 30 * time.Second
 // reader returns the context for a reading statement, and a function to call when the statement has ended. If
 // Config.Readers is set, it waits until the statement may run.
 func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
+	if err := s.present(); err != nil {
+		return nil, nil, err
+	}
 	if s.readers == nil {
 		return ctx, func() {}, nil
 	}
@@ -148,6 +190,17 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 		cancel()
 		<-s.readers
 	}, nil
+}
+
+// present returns an error that wraps [content.ErrUnavailable] if the database is no longer the one that was opened.
+func (s *Store) present() error {
+	if s.config.Present == nil {
+		return nil
+	}
+	if err := s.config.Present(); err != nil {
+		return fmt.Errorf("%w: %w", content.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // failed returns the error of a call that does something, which wraps [content.ErrUnavailable] if the database is away.
@@ -176,11 +229,11 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 	}
 	defer done()
 	var p content.ProductUpdate
-	statement := s.shownProductUpdate
+	statement := &s.shownProductUpdate
 	if audience == content.Moderators {
-		statement = s.productUpdate
+		statement = &s.productUpdate
 	}
-	if err := one(statement.QueryRowContext(ctx, id), &p); err != nil {
+	if err := one(statement.row(ctx, id), &p); err != nil {
 		return nil, s.failed("read a product update", err)
 	}
 	return &p, nil
@@ -197,11 +250,11 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	}
 	defer done()
 	var r content.Reply
-	statement := s.shownReply
+	statement := &s.shownReply
 	if audience == content.Moderators {
-		statement = s.reply
+		statement = &s.reply
 	}
-	if err := one(statement.QueryRowContext(ctx, articleID, id), &r); err != nil {
+	if err := one(statement.row(ctx, articleID, id), &r); err != nil {
 		return nil, s.failed("read a reply", err)
 	}
 	return &r, nil
@@ -230,7 +283,7 @@ func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
 	}
 	defer done()
 	var found bool
-	if err := s.moderator.QueryRowContext(ctx, id).Scan(&found); err != nil {
+	if err := s.moderator.row(ctx, id).Scan(&found); err != nil {
 		return false, s.failed("look for a moderator", err)
 	}
 	return found, nil
@@ -241,33 +294,43 @@ func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.
 	if skip < 0 || limit < 0 {
 		return nil, fmt.Errorf("read %d articles after %d: neither may be negative", limit, skip)
 	}
-	articles, err := s.page(ctx, skip, limit)
-	if err != nil {
-		return nil, s.failed("read a page of articles", err)
-	}
-	return articles, nil
+	articles, err := s.page(ctx, &s.articles, skip, limit)
+	return articles, s.failed("read a page of articles", err)
 }
 
-func (s *Store) page(ctx context.Context, skip int64, limit int) ([]content.Article, error) {
+// ArticlesAfter implements [content.Store].
+func (s *Store) ArticlesAfter(ctx context.Context, id string, limit int) ([]content.Article, error) {
+	if limit < 0 || id != "" && invalid(id) {
+		return nil, fmt.Errorf("read %d articles after an id: the number may not be negative, and the id has to be one", limit)
+	}
+	articles, err := s.page(ctx, &s.articlesAfter, id, limit)
+	return articles, s.failed("read articles after an id", err)
+}
+
+// page returns the articles that a statement selects.
+func (s *Store) page(ctx context.Context, from *statement, arguments ...any) ([]content.Article, error) {
 	ctx, done, err := s.reader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	rows, err := s.articles.QueryContext(ctx, skip, limit)
+	rows, err := from.rows(ctx, arguments...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var articles []content.Article
-	var text sql.RawBytes
+	var text, activity sql.RawBytes
 	for rows.Next() {
-		if err := rows.Scan(&text); err != nil {
+		if err := rows.Scan(&text, &activity); err != nil {
 			return nil, err
 		}
 		var a content.Article
 		if err := decode(text, &a); err != nil {
 			return nil, err
+		}
+		if string(activity) > instant(a.LastActivityAt) { // a reply is newer
+			a.LastActivityAt = timestamp(string(activity))
 		}
 		articles = append(articles, a)
 	}

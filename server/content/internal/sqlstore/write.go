@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,12 @@ func (s *Store) Write(ctx context.Context, records []content.Record) error {
 }
 
 func (s *Store) write(ctx context.Context, b *batch) error {
+	if s.config.Writes == nil {
+		return errors.New("the database can only be read")
+	}
+	if err := s.present(); err != nil {
+		return err
+	}
 	if s.config.BeforeWrite != nil {
 		if err := s.config.BeforeWrite(ctx); err != nil {
 			return err

@@ -1,0 +1,4 @@
+package sqlite
+
+// OpenAs opens a database to read it.
+var OpenAs = openAs

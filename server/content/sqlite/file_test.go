@@ -1,0 +1,107 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/sqlite"
+)
+
+// made returns the path of a database with one article.
+func made(t *testing.T, id string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "content.db")
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: id}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// threats.md 380: no answer is of another file than the one that was opened: connections that are open would go on with the old one.
+func TestAFileThatIsReplaced(t *testing.T) {
+	path, other := made(t, "old"), made(t, "new")
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if articles, err := store.Articles(t.Context(), 0, 1); err != nil || len(articles) != 1 {
+		t.Fatal(articles, err)
+	}
+	away := path + ".away"
+	if err := os.Rename(path, away); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Articles(t.Context(), 0, 1); !errors.Is(err, content.ErrUnavailable) || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("without the file, the error is %v", err)
+	}
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Articles(t.Context(), 0, 1)
+	written := store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "1"}}})
+	for _, err := range []error{err, written} {
+		if !errors.Is(err, content.ErrUnavailable) || !strings.Contains(err.Error(), "was replaced") {
+			t.Errorf("with another file, the error is %v", err)
+		}
+	}
+	if err := os.Rename(away, path); err != nil {
+		t.Fatal(err)
+	}
+	if articles, err := store.Articles(t.Context(), 0, 1); err != nil || len(articles) != 1 || articles[0].ID != "old" {
+		t.Errorf("after its return, the file has %v, %v", articles, err)
+	}
+}
+
+// A database on a read-only disk can be read. If somebody else writes it all the same, nothing is answered from half of what was written.
+func TestADatabaseThatCanOnlyBeRead(t *testing.T) {
+	for name, immutable := range map[string]bool{"files of SQLite beside it": false, "nothing beside it": true} {
+		t.Run(name, func(t *testing.T) {
+			path := made(t, "a1")
+			store, err := sqlite.OpenAs(t.Context(), path, immutable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			articles, err := store.Articles(t.Context(), 0, 1)
+			if err != nil || len(articles) != 1 || articles[0].ID != "a1" {
+				t.Errorf("there are %v, %v", articles, err)
+			}
+			if err := store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "1"}}}); err == nil || !strings.Contains(err.Error(), "can only be read") {
+				t.Errorf("writing ends with %v", err)
+			}
+			writer, err := sqlite.Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer writer.Close()
+			if err := writer.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a2"}}}); err != nil {
+				t.Fatal(err)
+			}
+			articles, err = store.Articles(t.Context(), 0, 2)
+			switch {
+			case !immutable && (err != nil || len(articles) != 2):
+				t.Errorf("beside a writer there are %v, %v", articles, err)
+			case immutable && (!errors.Is(err, content.ErrUnavailable) || !strings.Contains(err.Error(), "being written")):
+				t.Errorf("beside a writer, the error is %v", err)
+			}
+			if _, err := sqlite.OpenAs(t.Context(), path, true); err == nil || !strings.Contains(err.Error(), "without its log") {
+				t.Errorf("with a log beside it, the error is %v", err)
+			}
+		})
+	}
+	if _, err := sqlite.OpenToRead(t.Context(), filepath.Join(t.TempDir(), "none.db")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a file that is not there, the error is %v", err)
+	}
+}
