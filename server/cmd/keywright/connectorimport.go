@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/catalogue"
 	"github.com/keywright/keywright/server/internal/imports"
 )
 
@@ -25,7 +27,7 @@ type importFlags struct {
 func (a *app) connectorImport() *cobra.Command {
 	var flags importFlags
 	c := &cobra.Command{
-		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--dev]",
+		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--paths read|all|none] [--dev]",
 		Short: "Make a connector of an OpenAPI document, or of a command line of curl",
 		Long: "Makes a connector of the security schemes of an OpenAPI document (3.x, or Swagger 2, in JSON or YAML), or of a command " +
 			"line of curl, and writes it to stdout, or behind the connectors of a file. What was decided, and which secrets to store, " +
@@ -48,6 +50,7 @@ func (a *app) connectorImport() *cobra.Command {
 	c.Flags().StringVar(&flags.Scheme, "scheme", "", "the `NAME` of the security scheme of the document")
 	c.Flags().StringVar(&flags.Flow, "flow", "", "the `FLOW` of an OAuth scheme: clientCredentials, authorizationCode, password or implicit")
 	c.Flags().StringVar(&flags.TokenURL, "token-url", "", "the `URL` of the token endpoint of an OAuth scheme")
+	c.Flags().StringVar(&flags.Paths, "paths", imports.PathsRead, "the paths for callers of the gateway: those of the document that can be `read`, all with all methods, or none")
 	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http")
 	c.DisableFlagsInUseLine = true
 	// A line of curl without quotes around it, or without -- in front, has its words here, so no error shows one.
@@ -72,6 +75,8 @@ func (a *app) missing(c *cobra.Command, err error) error {
 // importedConnector reads what the command line names.
 func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
 	switch dash := c.ArgsLenAtDash(); {
+	case !slices.Contains([]string{imports.PathsRead, imports.PathsAll, imports.PathsNone}, flags.Paths):
+		return nil, misuse(c, "--paths is read, all or none")
 	case flags.curl != "" && len(args) > 0:
 		return nil, misuse(c, "--curl and an argument do not go together: is all of the command line of curl in quotes?")
 	case flags.curl == "-":
@@ -193,6 +198,9 @@ func notLoaded(err error) error {
 
 // writeNext writes what was decided and what is left to do to stderr. wrote says what was written to files.
 func (a *app) writeNext(name string, wrote added, permalink string, result *imports.Result) error {
+	if api := catalogue.At(result.Connector.URL); api != nil {
+		a.printErr("note: the catalogue has %s, with what its documentation says: keywright connector new --api %s", api.Title, api.Name)
+	}
 	for _, note := range result.Notes {
 		a.printErr("note: %s", note)
 	}

@@ -138,6 +138,21 @@ func Find(name string) (*API, error) {
 		problem.Quote(name))
 }
 
+// At returns the first product whose API has the host of a URL, or nil.
+func At(text string) *API {
+	apis, err := All()
+	u, wrong := url.Parse(text)
+	if err != nil || wrong != nil {
+		return nil
+	}
+	for _, a := range apis {
+		if of, err := url.Parse(a.parsed.URL); err == nil && of.Host != "" && of.Host == u.Host {
+			return a
+		}
+	}
+	return nil
+}
+
 // containing returns the names of the products that have a text in their name or title, in any case of letters.
 func containing(apis []*API, text string) (names []string) {
 	text = strings.ToLower(text)

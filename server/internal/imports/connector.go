@@ -49,7 +49,14 @@ func (c *Connector) YAML() string {
 	if len(c.Methods) > 0 {
 		line("method", flow(c.Methods))
 	}
-	if len(c.Paths) > 0 {
+	const short = 3
+	switch {
+	case len(c.Paths) > short:
+		b.WriteString("  paths:\n")
+		for _, path := range c.Paths {
+			b.WriteString("    - " + scalarInFlow(path) + "\n")
+		}
+	case len(c.Paths) > 0:
 		line("paths", flow(c.Paths))
 	}
 	parameters(&b, "headers", c.Headers)

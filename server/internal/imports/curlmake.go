@@ -67,7 +67,12 @@ func (b *curlMaker) make() error {
 	if method := b.curl.verb(); method != "GET" {
 		c.Methods = []string{method}
 	}
-	if path != "" {
+	switch {
+	case b.options.Paths == PathsNone:
+		b.note("callers of the gateway may use no path: add paths")
+	case b.options.Paths == PathsAll:
+		c.Paths = []string{"/**"}
+	case path != "":
 		c.Paths = []string{path}
 		b.note("callers of the gateway may use the path %s and no other: change paths, and method, as they need", path)
 	}
@@ -393,13 +398,7 @@ func (b *curlMaker) path() string {
 	if path == "" {
 		return ""
 	}
-	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for i, segment := range segments {
-		if !plainSegment.MatchString(segment) || mayBeCredential(segment) {
-			segments[i] = "*"
-		}
-	}
-	return "/" + strings.Join(segments, "/")
+	return pattern(strings.TrimPrefix(path, "/"), mayBeCredential)
 }
 
 // mayBeCredential reports whether a segment of a path may be a credential or an ID: one of letters and digits, or a long one.

@@ -27,7 +27,19 @@ type Options struct {
 	URL string
 	// TokenURL is the token endpoint of an OAuth scheme.
 	TokenURL string
+	// Paths says which paths callers of the gateway may use, PathsRead if it is empty.
+	Paths string
 }
+
+// Values of Paths in [Options].
+const (
+	// PathsRead stands for the paths of a document that have GET or HEAD, and for the path and method of a command line.
+	PathsRead = "read"
+	// PathsAll stands for the paths of a document with their methods, and for all below the URL with the method of a command line.
+	PathsAll = "all"
+	// PathsNone stands for no path.
+	PathsNone = "none"
+)
 
 // A Result holds a connector, and what is left to do for it.
 type Result struct {

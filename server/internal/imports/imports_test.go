@@ -56,7 +56,7 @@ func run(t *testing.T, archive *txtar.Archive) string {
 	var o imports.Options
 	for line := range strings.Lines(string(archive.Comment)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if field := map[string]*string{"scheme": &o.Scheme, "flow": &o.Flow, "name": &o.Name, "url": &o.URL, "token-url": &o.TokenURL}[name]; field != nil {
+		if field := map[string]*string{"scheme": &o.Scheme, "flow": &o.Flow, "name": &o.Name, "url": &o.URL, "token-url": &o.TokenURL, "paths": &o.Paths}[name]; field != nil {
 			*field = value
 		}
 	}

@@ -15,6 +15,8 @@ type document struct {
 	// schemes holds the security schemes by their names, in the order of the document.
 	names   []string
 	schemes map[string]*node
+	// ofOperation is true if they are parameters of operations, since the document has no schemes.
+	ofOperation bool
 }
 
 // A requirement lists the schemes that a request needs together, with the scopes of each.
@@ -120,10 +122,14 @@ func (d *document) scheme(name string) (*node, error) {
 // candidates returns the requirements to try: those of the document, those of its operations, the most frequent first, and then each
 // scheme by itself. With the name of a scheme, these are the first that has the scheme, or the scheme by itself.
 func (d *document) candidates(name string) ([]requirement, error) {
+	var asked []requirement
+	if len(d.names) == 0 {
+		asked = d.ofParameters()
+	}
 	if name != "" && d.schemes[name] == nil {
 		return nil, fmt.Errorf("the document has no security scheme %q; there are: %s", name, strings.Join(d.names, ", "))
 	}
-	all := append(d.requirements(d.root.get("security")), d.ofOperations()...)
+	all := append(append(asked, d.requirements(d.root.get("security"))...), d.ofOperations()...)
 	for _, scheme := range d.names {
 		all = append(all, requirement{names: []string{scheme}})
 	}
@@ -215,12 +221,17 @@ func (d *document) connector(r requirement, o Options, server server, notes []st
 	}
 	if len(r.names) == 0 {
 		m.result.Connector.Type = "none"
-		m.note("the document has no security schemes, so the type is none")
+		m.note("the document has no security schemes, and no parameter that is a credential, so the type is none")
+		d.paths(m)
 		return m.done()
 	}
 	s := &schemer{maker: m, document: d, server: server}
 	if err := s.all(r); err != nil {
 		return nil, err
 	}
+	if d.ofOperation {
+		m.note("the document has no security schemes: the credential is what its operations have as a parameter, %s", strings.Join(r.names, " with "))
+	}
+	d.paths(m)
 	return m.done()
 }

@@ -65,7 +65,7 @@ func credential(r *rand.Rand) string {
 	}
 }
 
-// scraps are what a mangled text gets in some place.
+// scraps are put into a mangled text in some place.
 var scraps = []string{"'", `"`, "“", "”", "’", "`", "^", "\\", "\n", "\\\n", "^\n", " ", "#", " #", "--", "–", "-H ", "@", ":", "=", "&", "?", "/", ";", "|", "$(", "$'", "<<EOF\n", "{", "}", ",", "curl ", "https://"}
 
 // mangle changes a text in up to four places.

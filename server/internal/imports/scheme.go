@@ -119,7 +119,7 @@ func (s *schemer) clientCertificate() {
 // key makes the auth of a key.
 func (s *schemer) key(name string, n *node) error {
 	in, key := n.string("in"), n.string("name")
-	if !slices.Contains([]string{"header", "query", "cookie"}, in) {
+	if !slices.Contains([]string{"header", "query", "cookie"}, in) && (in != "form" || !s.document.ofOperation) {
 		return fmt.Errorf("the scheme %s has a key in %q: there are header, query and cookie", name, in)
 	}
 	if err := checkKey(name, in, key); err != nil {
@@ -134,7 +134,7 @@ func (s *schemer) key(name string, n *node) error {
 	return nil
 }
 
-var parts = map[string]string{"header": "header", "query": "query parameter", "cookie": "cookie"}
+var parts = map[string]string{"header": "header", "query": "query parameter", "cookie": "cookie", "form": "field of the form"}
 
 // wordBefore notes that the value of Authorization has a word in front of it.
 func (s *schemer) wordBefore(in, key string) {

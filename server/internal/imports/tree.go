@@ -76,17 +76,29 @@ func (n *node) items() []*node {
 
 // keep reports whether a member of a document is read. Most of a document describes operations and their data.
 func keep(path []string, name string) bool {
+	if isParameter(path) {
+		return name == "in" || name == "name" || name == "$ref"
+	}
 	switch len(path) {
 	case 0:
-		return slices.Contains([]string{"openapi", "swagger", "info", "servers", "host", "basePath", "schemes", "security", "securityDefinitions", "components", "paths"}, name)
+		return slices.Contains([]string{"openapi", "swagger", "info", "servers", "host", "basePath", "schemes", "security", "securityDefinitions", "components", "paths", "parameters"}, name)
 	case 1:
-		return path[0] != "components" && (path[0] != "info" || name == "title") || name == "securitySchemes"
+		return path[0] != "components" && (path[0] != "info" || name == "title") || name == "securitySchemes" || name == "parameters"
 	case 2:
-		return path[0] != "paths" || slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, name)
+		return path[0] != "paths" || name == "parameters" || slices.Contains(verbs, name)
 	case 3:
-		return path[0] != "paths" && name != "description" || name == "security"
+		return path[0] != "paths" && name != "description" || name == "security" || name == "parameters"
 	}
 	return name != "description"
+}
+
+// verbs are the names of the operations of a path.
+var verbs = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// isParameter reports whether a path is that of a parameter of an operation, or of one that operations refer to.
+func isParameter(path []string) bool {
+	n := len(path)
+	return n > 1 && path[n-2] == "parameters" && (path[0] == "paths" && path[n-1] == "[]" || n == 3 && path[0] == "components" || n == 2)
 }
 
 var (
@@ -96,15 +108,17 @@ var (
 
 // A reader reads the parts of a document that keep names.
 type reader struct {
-	left int
-	path []string
+	// left counts the values that may still be kept, and work those that may be read.
+	left, work int
+	path       []string
 }
 
 // count counts a value, and returns an error if there are too many, or if it is too deep.
 func (r *reader) count() error {
 	r.left--
+	r.work--
 	switch {
-	case r.left < 0:
+	case r.left < 0 || r.work < 0:
 		return errMany
 	case len(r.path) > maxDepth:
 		return errDeep
@@ -115,7 +129,7 @@ func (r *reader) count() error {
 // parse reads a document in JSON or YAML.
 func parse(text []byte) (*node, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	switch r := (&reader{left: maxNodes}); {
+	switch r := (&reader{left: maxNodes, work: 50 * maxNodes}); {
 	case len(text) > MaxBytes:
 		return nil, fmt.Errorf("the document is larger than %d MiB", MaxBytes>>20)
 	case len(bytes.TrimSpace(text)) == 0:
@@ -160,7 +174,9 @@ func (r *reader) jsonValue(d *jsontext.Decoder) (*node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.values = append(n.values, item)
+			if item != nil {
+				n.values = append(n.values, item)
+			}
 		}
 		_, err := d.ReadToken()
 		return n, err
@@ -194,10 +210,15 @@ func (r *reader) jsonObject(d *jsontext.Decoder) (*node, error) {
 	return n, err
 }
 
-// below reads a value one level deeper.
+// below reads a value one level deeper. A parameter that is no credential is not kept: it is nil, and does not count.
 func (r *reader) below(name string, read func() (*node, error)) (*node, error) {
 	r.path = append(r.path, name)
+	left := r.left
 	n, err := read()
+	const few = 4
+	if err == nil && name == "[]" && isParameter(r.path) && left-r.left <= few && n.get("$ref") == nil && placeOf(n) == "" {
+		n, r.left = nil, left
+	}
 	r.path = r.path[:len(r.path)-1]
 	return n, err
 }
@@ -245,26 +266,55 @@ func (r *reader) yamlValue(y *yaml.Node) (*node, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.values = append(n.values, value)
+			if value != nil {
+				n.values = append(n.values, value)
+			}
 		}
 		return n, nil
 	case yaml.MappingNode:
-		n := &node{kind: isObject}
-		for i := 0; i+1 < len(y.Content); i += 2 {
-			name := y.Content[i].Value
-			if !keep(r.path, name) {
-				continue
-			}
-			value, err := r.below(name, func() (*node, error) { return r.yamlValue(y.Content[i+1]) })
-			if err != nil {
-				return nil, err
-			}
-			n.names, n.values = append(n.names, name), append(n.values, value)
-		}
-		return n, nil
+		return r.yamlObject(y)
 	}
 	if y.ShortTag() == "!!null" {
 		return &node{kind: isNull}, nil
 	}
 	return &node{text: y.Value}, nil
+}
+
+// yamlObject reads an object, with the members of those that << merges, which count less than its own.
+func (r *reader) yamlObject(y *yaml.Node) (*node, error) {
+	n := &node{kind: isObject}
+	var merged []*node
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		key, from := y.Content[i], y.Content[i+1]
+		if key.ShortTag() == "!!merge" {
+			all := []*yaml.Node{from}
+			if from.Kind == yaml.SequenceNode {
+				all = from.Content
+			}
+			for _, other := range all {
+				value, err := r.yamlValue(other)
+				if err != nil {
+					return nil, err
+				}
+				merged = append(merged, value)
+			}
+			continue
+		}
+		if !keep(r.path, key.Value) {
+			continue
+		}
+		value, err := r.below(key.Value, func() (*node, error) { return r.yamlValue(from) })
+		if err != nil {
+			return nil, err
+		}
+		n.names, n.values = append(n.names, key.Value), append(n.values, value)
+	}
+	for _, from := range merged {
+		for i, name := range from.names {
+			if n.get(name) == nil {
+				n.names, n.values = append(n.names, name), append(n.values, from.values[i])
+			}
+		}
+	}
+	return n, nil
 }
