@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -221,13 +220,6 @@ func (a *API) problems(file string) (wrong []string) {
 		for _, w := range f.problems(a) {
 			report(true, "fill[%d] %s", i, w)
 		}
-	}
-	texts := slices.Clone(a.Shared)
-	for _, place := range a.placeNames() {
-		texts = slices.AppendSeq(texts, maps.Keys(a.Places[place]))
-	}
-	for _, text := range texts {
-		report(!strings.Contains(a.Connector, text), "the connector does not have %s, which places or shared name", text)
 	}
 	return wrong
 }

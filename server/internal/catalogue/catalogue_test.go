@@ -124,7 +124,7 @@ func TestWith(t *testing.T) {
 			Options{Name: "Acme EU", Permalink: "acme-eu", URL: "https://acme.internal.example/api/"},
 			strings.Replace(first, "https://eu.acme.example", `"https://acme.internal.example/api"`, 1),
 		},
-		"no place":   {Options{Place: "eu"}, `the catalogue knows no other place of acme, and no "eu"`},
+		"no place":   {Options{Place: "eu"}, `the catalogue has no place "eu" of acme: docs/apis.md names the places of each product`},
 		"misspelt":   {Options{Set: map[string]string{"your-shp": "eu"}}, `the connector of acme has no "your-shp"; did you mean "your-shop"?`},
 		"unknown":    {Options{Set: map[string]string{"key": "eu"}}, `the connector of acme has no "key"; there are your-shop`},
 		"no text":    {Options{Set: map[string]string{"your-shop": "a\"b"}}, "the value of your-shop is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand"},

@@ -37,16 +37,11 @@ func (a *API) With(o Options) (*API, error) {
 			return nil, err
 		}
 	}
-	var err error
-	if changed.Connector, err = a.in(o.Place); err != nil {
+	connector, set, err := a.at(o.Place, o.URL)
+	if err != nil {
 		return nil, err
 	}
-	set := map[string]string{}
-	if o.URL != "" {
-		if changed.Connector, set, err = a.at(o.URL); err != nil {
-			return nil, err
-		}
-	}
+	changed.Connector = connector
 	for _, f := range a.Fill {
 		if f.Replace != "" && !strings.Contains(changed.Connector, f.Replace) {
 			continue // the place, or the URL, does without

@@ -19,18 +19,6 @@ var (
 // base returns the URL of a connector.
 func base(connector string) string { return urlLine.FindStringSubmatch(connector)[1] }
 
-// in returns the connector in a place of the product. The empty place is that of the catalogue.
-func (a *API) in(place string) (string, error) {
-	texts, known := a.Places[place]
-	switch {
-	case !known && place != "" && len(a.Places) == 0:
-		return "", fmt.Errorf("the catalogue knows no other place of %s, and no %s", a.Name, problem.Quote(place))
-	case !known && place != "":
-		return "", fmt.Errorf("the catalogue knows no place %s of %s%s", problem.Quote(place), a.Name, problem.DidYouMean(place, a.placeNames()))
-	}
-	return a.replaced(texts), nil
-}
-
 // placeNames returns the names of the product's places, in order.
 func (a *API) placeNames() []string { return slices.Sorted(maps.Keys(a.Places)) }
 
@@ -46,10 +34,16 @@ func (a *API) replaced(texts map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(a.Connector)
 }
 
-// at returns the connector at a URL, and texts to replace there. If the URL is of the form that the product has in some place, all
-// URLs are those of that place. Otherwise those below the connector's own move with it, and it is an error if one is left behind,
-// since the secrets of one environment would go to another (threats.md 370).
-func (a *API) at(target string) (connector string, set map[string]string, err error) {
+// at returns the connector in a place of the product, or at a URL, and texts to replace there. If the URL is of the form that the
+// product has in some place, all URLs are those of that place. Otherwise those below the connector's own move with it, and it is an
+// error if one is left behind, since the secrets of one environment would go to another (threats.md 370).
+func (a *API) at(place, target string) (connector string, set map[string]string, err error) {
+	if _, known := a.Places[place]; !known && place != "" {
+		return "", nil, fmt.Errorf("the catalogue has no place %s of %s: docs/apis.md names the places of each product", problem.Quote(place), a.Name)
+	}
+	if target == "" {
+		return a.replaced(a.Places[place]), nil, nil
+	}
 	target = strings.TrimRight(target, "/")
 	for _, place := range append([]string{""}, a.placeNames()...) {
 		placed := a.replaced(a.Places[place])
@@ -66,12 +60,8 @@ func (a *API) at(target string) (connector string, set map[string]string, err er
 	}
 	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}), "url: "+quoted(target))
 	if left := a.left(connector); len(left) > 0 {
-		placed := ""
-		if len(a.Places) > 0 {
-			placed = "write --place " + strings.Join(a.placeNames(), " or ") + " in place of --url, or "
-		}
-		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: %smake the file without --url and change each of them there",
-			target, a.Name, strings.Join(left, " and "), placed)
+		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: see docs/apis.md for --place, or make the file without --url and change each URL there",
+			target, a.Name, strings.Join(left, " and "))
 	}
 	return connector, nil, nil
 }
@@ -91,10 +81,7 @@ func (a *API) parts(form, target string) (set map[string]string, ok bool) {
 		pattern = strings.Replace(pattern, regexp.QuoteMeta(f.Replace), fmt.Sprintf(group, len(names)), 1)
 		names = append(names, f.Replace)
 	}
-	shape, err := regexp.Compile(`(?i)^` + pattern + `$`)
-	if err != nil {
-		return nil, false
-	}
+	shape := regexp.MustCompile(`(?i)^` + pattern + `$`)
 	match := shape.FindStringSubmatch(target)
 	if match == nil {
 		return nil, false
@@ -121,8 +108,7 @@ func (a *API) left(connector string) (left []string) {
 	}
 	for _, text := range own {
 		users := slices.ContainsFunc(a.Fill, func(f Fill) bool { return f.Replace != "" && strings.HasPrefix(text, f.Replace) })
-		named := slices.ContainsFunc(left, func(l string) bool { return strings.Contains(l, text) })
-		if !users && !named && strings.Contains(rest, text) {
+		if !users && strings.Contains(rest, text) && !strings.Contains(strings.Join(left, " "), text) {
 			left = append(left, text)
 		}
 	}

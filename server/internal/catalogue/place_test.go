@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,6 +50,15 @@ func TestPlacesHaveNothingOfProduction(t *testing.T) {
 	for _, a := range apis {
 		if len(produced(a, a.Connector)) == 0 {
 			t.Errorf("%s: the test finds no host of production in production", a.Name)
+		}
+		texts := slices.Clone(a.Shared)
+		for _, place := range a.Places {
+			texts = slices.AppendSeq(texts, maps.Keys(place))
+		}
+		for _, text := range texts {
+			if !strings.Contains(a.Connector, text) {
+				t.Errorf("%s: the connector does not have %s, which places or shared name", a.Name, text)
+			}
 		}
 		for place := range a.Places {
 			if place == "sandbox" {
@@ -147,8 +157,8 @@ func TestPlace(t *testing.T) {
 		"the sandbox":           {Options{Place: "sandbox"}, "https://your-shop.try.acme.example/v1", "https://your-shop.try.acme.example/token", "login.try.acme.example", 2, ""},
 		"the sandbox's URL":     {Options{URL: "https://a.try.acme.example/v1/"}, "https://a.try.acme.example/v1", "https://a.try.acme.example/token", "login.try.acme.example", 1, ""},
 		"production's URL":      {Options{URL: "https://a.acme.example/v1"}, "https://a.acme.example/v1", "https://a.acme.example/token", "login.acme.example", 1, ""},
-		"an unknown place":      {Options{Place: "sandbax"}, "", "", "", 0, `the catalogue knows no place "sandbax" of acme; did you mean "sandbox"?`},
-		"a server of one's own": {Options{URL: "https://own.example/v1"}, "", "", "", 0, "with --url https://own.example/v1, the connector of acme would still use login.acme.example: write --place sandbox in place of --url, or make the file without --url and change each of them there"},
+		"an unknown place":      {Options{Place: "eu"}, "", "", "", 0, `the catalogue has no place "eu" of acme: docs/apis.md names the places of each product`},
+		"a server of one's own": {Options{URL: "https://own.example/v1"}, "", "", "", 0, "with --url https://own.example/v1, the connector of acme would still use login.acme.example: see docs/apis.md for --place, or make the file without --url and change each URL there"},
 	} {
 		a, err := apis[0].With(c.o)
 		if err != nil || c.err != "" {
