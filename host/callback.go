@@ -113,10 +113,10 @@ func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code
 	}
 	failure := response.Get("error")
 	switch {
-	case p.Issuer != "" && response.Has("iss") && response.Get("iss") != p.Issuer:
+	case response.Has("iss") && !p.from(response.Get("iss")):
 		return ConsentForged, "", "another authorization server than that of the connector has answered (iss, RFC 9207): compare its issuer in the configuration"
 	case p.IssRequired && !response.Has("iss"):
-		return ConsentForged, "", "the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does: remove its issuer from the configuration if it does not"
+		return ConsentForged, "", "the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does"
 	case failure == "access_denied":
 		return ConsentDenied, failure, "the consent was refused (access_denied)"
 	case response.Has("error"):
@@ -128,6 +128,20 @@ func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code
 		return ConsentForged, "", "the authorization server's answer has neither a code nor an error"
 	}
 	return "", "", ""
+}
+
+// from reports whether iss is the authorization server of the consent. Issuers are compared byte by byte (RFC 9207 section 2.4). Where
+// the issuer is not known, iss must have the origin of the authorization URL.
+func (p *pendingConsent) from(iss string) bool {
+	if p.Issuer != "" || p.Origin == "" { // a consent that an earlier version began has no Origin
+		return p.Issuer == "" || iss == p.Issuer
+	}
+	u, err := url.Parse(iss)
+	if err != nil {
+		return false
+	}
+	at, err := originOf(u)
+	return err == nil && at.String() == p.Origin
 }
 
 // maxCode is the maximum length of a code, in bytes.

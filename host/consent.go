@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -42,6 +43,8 @@ type pendingConsent struct {
 	Verifier    string
 	Nonce       string
 	Issuer      string `json:",omitempty"`
+	// Origin is that of the authorization URL.
+	Origin      string `json:",omitempty"`
 	IssRequired bool   `json:",omitempty"`
 	// CodeParameter is the name of the parameter that has the code.
 	CodeParameter string
@@ -76,6 +79,14 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	if err != nil {
 		return "", c.asFailure(err)
 	}
+	server, promised, err := c.authorizationServer(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	at, err := originOf(authorization.URL)
+	if err != nil {
+		return "", c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
+	}
 	random := [3]string{}
 	for i := range random {
 		if random[i], err = randomText(c.host.config.Random); err != nil {
@@ -92,8 +103,8 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	}
 	row, err := json.Marshal(pendingConsent{
 		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
-		Verifier: verifier, Nonce: nonce, Issuer: authorization.Issuer, IssRequired: authorization.IssRequired,
-		CodeParameter: authorization.CodeParameter,
+		Verifier: verifier, Nonce: nonce, Issuer: cmp.Or(authorization.Issuer, server), IssRequired: authorization.IssRequired || promised,
+		Origin: at.String(), CodeParameter: authorization.CodeParameter,
 	})
 	if err != nil {
 		return "", c.fail(StagePlugin, err)

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 		},
 		"an error": func(abi.Env) (string, error) { return "", errors.New("no") },
 	}
-	for _, name := range abi.ConsentParameters {
+	for _, name := range slices.Concat(abi.ConsentParameters, []string{"request", "request_uri", "registration"}) { // threats.md 342
 		cases["the parameter "+name] = parameter(name, "mine")
 	}
 	for name, consent := range cases {

@@ -59,15 +59,12 @@ func (c *Connector) read(ctx context.Context, subject *subject, values []string,
 // takes no longer than an exchange. It adds to stats.
 func (c *Connector) discover(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
 	var in *hostfn.Inputs
-	var trust [32]byte
 	if c.plan.ClientOf != nil {
 		in = c.inputs(values, *subject, nil)
 	}
-	if in != nil || c.config.Egress != nil {
-		var failure *hostfn.Failure
-		if trust, failure = c.trust(ctx, in); failure != nil {
-			return nil, c.failure(failure)
-		}
+	trust, failure := c.trust(ctx, in)
+	if failure != nil {
+		return nil, c.failure(failure)
 	}
 	bounded := false
 	for _, d := range c.plan.Names.Discovered {
@@ -93,6 +90,9 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 // trust returns a digest of what the connector trusts and presents when it reads metadata. in is nil unless the connector has TLS
 // for its exchanges.
 func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte, failure *hostfn.Failure) {
+	if in == nil && c.config.Egress == nil {
+		return sum, nil
+	}
 	var d partitionHash
 	if in != nil {
 		texts, failure := c.tls.render(ctx, c, in)
@@ -105,6 +105,32 @@ func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte,
 		d.text(c.config.Name, keyOfEgress(*own).String())
 	}
 	return d.sum(), nil
+}
+
+// authorizationServer returns the issuer in whose metadata the connector finds its authorization endpoint, and reports whether that
+// server promises iss in its answers (RFC 9207 section 3). The issuer is "" if there is none, or more than one.
+func (c *Connector) authorizationServer(ctx context.Context, in *hostfn.Inputs) (issuer string, promised bool, err error) {
+	for _, d := range c.plan.Names.Discovered {
+		switch {
+		case d.Member != "authorization_endpoint" || d.Issuer == issuer:
+		case issuer != "":
+			return "", false, nil
+		default:
+			issuer = d.Issuer
+		}
+	}
+	if issuer == "" {
+		return "", false, nil
+	}
+	if c.plan.ClientOf == nil {
+		in = nil
+	}
+	trust, failure := c.trust(ctx, in)
+	if failure != nil {
+		return "", false, c.failure(failure)
+	}
+	value, err := c.findEndpoint(ctx, discovery.Key{Issuer: issuer, Trust: trust}, discovery.IssParameter, in, &Attempt{})
+	return issuer, value == "true", err
 }
 
 // findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the

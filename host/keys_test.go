@@ -203,3 +203,32 @@ func TestThumbprintOfACertificate(t *testing.T) {
 		})
 	}
 }
+
+// threats.md 340: a call makes 16 signatures, of whatever kind.
+func TestACallSignsAFewTimesOnly(t *testing.T) {
+	for name, sign := range map[string]func(env abi.Env){
+		"sign_sealed": func(env abi.Env) { env.SignSealed("key", abi.PurposeMessage, "m") },
+		"sign":        func(env abi.Env) { env.Sign("key", "m") },
+		"jwt_sign": func(env abi.Env) {
+			env.JWTSign([]byte(marshal(abi.JWTRequest[config]{Key: "key", For: abi.ForHeader, Claims: config{"iss": "me"}})))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := 0
+			g := storedGuest(func(env abi.Env) (string, error) {
+				env.SignSealed("key", abi.PurposeMessage, "m")
+				for made = 1; made < 100; made++ {
+					sign(env)
+				}
+				return header("X", "y"), nil
+			})
+			w := newWorld(t, withoutBuiltIns, withGuest(g, abi.GrantSignRaw))
+			private, _ := keyFor(t, "ES256")
+			w.setSecret("k", private)
+			w.refuse(w.connect("custom", config{"key": "{{ get_secret('k') }}"}), get(t.Context()), host.StagePlugin, "more than 16 signatures in one call")
+			if made != 16 {
+				t.Errorf("it made %d signatures", made)
+			}
+		})
+	}
+}

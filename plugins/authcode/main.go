@@ -45,7 +45,7 @@ func fields() []sdk.Field {
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Doc: "Token endpoint."},
 		{Name: "refresh_url", Kind: sdk.URL, Sinks: both, Doc: "Token endpoint for refresh tokens, if it is another."},
 		{Name: "revocation_url", Kind: sdk.URL, Doc: "Revocation endpoint (RFC 7009), which is asked when a user disconnects."},
-		{Name: "issuer", Kind: sdk.URL, Doc: "Identifier of an authorization server that sends iss (RFC 9207). An answer without it is refused then."},
+		{Name: "issuer", Kind: sdk.URL, Doc: "Identifier of the authorization server. An answer with another iss is refused (RFC 9207)."},
 		{Name: "scope", Kind: sdk.String, Doc: "Scopes to request, separated by spaces."},
 		{Name: "audience", Kind: sdk.String, Doc: "Names of the APIs that the token is for, separated by spaces."},
 		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
@@ -69,7 +69,8 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 		problems = append(problems, sdk.Problem{Field: "pkce", Message: "must be S256 for a public client: nothing else binds its codes to it"})
 	}
 	return append(problems, oauth.ParameterProblems(c, "authorization_parameters", "scope", "audience", "resource",
-		"response_type", "response_mode", "redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method")...)
+		"response_type", "response_mode", "redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method",
+		"request", "request_uri", "registration")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -102,9 +103,8 @@ func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
 	query := sdk.Present([]sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}, {Name: "scope", Value: scope}})
 	query = oauth.Words(c, query, "audience", "resource")
 	further, err := sdk.Parameters(c.Config("authorization_parameters"))
-	issuer := c.Config("issuer")
 	return sdk.Consent{
-		URL: c.Config("authorization_url"), Query: append(query, further...), Issuer: issuer, IssRequired: issuer != "",
+		URL: c.Config("authorization_url"), Query: append(query, further...), Issuer: c.Config("issuer"),
 		CodeParameter: c.Config("callback_code_parameter"), NoPKCE: c.Config("pkce") == noPKCE,
 	}, err
 }

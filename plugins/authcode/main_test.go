@@ -237,7 +237,7 @@ func TestRefusedConsents(t *testing.T) {
 		{"two states", nil, url.Values{"code": {"the-code-of-the-user"}, "state": {"one", "two"}}, good, host.ConsentUnknown, "", false},
 		{"wrong iss", issuer, url.Values{"code": {"the-code-of-the-user"}, "iss": {issuer + "/"}}, good, host.ConsentForged, "", false},
 		{"wrong iss of an error", issuer, url.Values{"error": {"access_denied"}, "iss": {"https://evil.test"}}, good, host.ConsentForged, "", false},
-		{"missing iss", issuer, url.Values{"code": {"the-code-of-the-user"}}, good, host.ConsentForged, "", false},
+		{"iss of another origin", nil, url.Values{"code": {"the-code-of-the-user"}, "iss": {"https://evil.test"}}, good, host.ConsentForged, "", false},
 		{"wrong nonce", nil, grants(nil), tokens("access_token", "an-access-token", "id_token", idToken(`{"nonce":"x"}`)), host.ConsentForged, "", true},
 		{"no nonce", nil, grants(nil), tokens("access_token", "an-access-token", "id_token", idToken(`{}`)), host.ConsentForged, "", true},
 		{"strange ID token", nil, grants(nil), tokens("access_token", "an-access-token", "id_token", 7), host.ConsentForged, "", true},
@@ -264,20 +264,28 @@ func TestRefusedConsents(t *testing.T) {
 	}
 }
 
-// The right iss, and an ID token with the nonce that was sent, are accepted.
+// The right iss, or none of a server that promises none, and an ID token with the nonce that was sent, are accepted.
 func TestIssuerAndNonce(t *testing.T) {
-	run(t, func(t *testing.T, h *hosttest.Harness) {
-		h.Canary("crm")
-		c := config("issuer", "https://login.test")
-		err := h.Consent(c, func(u *url.URL) url.Values {
-			h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "id_token", idToken(`{"nonce":"`+u.Query().Get("nonce")+`","sub":"x"}`)))
-			return url.Values{"code": {"the-code-of-the-user"}, "iss": {"https://login.test"}}
+	for name, iss := range map[string][]string{"iss": {"https://login.test"}, "no iss": nil} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("crm")
+				c := config("issuer", "https://login.test")
+				err := h.Consent(c, func(u *url.URL) url.Values {
+					h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "id_token", idToken(`{"nonce":"`+u.Query().Get("nonce")+`","sub":"x"}`)))
+					back := url.Values{"code": {"the-code-of-the-user"}}
+					if iss != nil {
+						back["iss"] = iss
+					}
+					return back
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.Authenticate(c, get())
+			})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Authenticate(c, get())
-	})
+	}
 }
 
 // A refused code does not keep the next consent from being asked for.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -17,7 +18,11 @@ import (
 	"github.com/keywright/keywright/internal/wellknown"
 )
 
-// metadata has the endpoints of a document.
+// IssParameter is the member that says whether a server promises iss in its answers (RFC 9207 section 3). Its value is "true" or
+// "false".
+const IssParameter = "authorization_response_iss_parameter_supported"
+
+// metadata has the endpoints of a document, and IssParameter.
 type metadata struct {
 	// endpoints has the URLs, and problems what is wrong with the others that are there, by member.
 	endpoints, problems map[string]string
@@ -119,6 +124,7 @@ func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) 
 	for name, value := range members {
 		a.add(found, name, "", value)
 	}
+	found.endpoints[IssParameter] = strconv.FormatBool(members[IssParameter] == true)
 	if a.Mutual {
 		return found, a.aliases(issuer, location, found, members["mtls_endpoint_aliases"])
 	}

@@ -81,6 +81,8 @@ type Call struct {
 	openedValues int
 	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.
 	urlReference, urlField string
+	// place is the place of the last exchange, see placeOf.
+	place string
 	// exchanges counts the token requests that were sent.
 	exchanges int
 	// endpoint is the origin of the last one, or "" if a sealed value is a part of its host.

@@ -78,7 +78,7 @@ func (c *Call) authorization(output []byte) Authorization {
 		c.endf(StageConfig, "the authorization URL has a query that is malformed")
 	}
 	for _, name := range append(names(r.Query), slices.Collect(maps.Keys(own))...) {
-		if name == "" || slices.Contains(abi.ConsentParameters, name) {
+		if name == "" || slices.Contains(abi.ConsentParameters, name) || slices.Contains(requestObjects, name) {
 			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", Printable(name, 64))
 		}
 	}
@@ -95,6 +95,9 @@ func (c *Call) authorization(output []byte) Authorization {
 	u.RawQuery += c.encoded(&wire{function: abi.ExportConsent}, "query", r.Query)
 	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired, CodeParameter: code, NoPKCE: r.NoPKCE}
 }
+
+// requestObjects lists the parameters beside which a server ignores those of the host (RFC 9101, OpenID Connect Core section 6).
+var requestObjects = []string{"request", "request_uri", "registration"}
 
 // ShownError means that a browser would see a secret.
 type ShownError struct {

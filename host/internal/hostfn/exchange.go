@@ -120,7 +120,7 @@ func (c *Call) beginExchange(function string) {
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
 func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) (refused *TokenError) {
-	question, before, may := c.mayAsk(outgoing.URL.String())
+	question, before, may := c.mayAsk()
 	if !may {
 		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
 		if before.Problem != "" {
@@ -271,6 +271,7 @@ func (c *Call) target(w *wire) string {
 	}
 	c.asksAt(w.url)
 	w.sink = c.exchangeSink(target)
+	c.place = c.placeOf(w)
 	if len(w.path) == 0 {
 		return target
 	}

@@ -34,8 +34,9 @@ type KeyInfo struct {
 // maxStoreData is the maximum length of data that a store of keys signs, in bytes.
 const maxStoreData = seal.MaxText
 
-// keyUse counts the uses of the store of keys by a call.
+// keyUse counts the signatures of a call, and its uses of the store of keys.
 type keyUse struct {
+	signatures int
 	// requests counts the uses of keys, and took is the time that the store took.
 	requests int
 	took     time.Duration

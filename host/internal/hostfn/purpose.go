@@ -20,7 +20,7 @@ func (c *Call) SignSealed(field, purpose, data string) string {
 	c.need(abi.UserSignSealed)
 	c.uncacheable = true
 	c.plain("the purpose of sign_sealed", purpose)
-	k := c.key(field, purpose)
+	k := c.signs(field, purpose)
 	v, sealed := c.combine("the data of sign_sealed", data)
 	derived := seal.All
 	if sealed {

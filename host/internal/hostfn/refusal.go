@@ -40,18 +40,18 @@ type question struct {
 
 // mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
 // earlier refusal.
-func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, may bool) {
+func (c *Call) mayAsk() (q *question, before tokencache.Refusal, may bool) {
 	ask := c.plan.Cache.Refusals.Ask
 	if c.AskAnew {
 		ask = c.plan.Cache.Refusals.AskAnew
 	}
-	local, before, may := ask(c.question(target, func(h *tokencache.Handle) uint64 { return h.Generation }))
+	local, before, may := ask(c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
 	q = &question{Question: local}
 	if !may || c.plan.SharedRefusals == nil ||
 		slices.ContainsFunc(c.used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
 		return q, before, may
 	}
-	q.shared, q.key = c.plan.SharedRefusals, c.question(target, func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
+	q.shared, q.key = c.plan.SharedRefusals, c.question(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
 	before, count := q.shared.Refusal(c.ctx, q.key)
 	if q.refusedBefore = count > 0; before.Wait <= 0 || c.AskAnew {
 		return q, tokencache.Refusal{}, true
@@ -60,11 +60,11 @@ func (c *Call) mayAsk(target string) (q *question, before tokencache.Refusal, ma
 	return q, before, false
 }
 
-// question returns a digest of everything that the answer to the next token request depends on: the URL, the partition,
+// question returns a digest of everything that the answer to the next token request depends on: its place, the partition,
 // the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
 // not included, because an assertion contains another time in each. In a run of connect, the code is included, and in one of
 // disconnect the grant: each is asked about once.
-func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (key [32]byte) {
+func (c *Call) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
 	known = binary.BigEndian.AppendUint64(known, uint64(c.tokenRequests))
@@ -76,7 +76,26 @@ func (c *Call) question(target string, number func(*tokencache.Handle) uint64) (
 		known = append(known, code.Code...)
 	}
 	known = append(known, c.held.ends...)
-	return sha256.Sum256(append(known, target...))
+	return sha256.Sum256(append(known, c.place...))
+}
+
+// placeOf returns the field and the URL of a request, with its path and query, as the guest has them: each sealed value has the same
+// mark. Its text is in the partition or behind an entry that was read. If it were in the place, a guest could compare it with a
+// guess, by whether the endpoint is asked about that.
+func (c *Call) placeOf(w *wire) string {
+	var place strings.Builder
+	place.WriteString(c.urlField)
+	for _, text := range slices.Concat([]string{w.url}, w.path, texts(w.query)) {
+		place.WriteByte(0)
+		pieces, _ := c.sealed.Split(text) // outgoing has opened it
+		for _, piece := range pieces {
+			place.WriteString(piece.Text)
+			if piece.Sealed {
+				place.WriteByte(1)
+			}
+		}
+	}
+	return place.String()
 }
 
 // accepted removes the recorded refusals.

@@ -41,7 +41,7 @@ func (c *Call) JWTSign(document []byte) string {
 	for i := range sealed {
 		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
-	token := c.jwt(c.key(request.Key, abi.PurposeJWT), header, claims)
+	token := c.jwt(c.signs(request.Key, abi.PurposeJWT), header, claims)
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
 }
 
@@ -181,7 +181,7 @@ func (c *Call) Sign(field, data string) []byte {
 	c.uncacheable = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
 	c.plain("the data of sign", data)
-	signature := c.signature(c.key(field, ""), data)
+	signature := c.signature(c.signs(field, ""), data)
 	// The signature is a credential in plain bytes. Scrub has to know it.
 	c.revealed = true
 	c.seal(seal.Value{Text: string(signature)})
@@ -195,6 +195,18 @@ type signingKey struct {
 	text      string
 	stored    *seal.Key
 	algorithm string
+}
+
+// maxSignatures is the number of signatures that a call may make. One with RSA-4096 takes some 5 ms, and costs the guest no fuel.
+const maxSignatures = 16
+
+// signs returns the key of a field, as key does, for one more signature.
+func (c *Call) signs(name, purpose string) signingKey {
+	k := c.key(name, purpose)
+	if c.keys.signatures++; c.keys.signatures > maxSignatures {
+		c.endf(StagePlugin, "more than %d signatures in one call", maxSignatures)
+	}
+	return k
 }
 
 // key returns the key of a field and the algorithm that the configuration names for it. It ends the call unless the

@@ -50,13 +50,18 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 	}
 }
 
-func TestTheLongestCacheKeyIsThatOfTheContract(t *testing.T) {
-	source, err := os.ReadFile(filepath.Join(root, "host/internal/hostfn/cache.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	most := regexp.MustCompile(`maxCacheKey += ([0-9]+)`).FindSubmatch(source)
-	if most == nil || !strings.Contains(under(t, "ABI.md", "## Limits"), "a key of "+string(most[1])+" bytes") {
-		t.Errorf("maxCacheKey is %q, ABI.md says %q", most, under(t, "ABI.md", "## Limits"))
+func TestTheConstantsOfACallAreThoseOfTheContract(t *testing.T) {
+	for file, c := range map[string][2]string{
+		"cache.go": {`maxCacheKey += ([0-9]+)`, "a key of % bytes"},
+		"sign.go":  {`maxSignatures += ([0-9]+)`, "% signatures"},
+	} {
+		source, err := os.ReadFile(filepath.Join(root, "host/internal/hostfn", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := regexp.MustCompile(c[0]).FindSubmatch(source)
+		if most == nil || !strings.Contains(under(t, "ABI.md", "## Limits"), strings.Replace(c[1], "%", string(most[1]), 1)) {
+			t.Errorf("%s is %q, ABI.md says %q", c[0], most, under(t, "ABI.md", "## Limits"))
+		}
 	}
 }
