@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -39,13 +40,20 @@ func (b *repeated) credentials() []string {
 // another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
 // also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
 // there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
-func (c *Connector) another(sent exchanged, may func() bool) (answer *hostfn.APIAnswer, again bool) {
-	response := sent.response
+//
+// earlier are the credentials of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
+// would see it, and there is no other call.
+func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (answer *hostfn.APIAnswer, again bool) {
+	response, repeated := sent.response, ""
 	if challenge := c.plugin.info.Challenge; challenge != nil {
 		c.plan.Offset.Learn(response, c.host.config.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
-			answer = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared)
+			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared, sent.out.mutation, earlier)
+		}
+		if repeated != "" {
+			c.log.warn(context.Background(), "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
+			return nil, false
 		}
 		if declared && may() {
 			return answer, true

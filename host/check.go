@@ -209,7 +209,10 @@ func (k *checker) answers() {
 			continue
 		}
 		var err error
-		if a.Source, err = hostfn.ParseSource(text); err != nil {
+		if a.Source, err = hostfn.ParseSource(text); err == nil {
+			err = hostfn.CheckSources(c.plan.Answers[:i+1])
+		}
+		if err != nil {
 			k.Wrong(k.connector.path(f.Name), "%v", err)
 		}
 	}

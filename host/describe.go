@@ -190,7 +190,7 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]hostfn.Answer, error
 	if len(list) > abi.MaxAnswers || plain > abi.MaxPlainAnswers {
 		return nil, fmt.Errorf("there are %d, %d of them not sealed: %d and %d are allowed", len(list), plain, abi.MaxAnswers, abi.MaxPlainAnswers)
 	}
-	return answers, nil
+	return answers, hostfn.CheckSources(answers)
 }
 
 func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {

@@ -123,7 +123,7 @@ var hostileAnswers = []hostile{
 	{name: "an object as the token", raw: answered("200 OK", `{"access_token":{"a":"TOKEN"},"data":[{"token":{"a":"TOKEN"}}]}`), exchange: "error", token: "error", api: "200"},
 	{name: "a token that looks like a reference", raw: answered("200 OK", `{"access_token":"kw_abcdefghijklmnopqrstuvwxyz","data":[{"token":"kw_abcdefghijklmnopqrstuvwxyz"}]}`), exchange: "sent", token: "sent", api: "200"},
 	{name: "the credential as the token", raw: answered("200 OK", `{"access_token":"SECRET","data":[{"token":"SECRET"}]}`), exchange: "sent", token: "sent", api: "error"},
-	{name: "the credential as the type", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"SECRET","kind":"SECRET","scope":"SECRET","custom":"SECRET","data":[{"token":"TOKEN"}]}`), exchange: "sent", token: "sent", api: "error"},
+	{name: "the credential as the type", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"SECRET","kind":"SECRET","scope":"SECRET","custom":"SECRET","data":[{"token":"TOKEN"}]}`), exchange: "error", token: "sent", api: "error"},
 	{name: "a token of 40 KiB", raw: answered("200 OK", `{"access_token":"`+strings.Repeat("TOKEN", 1300)+`","data":[{"token":"`+strings.Repeat("TOKEN", 1300)+`"}]}`), exchange: "error", token: "error", api: "200"},
 	{name: "an answer of 1 MiB", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}],"x":"`+strings.Repeat("x", 1<<20)+`"}`), exchange: "error", token: "error", api: "200"},
 	{name: "a refusal of 1 MiB", raw: answered("401 No", `{"x":"`+strings.Repeat("x", 1<<20)+`","error":"SECRET"}`, `WWW-Authenticate: Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "401"},

@@ -369,7 +369,7 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	list := make([]abi.Answer, abi.MaxAnswers)
 	for i := range list {
-		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: abi.AnswerInteger}
+		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: fmt.Sprint("json:/", i), Kind: abi.AnswerInteger}
 		if i >= abi.MaxPlainAnswers {
 			list[i].Kind, list[i].Sinks = abi.AnswerSealed, []string{abi.SinkHeader}
 		}

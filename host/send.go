@@ -138,17 +138,18 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, again := t.connector.another(first, func() bool { return replayable(r) || body.kept != nil })
+	answer, again := t.connector.another(first, nil, func() bool { return replayable(r) || body.kept != nil })
 	if !again {
 		return first.guard.response(first.response)
 	}
 	body.again = true
-	second, err := t.send(r, body, &repeated{first, answer})
+	before := &repeated{first, answer}
+	second, err := t.send(r, body, before)
 	if err != nil {
 		return nil, err
 	}
 	if second != first {
-		t.connector.another(second, func() bool { return false })
+		t.connector.another(second, before.credentials(), func() bool { return false })
 	}
 	return second.guard.response(second.response)
 }

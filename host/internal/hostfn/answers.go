@@ -134,15 +134,8 @@ func (p *parts) find(list []Answer, wanted []string, longest int) map[string]str
 // read returns the value of an answer in the form in which the guest gets it, except that it is not sealed. raw is a string,
 // a json.Number or a bool.
 func (a *Answer) read(raw any, longest int) (value string, ok bool) {
-	var text string
-	switch raw := raw.(type) {
-	case string:
-		text = raw
-	case json.Number:
-		text = raw.String()
-	case bool:
-		text = strconv.FormatBool(raw)
-	default:
+	text, ok := textOf(raw)
+	if !ok {
 		return "", false
 	}
 	switch a.Kind {
@@ -165,13 +158,18 @@ func (a *Answer) read(raw any, longest int) (value string, ok bool) {
 // nameOf returns the name of the enum that text is, in any case of letters, or that is in it if text is a list. If there are
 // several, it is the first of the enum. If there is none, it is "other".
 func (a *Answer) nameOf(text string) string {
-	items := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	items := itemsOf(text)
 	for _, name := range a.Enum {
 		if strings.EqualFold(name, text) || slices.ContainsFunc(items, func(item string) bool { return strings.EqualFold(item, name) }) {
 			return name
 		}
 	}
 	return "other"
+}
+
+// itemsOf returns the items of a text that is a list.
+func itemsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // milliseconds is the number from which on a time counts as milliseconds. As seconds it would be in the year 5138.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,17 +44,36 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 
 // Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set
 // if the answer is one after which the call runs again: then what it has replaces what is kept, and otherwise it is added to
-// that. body is the beginning of the answer's body, or nil.
-func (c *Call) Learn(response *http.Response, body []byte, replaced bool) *APIAnswer {
+// that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier the credentials of an earlier
+// attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part.
+func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (answer *APIAnswer, repeated string) {
 	list := c.plan.ChallengeAnswers
-	found := (&parts{header: response.Header, body: body}).find(list, nil, maxChallenge)
+	read := &parts{header: response.Header, body: body}
+	found := read.find(list, nil, maxChallenge)
+	if len(found) > 0 {
+		if repeated = read.repeated(list, found, sync.OnceValue(func() *sentTexts { return c.sent(m, earlier) }), c.knownAnswers()); repeated != "" {
+			return nil, repeated
+		}
+	}
 	for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
 		if list[i].Keep && !printable(found[list[i].Name]) {
 			delete(found, list[i].Name)
 		}
 	}
 	c.keep(found, replaced)
-	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}
+	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}, ""
+}
+
+// knownAnswers returns the values of earlier answers of the API that the call has, or could have.
+func (c *Call) knownAnswers() []string {
+	known := slices.Collect(maps.Values(c.readKept(false).found))
+	if c.inputs.kept != nil {
+		known = slices.AppendSeq(known, maps.Values(c.inputs.kept.found))
+	}
+	if c.inputs.Answer != nil {
+		known = slices.AppendSeq(known, maps.Values(c.inputs.Answer.found))
+	}
+	return known
 }
 
 // keep stores the answers that are kept. An entry with the same values stays, because its count goes on: the number of
@@ -111,7 +131,7 @@ func (c *Call) Challenge() []byte {
 	if c.plan.Keep > 0 && c.mode != Explaining {
 		c.uncacheable = true
 		if c.inputs.kept == nil {
-			c.inputs.kept = c.readKept()
+			c.inputs.kept = c.readKept(true)
 		}
 		maps.Copy(reply.Answers, c.inputs.kept.found)
 		reply.Count = c.inputs.kept.count
@@ -141,11 +161,14 @@ func (c *Call) answerMadeUp() bool {
 	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
 }
 
-// readKept returns the kept answers of the call's partition, and counts the call.
-func (c *Call) readKept() *kept {
+// readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
+func (c *Call) readKept(counts bool) *kept {
 	entry, ok := c.plan.Cache.Get(tokencache.Key{Partition: c.partition(), Name: keptName})
 	if !ok {
 		return &kept{}
+	}
+	if !counts {
+		return &kept{found: keptValues(entry.Value)}
 	}
 	return &kept{keptValues(entry.Value), entry.Handle.Count()}
 }

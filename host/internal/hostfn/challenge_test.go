@@ -28,7 +28,7 @@ func TestKeptAnswers(t *testing.T) {
 		plan.ChallengeAnswers = reads(t, abi.AnswerEnum, "header:X-Mode")
 		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
-		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false)
+		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false, &Mutation{}, nil)
 		if reply := challenged(t, call(Explaining)); reply.Count != 0 || len(reply.Answers) != 0 {
 			t.Errorf("kept for %v: explain shows %+v", keep, reply)
 		}

@@ -42,10 +42,11 @@ func (c *Call) Exchange(document []byte) []byte {
 		return c.exchangeReply(http.StatusOK, explainedAnswers(c.plan.Answers, request.Answers, c.plan.Clock()))
 	}
 	var found map[string]string
+	var read *parts
 	status := 0
 	refused := c.exchange(outgoing, func(a *answer) *TokenError {
 		status = a.status
-		read := &parts{header: a.header, body: a.body}
+		read = &parts{header: a.header, body: a.body}
 		found = read.find(c.plan.Answers, request.Answers, maxSealed)
 		refusal := c.refusal(a, read, c.missing(found, request.Answers))
 		c.settle(a, read, refusal)
@@ -53,6 +54,9 @@ func (c *Call) Exchange(document []byte) []byte {
 	})
 	if refused != nil { // perhaps a remembered one, and the endpoint was not asked
 		status = refused.Status
+	}
+	if read != nil {
+		c.endRepeated(outgoing, c.plan.Answers, read, found)
 	}
 	return c.exchangeReply(status, found)
 }

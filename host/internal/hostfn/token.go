@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,8 +75,10 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	}
 	var reply *abi.TokenReply
 	c.otherType = false
+	var read *parts
 	refused := c.exchange(outgoing, func(a *answer) (refused *TokenError) {
 		var problem error
+		read = &parts{header: a.header, body: a.body}
 		reply, problem = readReply(a, request.Extra)
 		switch {
 		case problem != nil:
@@ -87,6 +90,9 @@ func (c *Call) TokenRequest(document []byte) []byte {
 	})
 	if refused != nil {
 		return c.reply(&abi.TokenReply{Status: refused.Status, Error: refused.Code})
+	}
+	if reply.ExpiresIn != nil {
+		c.endRepeated(outgoing, tokenAnswers, read, map[string]string{"expires_in": strconv.FormatInt(*reply.ExpiresIn, 10)})
 	}
 	c.otherType = reply.TokenType != "" && reply.TokenType != "bearer"
 	return c.reply(reply)
