@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -150,13 +153,37 @@ func (l *loader) somebody() host.User {
 // store, which no explained request uses.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
 	ctx = host.WithUser(ctx, l.somebody())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url.String(), nil)
-	if err == nil {
-		_, err = connected.Explain(request)
+	err := explain(ctx, connected, http.MethodGet, c.url)
+	var failed *host.Error
+	if errors.As(err, &failed) && failed.Stage == host.StageMutation {
+		method, target := c.writable()
+		err = explain(ctx, connected, method, target)
 	}
 	if !l.rehearsed(c, err, info) {
 		l.rehearsed(c, connected.CheckKeys(ctx), info)
 	}
+}
+
+// explain explains a request without a body, to which the members of a form may be added.
+func explain(ctx context.Context, connected *host.Connector, method string, target *url.URL) error {
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), http.NoBody)
+	if err == nil {
+		_, err = connected.Explain(request)
+	}
+	return err
+}
+
+// writable returns the method and the URL of a request that callers may make, and that has a place for each credential: its method has
+// a body, if one of the connector's does, and its path each text of the configuration, since any may be one that a credential replaces.
+func (c *definition) writable() (method string, target *url.URL) {
+	methods := slices.DeleteFunc(slices.Clone(c.gateway.Methods), func(m string) bool { return m == http.MethodGet || m == http.MethodHead })
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(c.gateway.Auth.Config)) {
+		if text, ok := c.gateway.Auth.Config[name].(string); ok && text != "" && !strings.Contains(text, "{{") {
+			texts = append(texts, url.PathEscape(text))
+		}
+	}
+	return append(methods, http.MethodGet)[0], c.url.JoinPath(texts...)
 }
 
 // rehearsed reports an error of a rehearsal. It returns false if there is nothing to report.

@@ -115,6 +115,36 @@ func TestReadSecretsWarns(t *testing.T) {
 	}
 }
 
+// A rehearsal makes a request that callers may make: a credential in a form has a form, and one in a path that callers write has its
+// placeholder. A connector whose methods have no body cannot add a form, and a secret may not lead elsewhere.
+func TestRehearsalOfFormAndPath(t *testing.T) {
+	text := `connectors:
+  - name: Path
+    url: https://one.example/v1
+    paths: [/**]
+    auth: {type: api_key, config: {in: path, key: "{token}", value: "{{ get_secret('there') }}"}}
+  - name: Form
+    url: https://two.example
+    method: [GET, POST]
+    auth: {type: api_key, config: {in: form, key: token, value: "{{ get_secret('there') }}"}}
+  - name: No form
+    url: https://three.example
+    auth: {type: api_key, config: {in: form, key: token, value: "{{ get_secret('there') }}"}}
+  - name: Elsewhere
+    url: https://four.example
+    auth: {type: api_key, config: {in: path, key: "{token}", value: "{{ get_secret('up') }}"}}
+`
+	config := host.Config{Secrets: host.MapSecrets{"there": "123456:c4n4ry", "up": "../.."}}
+	_, got := load(t, text, connectors.Options{Host: config, ReadSecrets: true})
+	want := []string{
+		"connectors.yaml:12:27: connectors.no-form.auth.config: the credential goes into the body, and the request's method has none",
+		"connectors.yaml:15:27: connectors.elsewhere.auth.config: the mutation's path: a value has a segment that leads elsewhere",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Secrets of tenants and users are read only for the tenant and the user of the options. Then a rehearsal finds what is wrong
 // with their values. Two of them are never the same environment variable.
 func TestReadSecretsOfTenantsAndUsers(t *testing.T) {
