@@ -202,9 +202,9 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
 }
 
-// repeats returns an error if the body, a form, has a member of a name that added has, in any encoding and case of letters. APIs
-// differ in which of two such members counts, so it could be that of the caller (threats.md 43). It decodes the names in added
-// once, because a body may have a member for each of its bytes (threats.md 119).
+// repeats returns an error if the body, a form, has a member that some API may take for one of added. APIs differ in which of two such
+// members counts, so it could be that of the caller (threats.md 43). It decodes the names in added once, because a body may have a
+// member for each of its bytes (threats.md 119).
 func (k *keptBody) repeats(added string) error {
 	names := strings.Split(added, "&")
 	for i := range names {
@@ -215,13 +215,16 @@ func (k *keptBody) repeats(added string) error {
 		return err
 	}
 	defer body.Close()
-	form := bufio.NewReaderSize(body, max(4<<10, 3*len(added))) // room for each name of added and its =, whatever its encoding
+	form := bufio.NewReaderSize(separated{body}, max(4<<10, 3*len(added))) // room for each name of added and its =, whatever its encoding
 	for err == nil {
 		var member []byte
 		member, err = form.ReadSlice('&')
 		name := memberName(strings.TrimSuffix(string(member), "&"))
-		if slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(name, other) }) {
+		switch {
+		case slices.ContainsFunc(names, func(other string) bool { return mayBe(name, other) }):
 			return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
+		case strings.EqualFold(name, "_charset_"): // HTML, "Selecting a form submission encoding"
+			return errors.New("the request's form has the member _charset_, which may change how an API reads the credential: leave it out")
 		}
 		for errors.Is(err, bufio.ErrBufferFull) { // the value is long
 			_, err = form.ReadSlice('&')
@@ -233,13 +236,35 @@ func (k *keptBody) repeats(added string) error {
 	return fmt.Errorf("the request's body cannot be read again: %w", err)
 }
 
-// memberName returns the decoded name of a member of a form. If it cannot be decoded, memberName returns it as it is.
+// separated is a form in which each member ends with &. Some APIs take ; for the end of a member, too (HTML 4.01, appendix B.2.2).
+type separated struct{ io.Reader }
+
+func (s separated) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	for i := range p[:n] {
+		if p[i] == ';' {
+			p[i] = '&'
+		}
+	}
+	return n, err
+}
+
+// memberName returns the decoded name of a member of a form, as an API may read it: until a NUL, as C does, and as PHP makes a variable
+// of it (manual, "Variables From External Sources"). If the name cannot be decoded, memberName returns it as it is.
 func memberName(member string) string {
 	name, _, _ := strings.Cut(member, "=")
 	if decoded, err := url.QueryUnescape(name); err == nil {
-		return decoded
+		name = decoded
 	}
-	return name
+	name, _, _ = strings.Cut(name, "\x00")
+	return variable.Replace(strings.TrimSpace(name))
+}
+
+var variable = strings.NewReplacer(" ", "_", ".", "_")
+
+// mayBe reports whether an API may take a member for another one: in any case of letters, or for a list of that name.
+func mayBe(name, other string) bool {
+	return strings.EqualFold(name, other) || len(name) > len(other) && strings.EqualFold(name[:len(other)], other) && name[len(other)] == '['
 }
 
 // openWith returns a new reader of the body and then of text.

@@ -166,7 +166,9 @@ func TestAFormThatHasTheCredentialsName(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for body, sent := range map[string]bool{
 		"api_key=x": false, "a=1&api_key": false, "a=1&%61pi%5fkey=x&b=2": false, "a=" + long + "&API_KEY=" + long: false, "&&api_key=": false,
-		"": true, "a=api_key": true, "a=1&api_key2=x": true, "api%zzkey=x": true, "a=1&": true, long + "=" + long: true,
+		"a=b;api_key=x": false, "a=" + long + ";api_key=x": false, "a;api_key": false, "api_key%00=x": false, "api_key%00b=x": false, "+api_key=x": false,
+		"%20%09api_key=x": false, "api_key[]=x": false, "API_KEY%5Ba%5D=x": false, "api.key=x": false, "api+key=x": false,
+		"": true, "a=b;c": true, "a=b%3Bapi_key=x": true, "api_keys[]=x": true, "a%00api_key=x": true, "a=api_key": true, "a=1&api_key2=x": true, "api%zzkey=x": true, "a=1&": true, long + "=" + long: true,
 	} {
 		checkForm(t, "api_key", body, sent)
 	}
@@ -180,6 +182,17 @@ func TestAFormThatHasTheCredentialsLongName(t *testing.T) {
 	} {
 		checkForm(t, name, body, sent)
 	}
+}
+
+// threats.md 43: a member _charset_, which may change how an API reads the form, is not sent beside the credential.
+func TestAFormThatNamesItsCharset(t *testing.T) {
+	w, connector := changeWorld(t, abi.Mutation{Form: pairs("a", "KEY")})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("b=1&_charset_=ibm037"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", formType)
+	w.refuse(connector, r, host.StageBody, "member _charset_")
 }
 
 // checkForm checks whether a form is sent if the credential goes into a member of this name.
@@ -211,6 +224,8 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 		"an empty placeholder":     {abi.Mutation{Path: pairs("", "KEY")}, "GET", "", "", "placeholder is empty"},
 		"a placeholder twice":      {abi.Mutation{Path: append(pairs("things", "KEY"), pairs("things", "KEY")...)}, "GET", "", "", "there twice"},
 		"a path upwards":           {abi.Mutation{Path: pairs("things", "../KEY")}, "GET", "", "", "leads elsewhere"},
+		"a form in IBM037":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; charset=ibm037", "%82=1", "charset other than utf-8"},
+		"a form in UTF-7":          {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + `; CHARSET="utf-7"`, "b=1", "charset other than utf-8"},
 		"a form into JSON":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "application/json", "{}", "Content-Type must be"},
 		"a form into an unknown":   {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
 		"a form into a compressed": {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; Content-Encoding: gzip", "x", "has a Content-Encoding"},

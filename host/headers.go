@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -199,12 +200,14 @@ func checkChange(r *http.Request, h headers, m *hostfn.Mutation) error {
 
 // checkForm returns an error if the members of a form cannot be added to the body of a request.
 func checkForm(r *http.Request) error {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch empty := r.Body == nil || r.Body == http.NoBody; {
 	case hostfn.Encoded(r.Header):
 		return errors.New("the credential goes into a form, and the request's body has a Content-Encoding, so that nothing can be added to it: send it as it is")
 	case empty && (r.Method == "" || r.Method == http.MethodGet || r.Method == http.MethodHead):
 		return errors.New("the credential goes into the body, and the request's method has none")
+	case kind == formType && !strings.EqualFold(cmp.Or(parameters["charset"], "utf-8"), "utf-8"): // the credential is in ASCII
+		return errors.New("the credential goes into a form, and the request's Content-Type has a charset other than utf-8, in which an API may read it: leave the charset out")
 	case empty && r.Header.Get("Content-Type") == "", err == nil && kind == formType:
 		return nil
 	}

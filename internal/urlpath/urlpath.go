@@ -178,3 +178,24 @@ func pathCharacter(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' ||
 		strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0
 }
+
+// EndsSegment reports whether a segment of a path, decoded any number of times, has a character that a server may take for its end.
+func EndsSegment(segment string) bool {
+	return AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `/\;?#`) || !utf8.ValidString(s) })
+}
+
+// AtSomeDepth reports whether holds is true for a segment or for a result of decoding it repeatedly. It returns true for a
+// segment that is encoded more than Decodings times.
+func AtSomeDepth(segment string, holds func(string) bool) bool {
+	for range Decodings {
+		if holds(segment) {
+			return true
+		}
+		decoded := Decode(segment)
+		if decoded == segment {
+			return false
+		}
+		segment = decoded
+	}
+	return true
+}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -195,7 +194,7 @@ func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(base.EscapedPath(), c.own), "/") {
-		if endsSegment(urlpath.Decode(segment)) {
+		if urlpath.EndsSegment(urlpath.Decode(segment)) {
 			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")
 		}
 	}
@@ -242,38 +241,17 @@ func (p pattern) left(segments []string) bool {
 		case p[i] == withSlashes: // not those that are encoded again
 			segment = strings.ReplaceAll(segment, "/", "")
 		}
-		if endsSegment(segment) {
+		if urlpath.EndsSegment(segment) {
 			return true
 		}
 	}
 	return false
 }
 
-// endsSegment reports whether a segment, decoded any number of times, has a character that a server may take for its end.
-func endsSegment(segment string) bool {
-	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `/\;?#`) || !utf8.ValidString(s) })
-}
-
 // endsPath reports whether a segment, decoded any number of times, has a character that a server may take for the end of the
 // path, or a backslash, which a server may take for a slash.
 func endsPath(segment string) bool {
-	return atSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
-}
-
-// atSomeDepth reports whether holds is true for a segment or for a result of decoding it repeatedly. It returns true for a
-// segment that is encoded more than urlpath.Decodings times.
-func atSomeDepth(segment string, holds func(string) bool) bool {
-	for range urlpath.Decodings {
-		if holds(segment) {
-			return true
-		}
-		decoded := urlpath.Decode(segment)
-		if decoded == segment {
-			return false
-		}
-		segment = decoded
-	}
-	return true
+	return urlpath.AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
 }
 
 // given returns the caller's values of a parameter, or nil if it is not overridable. It returns an error if there are several and the

@@ -11,6 +11,8 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 type renderedField struct {
@@ -145,12 +147,37 @@ func (c *Call) renderObject(f *Field) string {
 	return string(document)
 }
 
+// parts renders a field. The values of a user stay within their segment or parameter of a URL, whose host is literal then.
 func (c *Call) parts(f *Field) []template.Part {
-	parts, err := f.Text.Render((*values)(c))
+	render := f.Text.Render
+	inURL := f.Kind == abi.KindURL && urlcheck.FixedHost(f.Text.Source())
+	if inURL {
+		render = f.Text.RenderURL
+	}
+	parts, err := render((*values)(c))
 	if err != nil {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
+	if inURL && leavesSegment(f.Text.Source(), template.Join(parts)) {
+		c.endf(StageConfig, "%s has a value in its path that is . or .., or has a character that ends a segment", f.Name)
+	}
 	return parts
+}
+
+// leavesSegment reports whether a server may see other segments in the path of a URL than its template has. Those before the first
+// expression are not looked at.
+func leavesSegment(source, text string) bool {
+	own, _, _ := strings.Cut(source, "{{")
+	if strings.Contains(own, "?") {
+		return false
+	}
+	path, _, _ := strings.Cut(text[strings.LastIndexByte(own, '/'):], "?")
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		if urlpath.EndsSegment(urlpath.Decode(segment)) {
+			return true
+		}
+	}
+	return urlpath.Check(path) != nil
 }
 
 // sealParts joins the parts of a field's text. Parts from secrets become sealed values, and the others stay plain.
