@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/discovery"
@@ -17,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // Config configures a Host. The zero Config configures a host with five of the built-in auth types and no secrets. Its
@@ -129,6 +131,9 @@ type Attempt struct {
 type Egress struct {
 	// AllowHTTP allows origins and token URLs of plain http, for development.
 	AllowHTTP bool
+	// PlainHTTP lists the hosts, such as keycloak or 127.0.0.1:8080, whose origins and token URLs may be of plain http. Without a port,
+	// a host is meant with any. Their addresses have to be allowed all the same.
+	PlainHTTP []string
 	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
 	// refused.
 	AllowPrivate bool
@@ -145,7 +150,7 @@ type Egress struct {
 
 // Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It
 // checks each address after name resolution, just before it connects, so no host name and no redirect can lead to an
-// internal address. It neither asks for compression nor decompresses. It does not enforce AllowHTTP; callers check
+// internal address. It neither asks for compression nor decompresses. It does not enforce AllowsHTTP; callers check
 // URLs. It returns an error if e is invalid.
 func (e Egress) Transport() (*http.Transport, error) {
 	transport, err := e.policy().Transport()
@@ -155,6 +160,11 @@ func (e Egress) Transport() (*http.Transport, error) {
 	// Otherwise net/http adds Accept-Encoding to the request.
 	transport.DisableCompression = true
 	return transport, nil
+}
+
+// AllowsHTTP reports whether a URL may be of plain http.
+func (e Egress) AllowsHTTP(u *url.URL) bool {
+	return e.AllowHTTP || slices.ContainsFunc(e.PlainHTTP, func(host string) bool { return urlcheck.Names(host, u) })
 }
 
 func (e Egress) policy() egress.Policy {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/keywright/keywright/internal/urlcheck"
 )
@@ -20,6 +21,11 @@ type dialer struct {
 // newDialer returns the dialer of an Egress. If base is not nil, it takes the place of both transports.
 func newDialer(e Egress, base http.RoundTripper) (*dialer, error) {
 	d := &dialer{egress: e, api: base}
+	for _, host := range e.PlainHTTP {
+		if _, err := urlcheck.ParseHost(host); err != nil {
+			return nil, fmt.Errorf("an item of PlainHTTP %w", err)
+		}
+	}
 	if base == nil {
 		transport, err := e.Transport()
 		if err != nil {
@@ -49,7 +55,7 @@ func (d *dialer) closeIdle() {
 // checkTokenURL returns an error if text is not a valid value for a field of kind url.
 func (d *dialer) checkTokenURL(text string) error {
 	_, err := urlcheck.Rule{
-		AllowHTTP: d.egress.AllowHTTP, PlainHTTP: "which would send the credential in the open: use https", Credentials: "use the fields for credentials",
+		HTTP: d.egress.AllowsHTTP, PlainHTTP: "which would send the credential in the open: use https", Credentials: "use the fields for credentials",
 	}.Parse(text)
 	return err
 }
@@ -57,17 +63,17 @@ func (d *dialer) checkTokenURL(text string) error {
 // dialerKey identifies an Egress within a host.
 type dialerKey struct {
 	allowHTTP, allowPrivate bool
-	allow, proxy            string
+	plain, allow, proxy     string
 	tls                     *tls.Config
 }
 
 // String returns a text that is the same for all hosts with the same Egress but for its TLS.
 func (k dialerKey) String() string {
-	return fmt.Sprintf("%t %t %s %s %t", k.allowHTTP, k.allowPrivate, k.allow, k.proxy, k.tls != nil)
+	return fmt.Sprintf("%t %q %t %s %s %t", k.allowHTTP, k.plain, k.allowPrivate, k.allow, k.proxy, k.tls != nil)
 }
 
 func keyOfEgress(e Egress) dialerKey {
-	key := dialerKey{allowHTTP: e.AllowHTTP, allowPrivate: e.AllowPrivate, tls: e.TLS}
+	key := dialerKey{allowHTTP: e.AllowHTTP, plain: strings.Join(e.PlainHTTP, " "), allowPrivate: e.AllowPrivate, tls: e.TLS}
 	for _, prefix := range e.Allow {
 		key.allow += prefix.String() + " "
 	}

@@ -142,3 +142,31 @@ func TestPlainHTTPOfOneConnector(t *testing.T) {
 		t.Errorf("without it: %v", err)
 	}
 }
+
+// threats.md 312: PlainHTTP names the hosts of origins and token URLs that may be of plain http, for one connector.
+func TestHostsOfPlainHTTP(t *testing.T) {
+	s := ownWorld(t)
+	for _, c := range []struct {
+		origin, token string
+		hosts         []string
+		want          string // "" if the connector is made
+	}{
+		{"http://Sidecar", "http://keycloak:8080/token", []string{"sidecar", "keycloak:8080"}, ""},
+		{"http://sidecar:99", "https://a.test/token", []string{"sidecar"}, ""},
+		{"http://sidecar", "https://a.test/token", []string{"sidecar:80"}, ""},
+		{"http://[::1]:8080", "https://a.test/token", []string{"[::1]"}, ""},
+		{"http://sidecar:8080", "https://a.test/token", []string{"sidecar:80"}, "origins[0]: is plain http"},
+		{"http://a.sidecar", "https://a.test/token", []string{"sidecar"}, "origins[0]: is plain http"},
+		{"https://a.test", "http://keycloak:8081/token", []string{"keycloak:8080"}, "token_url: is plain http"},
+		{"https://a.test", "https://a.test/token", []string{"http://keycloak"}, "egress: an item of PlainHTTP is not the name of a host"},
+		{"https://a.test", "https://a.test/token", []string{"*"}, "egress: an item of PlainHTTP is not the name of a host"},
+	} {
+		_, err := s.host.Connect(t.Context(), host.ConnectorConfig{
+			Name: "crm", Origins: []string{c.origin}, Egress: &host.Egress{PlainHTTP: c.hosts},
+			Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", c.token)},
+		})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s with %q: %v, want %q", c.origin, c.token, c.hosts, err, c.want)
+		}
+	}
+}

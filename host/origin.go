@@ -19,7 +19,7 @@ func (o origin) String() string { return o.scheme + "://" + o.host + ":" + o.por
 // parseOrigin parses an origin of a connector. A path or query is an error, because it looks like a limit on the
 // requests and would not be one.
 func (d *dialer) parseOrigin(text string) (origin, error) {
-	rule := urlcheck.Rule{AllowHTTP: d.egress.AllowHTTP, PlainHTTP: "which sends everything in the open: use https, or Config.Egress.AllowHTTP while developing"}
+	rule := urlcheck.Rule{HTTP: d.egress.AllowsHTTP, PlainHTTP: "which sends everything in the open: use https, or name the host in PlainHTTP of the Egress"}
 	u, err := rule.Parse(text)
 	switch {
 	case err != nil:

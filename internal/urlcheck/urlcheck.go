@@ -14,6 +14,8 @@ import (
 type Rule struct {
 	// AllowHTTP allows plain http, too.
 	AllowHTTP bool
+	// HTTP reports whether a URL of plain http is allowed, if AllowHTTP is not set. Nil means that none is.
+	HTTP func(*url.URL) bool
 	// PlainHTTP is the end of the error for plain http: "which sends everything in the open: use https".
 	PlainHTTP string
 	// Credentials says where a credential belongs instead of the URL: "put the credential into auth". If it is "", the error
@@ -38,7 +40,7 @@ func (r Rule) Parse(text string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL" + example)
-	case u.Scheme == "http" && !r.AllowHTTP:
+	case u.Scheme == "http" && !r.AllowHTTP && (r.HTTP == nil || !r.HTTP(u)):
 		return nil, errors.New("is plain http, " + r.PlainHTTP)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("is not an https URL" + example)
@@ -73,6 +75,15 @@ func ParseHost(text string) (*url.URL, error) {
 		}
 	}
 	return u, nil
+}
+
+// Names reports whether text, which [ParseHost] accepts, names the host of a URL. Without a port it names the host with any port.
+func Names(text string, u *url.URL) bool {
+	named, port := url.URL{Host: text}, u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.EqualFold(named.Hostname(), u.Hostname()) && (named.Port() == "" || named.Port() == port)
 }
 
 // CheckPort returns an error unless port is "" or a number from 1 to 65535.

@@ -166,8 +166,8 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	case found && n.kind == scalar && (!inConfig || known):
 		where = n.Place
 	}
-	if strings.HasPrefix(message, "is plain http") {
-		message += ", or --dev while developing" // the host does not know the flag
+	if strings.HasPrefix(message, "is plain http") { // the host does not know the member
+		message = strings.TrimSuffix(message, orName("PlainHTTP of the Egress")) + orName(plainHTTP)
 	}
 	if strings.HasPrefix(message, "there is no store of keys") {
 		message += ": give a store of type vault the member transit"

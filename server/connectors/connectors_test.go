@@ -109,7 +109,7 @@ plugins:
     sha256: abc
 `, connectors.Options{})
 	want := []string{
-		`connectors.yaml:3:10: connectors.crm.url: is plain http, which sends everything in the open: use https, or --dev while developing`,
+		`connectors.yaml:3:10: connectors.crm.url: is plain http, which sends everything in the open: use https, or name the host in plain_http of egress`,
 		`connectors.yaml:7:20: connectors.crm.auth.config.client_id: is a number, text is wanted`,
 		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
 		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
@@ -193,7 +193,7 @@ func TestFileProblems(t *testing.T) {
 		},
 		"plain http of a token endpoint": {
 			"connectors: [{name: A, url: 'https://a.example', auth: {type: oauth_client_credentials, config: {client_id: a, client_secret: b, token_url: 'http://a.example'}}}]\n",
-			[]string{`connectors.yaml:1:141: connectors.a.auth.config.token_url: is plain http, which would send the credential in the open: use https, or --dev while developing`},
+			[]string{`connectors.yaml:1:141: connectors.a.auth.config.token_url: is plain http, which would send the credential in the open: use https, or name the host in plain_http of egress`},
 		},
 		"template without quotes": {
 			strings.Replace(weather, `"{{ get_secret('weather') }}"`, `{{ get_secret('weather') }}`, 1),

@@ -213,8 +213,12 @@ func (d *definer) url(c *definition, path string) {
 		return // already reported
 	}
 	u, err := c.gateway.BaseURL()
-	if err == nil && u.Scheme == "http" && !d.allowHTTP {
-		err = errors.New("is plain http, which sends everything in the open: use https, or --dev while developing")
+	e := d.egress
+	if c.gateway.Egress != nil {
+		e = *c.gateway.Egress
+	}
+	if err == nil && u.Scheme == "http" && !e.AllowsHTTP(u) {
+		err = errors.New("is plain http, which sends everything in the open: use https" + orName(plainHTTP))
 	}
 	if err != nil {
 		d.at(c.member.get("url").value.Place, path+".url", "%v", err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // An egressFile is the member egress of the file or of a connector.
@@ -19,7 +20,14 @@ type egressFile struct {
 	Allow  []string
 	CAFile string `file:",path"`
 	Proxy  string
+	// PlainHTTP lists hosts.
+	PlainHTTP []string
 }
+
+const plainHTTP = "plain_http of egress"
+
+// orName is the end of the error for plain http.
+func orName(member string) string { return ", or name the host in " + member }
 
 // noProxy is the proxy of a connector that uses none, although the file has one.
 const noProxy = "none"
@@ -39,6 +47,16 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 			continue
 		}
 		e.Allow = append(e.Allow, prefix)
+	}
+	if n.get("plain_http") != nil {
+		e.PlainHTTP = slices.Clone(d.given.PlainHTTP)
+	}
+	for i, text := range f.PlainHTTP {
+		if _, err := urlcheck.ParseHost(text); err != nil {
+			d.at(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
+			continue
+		}
+		e.PlainHTTP = append(e.PlainHTTP, text)
 	}
 	if f.CAFile != "" {
 		config, err := d.authorities(f.CAFile)

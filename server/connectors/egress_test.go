@@ -29,7 +29,7 @@ func TestEgressProblems(t *testing.T) {
 		egress string
 		want   []string
 	}{
-		"no object":      {"10.0.0.0/8", []string{`connectors.yaml:7:9: egress: is text: an object with allow, ca_file or proxy is wanted`}},
+		"no object":      {"10.0.0.0/8", []string{`connectors.yaml:7:9: egress: is text: an object with allow, ca_file, proxy or plain_http is wanted`}},
 		"misspelt":       {"{allows: 10.0.0.0/8}", []string{`connectors.yaml:7:10: egress.allows: is not known here; did you mean "allow"?`}},
 		"a name":         {"{allow: [10.0.0.1, api.internal]}", []string{`connectors.yaml:7:28: egress.allow[1]: is neither an address nor a range of addresses, such as 10.20.0.0/16: the address that is dialled is checked, not a name`}},
 		"bits":           {"{allow: 10.20.0.1/16}", []string{`connectors.yaml:7:17: egress.allow[0]: has bits after its length: write 10.20.0.0/16 for the range, or 10.20.0.1 for the address`}},
@@ -41,6 +41,7 @@ func TestEgressProblems(t *testing.T) {
 		"no proxy":       {"{proxy: proxy.example:3128}", []string{`connectors.yaml:7:17: egress.proxy: is no URL of a proxy, such as http://proxy.example:3128, or none`}},
 		"a password":     {`{proxy: "http://a:hunter2@proxy.example"}`, []string{`connectors.yaml:7:17: egress.proxy: has a credential, which would stand in the file: name a proxy that asks for none`}},
 		"another scheme": {"{proxy: ftp://proxy.example}", []string{`connectors.yaml:7:17: egress.proxy: has another scheme than http, https, socks5 or socks5h`}},
+		"no host":        {"{plain_http: [keycloak, http://a.example]}", []string{`connectors.yaml:7:33: egress.plain_http[1]: is not the name of a host, such as login.example.com or localhost:8443`}},
 		"a path":         {"{proxy: http://proxy.example/a}", []string{`connectors.yaml:7:17: egress.proxy: has more than scheme, host and port`}},
 		"good":           {"{allow: [169.254.169.254, 10.0.0.0/8, 192.0.2.7, fd00::/16], proxy: none}", nil},
 	} {
@@ -52,6 +53,28 @@ func TestEgressProblems(t *testing.T) {
 		if _, got := load(t, own, connectors.Options{}); (len(got) > 0) != (len(c.want) > 0) || len(got) > 0 && !strings.Contains(got[0], " connectors.weather-api.egress") {
 			t.Errorf("%s, in a connector: %q", name, got)
 		}
+	}
+}
+
+// plain_http of the file is for all connectors, and that of a connector takes its place.
+func TestPlainHTTPInside(t *testing.T) {
+	text := `egress: {plain_http: keycloak}
+connectors:
+  - name: All
+    url: http://keycloak:8080/x
+    auth: {type: none}
+  - name: Own
+    url: http://sidecar/x
+    auth: {type: oauth_client_credentials, config: {client_id: a, client_secret: "{{ get_secret('s') }}", token_url: http://sidecar/token}}
+    egress: {plain_http: [sidecar]}
+  - name: Replaced
+    url: http://keycloak/x
+    auth: {type: none}
+    egress: {plain_http: [sidecar]}
+`
+	const want = "connectors.yaml:11:10: connectors.replaced.url: is plain http, which sends everything in the open: use https, or name the host in plain_http of egress"
+	if _, got := load(t, text, connectors.Options{}); len(got) != 1 || got[0] != want {
+		t.Errorf("the problems are %q", got)
 	}
 }
 

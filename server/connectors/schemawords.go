@@ -191,6 +191,10 @@ var described = map[string]words{
 		text:    "Addresses or ranges of addresses, such as 10.20.0.0/16, that may be dialled beside public ones. The address that a name leads to counts.",
 		pattern: `^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$`, wrong: "This is neither an address nor a range of addresses, such as 10.20.0.0/16.",
 	},
+	"egress.plain_http": {
+		text:    "Hosts, such as keycloak:8080, whose URLs may be of plain http. Without a port, any port is meant. Their addresses have to be in allow, too.",
+		pattern: `^[^/?#@* ]+$`, wrong: "This is not the name of a host, such as keycloak or keycloak:8080.",
+	},
 	"egress.ca_file": {text: "Path of certificates in PEM, of authorities that are trusted beside those of the system."},
 	"egress.proxy": {
 		text:    "URL of the proxy of all connections: http, https, socks5 or socks5h. none is for no proxy. The proxies of the environment are ignored.",

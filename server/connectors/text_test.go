@@ -25,7 +25,7 @@ func TestURLs(t *testing.T) {
 		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential",
 		"https://a.example/{{ 1 }}#b": "has a fragment, which is never sent: remove it",
 		"https://a.example:0":         "has a port that is not 1 to 65535",
-		"http://a.example":            "is plain http, which sends everything in the open: use https, or --dev while developing",
+		"http://a.example":            "is plain http, which sends everything in the open: use https, or name the host in plain_http of egress",
 	}
 	var text strings.Builder
 	var all []string

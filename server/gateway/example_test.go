@@ -103,7 +103,7 @@ func ExampleConnect() {
 		}
 	}
 	// Output:
-	// url: is plain http, which sends everything in the open: use https, or Config.Egress.AllowHTTP while developing
+	// url: is plain http, which sends everything in the open: use https, or name the host in PlainHTTP of the Egress
 	// auth.type: there is no auth type "apikye"; did you mean "apikey"?
 	// paths[0]: does not begin with a slash, as in /users/* or /**
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -47,8 +48,8 @@ type Asker struct {
 	// Mutual reports whether Client presents a certificate. Then the endpoints of mtls_endpoint_aliases count (RFC 8705
 	// section 5). The Trust of a Key depends on it.
 	Mutual bool
-	// AllowHTTP allows endpoints of plain http.
-	AllowHTTP bool
+	// HTTP reports whether an endpoint may be of plain http.
+	HTTP func(*url.URL) bool
 	// Failure returns an error of Client with a text that may be shown.
 	Failure func(error) error
 	// Place waits for the right to send requests, and returns a function that ends it.

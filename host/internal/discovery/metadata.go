@@ -155,7 +155,7 @@ func (a *Asker) add(m *metadata, name, where string, value any) {
 		return
 	}
 	delete(m.endpoints, name)
-	rule := urlcheck.Rule{AllowHTTP: a.AllowHTTP, PlainHTTP: "which would send the credential in the open"}
+	rule := urlcheck.Rule{HTTP: a.HTTP, PlainHTTP: "which would send the credential in the open"}
 	text, isText := value.(string)
 	if !isText {
 		m.problems[name] = where + "is not a text"
