@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/keywright/keywright/host"
@@ -290,6 +292,47 @@ func TestManyConsentsOfAUser(t *testing.T) {
 	}
 	if got := w.browser("bea").open("/connect/crm"); got.status != http.StatusFound {
 		t.Errorf("another user got %+v", got)
+	}
+}
+
+// threats.md 135: callbacks at once are limited, because anybody can send them, and their places come back.
+func TestManyCallbacks(t *testing.T) {
+	const most = 64
+	w := newConsentWorld(t)
+	ann := w.browser("ann")
+	back := ann.begin("c0de")
+	arrived, release := make(chan struct{}), make(chan struct{})
+	w.consents.during = func() {
+		arrived <- struct{}{}
+		<-release
+	}
+	send := func() int {
+		r := httptest.NewRequest(http.MethodGet, w.server.URL+back, nil)
+		r.AddCookie(&http.Cookie{Name: "keywright-connect", Value: ann.cookies["keywright-connect"]})
+		rw := httptest.NewRecorder()
+		w.gateway.Handler().ServeHTTP(rw, r)
+		return rw.Code
+	}
+	var all sync.WaitGroup
+	for range most {
+		all.Go(func() { send() })
+		<-arrived
+	}
+	refused := make(chan int, 1)
+	all.Go(func() { refused <- send() })
+	select {
+	case got := <-refused:
+		if got != http.StatusServiceUnavailable {
+			t.Errorf("one more callback got %d", got)
+		}
+	case <-arrived:
+		t.Error("one more callback is under way")
+	}
+	close(release)
+	all.Wait()
+	w.consents.during = nil
+	if got := send(); got == http.StatusServiceUnavailable {
+		t.Errorf("a callback after them got %d", got)
 	}
 }
 

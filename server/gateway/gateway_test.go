@@ -91,18 +91,19 @@ func TestRefusals(t *testing.T) {
 		status             int
 		kind               string
 	}{
-		"no connector":              {"GET", "/connectors/none", "", nil, 404, "unknown-connector"}, // threats.md 48
-		"no path":                   {"GET", "/", "", nil, 404, "unknown-connector"},
-		"method":                    {"DELETE", "/connectors/weather", "", nil, 405, "method-not-allowed"},
-		"TRACE":                     {"TRACE", "/connectors/weather", "", nil, 405, "method-not-allowed"}, // threats.md 41
-		"upgrade":                   {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 400, "upgrade-refused"},
-		"h2c":                       {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "x"}, 400, "upgrade-refused"},
-		"path without a pattern":    {"GET", "/connectors/weather/admin", "", nil, 404, "unknown-path"},
-		"path that is longer":       {"GET", "/connectors/weather/users/1/keys", "", nil, 404, "unknown-path"},
-		"path with a slash escaped": {"GET", "/connectors/weather/users/1%2Fkeys", "", nil, 404, "unknown-path"},
-		"slash escaped twice, a %":  {"GET", "/connectors/weather/users/1%252Fkeys%25", "", nil, 404, "unknown-path"},
-		"path that goes up":         {"GET", "/connectors/weather/open/..%2f..%2fadmin", "", nil, 400, "bad-request"}, // threats.md 27
-		"path that goes up twice":   {"GET", "/connectors/weather/open/%252e%252e/admin", "", nil, 400, "bad-request"},
+		"no connector":               {"GET", "/connectors/none", "", nil, 404, "unknown-connector"}, // threats.md 48
+		"no path":                    {"GET", "/", "", nil, 404, "unknown-connector"},
+		"method":                     {"DELETE", "/connectors/weather", "", nil, 405, "method-not-allowed"},
+		"TRACE":                      {"TRACE", "/connectors/weather", "", nil, 405, "method-not-allowed"}, // threats.md 41
+		"upgrade":                    {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 400, "upgrade-refused"},
+		"h2c":                        {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "x"}, 400, "upgrade-refused"},
+		"path without a pattern":     {"GET", "/connectors/weather/admin", "", nil, 404, "unknown-path"},
+		"path that is longer":        {"GET", "/connectors/weather/users/1/keys", "", nil, 404, "unknown-path"},
+		"path with an empty segment": {"GET", "/connectors/weather/users/", "", nil, 404, "unknown-path"}, // which may be the list of all
+		"path with a slash escaped":  {"GET", "/connectors/weather/users/1%2Fkeys", "", nil, 404, "unknown-path"},
+		"slash escaped twice, a %":   {"GET", "/connectors/weather/users/1%252Fkeys%25", "", nil, 404, "unknown-path"},
+		"path that goes up":          {"GET", "/connectors/weather/open/..%2f..%2fadmin", "", nil, 400, "bad-request"}, // threats.md 27
+		"path that goes up twice":    {"GET", "/connectors/weather/open/%252e%252e/admin", "", nil, 400, "bad-request"},
 		// threats.md 75
 		"question mark escaped":       {"GET", "/connectors/weather/open/x%3Fadmin=1", "", nil, 404, "unknown-path"},
 		"question mark escaped twice": {"GET", "/connectors/weather/open/x%253fadmin=1", "", nil, 404, "unknown-path"},
@@ -147,14 +148,17 @@ func TestFailureToAuthenticate(t *testing.T) {
 	}
 }
 
+// The timeout counts for a request with a body too, once the API has read that.
 func TestUpstreamThatDoesNotAnswer(t *testing.T) {
-	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Timeout = time.Millisecond })
-	release := make(chan struct{})
-	w.answer = func(http.ResponseWriter, *http.Request) { <-release }
-	got := w.get("/connectors/weather")
-	close(release)
-	if got.status != http.StatusBadGateway || got.kind != "upstream-timeout" {
-		t.Errorf("the caller got %+v", got)
+	for _, body := range []string{"", "a body"} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Timeout, d.Methods = time.Millisecond, []string{"POST"} })
+		release := make(chan struct{})
+		w.answer = func(http.ResponseWriter, *http.Request) { <-release }
+		got := w.do(w.request("POST", "/connectors/weather", body))
+		close(release)
+		if got.status != http.StatusBadGateway || got.kind != "upstream-timeout" {
+			t.Errorf("with %q the caller got %+v", body, got)
+		}
 	}
 }
 
@@ -266,6 +270,9 @@ func TestEcho(t *testing.T) {
 		"short":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "you sent "+secret) }, "credential-echoed"},
 		"Base64":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, encoded) }, "credential-echoed"},
 		"other header": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "X-Second: "+secret+"-second") }, "credential-echoed"},
+		"other query parameter": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "?third="+"third-"+secret[:9]+"-third")
+		}, "credential-echoed"},
 		"encoded": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = io.WriteString(w, "\x1f\x8b...")
@@ -284,8 +291,9 @@ func TestEcho(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) {
 				d.Headers = []gateway.Parameter{{Name: "X-Second", Value: "{{ get_secret('second') }}"}}
+				d.Query = []gateway.Parameter{{Name: "third", Value: "{{ get_secret('third') }}"}}
 			})
-			w.secrets["second"] = secret + "-second"
+			w.secrets["second"], w.secrets["third"] = secret+"-second", "third-"+secret[:9]+"-third"
 			w.answer = c.answer
 			response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
 			if c.kind == "" {
