@@ -64,7 +64,7 @@ var wanted = map[string]string{
 	"secrets": "a list of stores, each with a type,", "secrets[]": "an object with type",
 	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
 	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",
-	"state": "an object with type and keys", "egress": "an object with allow, ca_file or proxy",
+	"state": "an object with type and keys", "egress": "an object with allow, ca_file, proxy or plain_http",
 	"auth": "an object with type and config", "grants": "a list", "tls": "an object with certificates",
 }
 

@@ -243,6 +243,8 @@ var described = map[string]words{
 	},
 	"connectors[].egress":           {text: "Where this connector may connect to, with its token endpoint and its issuer. A member takes the place of that of the file."},
 	"connectors[].request":          {text: "Template of the request's body, with user, tenant_id, request and body_text. Quote its values: {{ json_encode(body_text) }}."},
+	"connectors[].streams":          {text: "Answers that are streams of events, text/event-stream."},
+	"connectors[].streams.silence":  {text: "Maximum time between two pieces of a stream, in place of timeout.", ifMissing: "10m"},
 	"connectors[].response":         {text: "How the answer is shaped.", change: changeResponse},
 	"connectors[].response.filter":  {text: "Expression over each record. Records for which it is not true are left out."},
 	"connectors[].response.records": {text: "Member of the answer that has the records. Without it, the answer is a list of records."},

@@ -111,7 +111,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	}
 	c := &Connector{definition: d, host: h}
 	c.definition.Limits = d.Limits.withDefaults()
-	c.definition.Timeout = cmp.Or(d.Timeout, defaultTimeout)
+	c.definition.Timeout, c.definition.Streams.Silence = cmp.Or(d.Timeout, defaultTimeout), cmp.Or(d.Streams.Silence, defaultSilence)
 	if len(c.definition.Methods) == 0 {
 		c.definition.Methods = []string{http.MethodGet}
 	}
@@ -136,6 +136,9 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	c.shapes = k.shapes(d)
 	c.named = k.named(d.Response.Headers)
 	k.limits(d.Limits)
+	if d.Streams.Silence < 0 {
+		k.Wrong("streams.silence", "is negative")
+	}
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
 		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
 		BodyBytes: max(0, c.definition.Limits.RequestBytes),

@@ -55,6 +55,8 @@ type Definition struct {
 	RefreshAhead time.Duration
 	// Limits limits the use of the connector.
 	Limits Limits
+	// Streams is about answers that are streams of events.
+	Streams Streams
 
 	// Patterns limits the patterns of all definitions that share it. If it is nil, the limit applies to this definition
 	// alone.
@@ -96,6 +98,12 @@ type Response struct {
 	Headers []string
 }
 
+// Streams is about answers of the type text/event-stream (HTML Living Standard, section 9.2).
+type Streams struct {
+	// Silence is the maximum time between two pieces of a stream, in place of Timeout. 0 means 10 minutes.
+	Silence time.Duration
+}
+
 // Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid. For PerUser and Total,
 // the requests of a second, or one if that is less, may come at once.
 type Limits struct {
@@ -133,7 +141,10 @@ func (*Limits) UnmarshalJSON([]byte) error { return errNoFormat }
 // UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*Limits) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
-const defaultTimeout = 15 * time.Second
+const (
+	defaultTimeout = 15 * time.Second
+	defaultSilence = 10 * time.Minute
+)
 
 func (l Limits) withDefaults() Limits {
 	if l.RequestBytes == 0 {

@@ -124,9 +124,9 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 // The log says what was asked if that does not exist, without the query, and bounded. The caller learns nothing more.
 func TestPathsThatDoNotExist(t *testing.T) {
 	for path, logged := range map[string]string{
-		"/connectors/wether?key=mine":              `"path":"/connectors/wether","error":"there is no such connector"`,
-		"/connectors/weather/a%0Ab?key=mine":       `"path":"/connectors/weather/a%0Ab","error":"this connector has no such path"`,
-		"/connectors/" + strings.Repeat("x", 1000): `"path":"/connectors/` + strings.Repeat("x", 188) + `","error":"there is no such connector"`,
+		"/connectors/wether/bot-mine?key=mine":     `"connector":"wether","error":"there is no such connector"`,
+		"/connectors/weather/mine?key=mine":        `"connector":"weather","error":"this connector has no such path"`,
+		"/connectors/" + strings.Repeat("x", 1000): `"connector":"` + strings.Repeat("x", 200) + `","error":"there is no such connector"`,
 	} {
 		w := newWorld(t)
 		if got := w.get(path); got.status != http.StatusNotFound || strings.Contains(got.body, "meant") {

@@ -134,8 +134,8 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 // statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
 const statusGone = 499
 
-// maxPathLogged is the maximum number of bytes of a path in the log.
-const maxPathLogged = 200
+// maxNameLogged is the maximum number of bytes in the log of a name for which there is no connector.
+const maxNameLogged = 200
 
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
@@ -157,9 +157,9 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	if p.stage != "" {
 		known = append(known, slog.String("stage", p.stage))
 	}
-	if p.status == http.StatusNotFound && c.callerURL != nil {
-		path := c.callerURL.EscapedPath()
-		known = append(known, slog.String("path", host.Printable(path[:min(len(path), maxPathLogged)])))
+	if c.connector == nil && p.status == http.StatusNotFound && c.callerURL != nil { // the rest of the path may be personal, or a secret
+		asked, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
+		known = append(known, slog.String("connector", host.Printable(asked[:min(len(asked), maxNameLogged)])))
 	}
 	if c.upstreamStatus != 0 {
 		known = append(known, slog.Int("upstream_status", c.upstreamStatus))

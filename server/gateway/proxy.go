@@ -133,6 +133,9 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.upstreamStatus = response.StatusCode
+	if isEventStream(response.Header) {
+		timeout = c.connector.definition.Streams.Silence
+	}
 	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
 		response.Body = &stalling{ReadCloser: response.Body, timer: timer, timeout: timeout, passing: &c.passing}
 	}

@@ -40,6 +40,41 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 	})
 }
 
+// A stream of events may be silent for longer than the timeout: for the time of its own.
+func TestSilentStream(t *testing.T) {
+	for kind, want := range map[string]error{"text/event-stream": nil, "text/plain": errUpstreamTime} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			from, to := io.Pipe()
+			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: from, Request: r}, nil
+			})
+			c := &call{
+				gateway: New(Config{Base: base}), cancel: cancel, out: &Outgoing{URL: &url.URL{}},
+				connector: &Connector{definition: Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}},
+			}
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := c.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			go func() {
+				<-time.After(time.Minute) // in the bubble's time
+				_, _ = io.WriteString(to, "piece")
+			}()
+			_, _ = response.Body.Read(make([]byte, 10))
+			if synctest.Wait(); !errors.Is(context.Cause(ctx), want) || want == nil && context.Cause(ctx) != nil {
+				t.Errorf("%s ended with %v, want %v", kind, context.Cause(ctx), want)
+			}
+		})
+	}
+}
+
 // The time in which the API waits for the caller's body does not count for the timeout, also if the answer has begun before
 // the body ends.
 func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
