@@ -40,8 +40,8 @@ type Config struct {
 	// where tokens are exchanged, but only this list says who may get those of users: a connector sends user.token to no
 	// other host. If it is empty, no connector may name user.token.
 	UserTokenHosts []string
-	// UserAgent is the User-Agent (RFC 9110 section 10.1.5) of requests that have none: one without the header, and not one with an empty
-	// list of values. If it is "", net/http adds its own to requests to APIs, and token requests have "keywright".
+	// UserAgent is the User-Agent (RFC 9110 section 10.1.5) of requests without that header. One with an empty list of values is sent without.
+	// If UserAgent is "", net/http adds its own to requests to APIs, and token requests have "keywright".
 	UserAgent string
 	// Egress limits the addresses that the host itself connects to.
 	Egress Egress

@@ -114,7 +114,7 @@ type Plan struct {
 	Signer         *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
-	// UserAgent is the User-Agent of token requests that have none of the guest's.
+	// UserAgent is the User-Agent of token requests, unless the guest sets one.
 	UserAgent string
 	// If not nil, ClientOf returns the client that replaces Client for the calls with these inputs.
 	ClientOf func(context.Context, *Inputs) (*http.Client, *Failure)
