@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -190,6 +191,11 @@ func (t *consentTurn) Done(_ context.Context, next []byte) { t.next = next }
 func (*consentTurn) NotRedeemed(context.Context) {}
 
 func (*consentTurn) Refused(_ context.Context, cause error) error { return cause }
+
+// Unknown sends nothing again: a code is sent once.
+func (*consentTurn) Unknown(_ context.Context, _ func(int) time.Duration, cause error) error {
+	return cause
+}
 
 func (*consentTurn) Lost(_ context.Context, cause error) error { return cause }
 

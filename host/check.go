@@ -73,6 +73,9 @@ func (k *checker) run(ctx context.Context) {
 	if c.config.RefreshAhead > 0 && (!c.plugin.uses[abi.GroupCache] || !c.plugin.uses[abi.GroupToken]) {
 		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", c.plugin.info.Type)
 	}
+	if c.config.NeverResend && len(c.plugin.states) == 0 {
+		k.Wrong("resend", "auth type %s has no token that may be used once: remove it", c.plugin.info.Type)
+	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
 		k.Wrong("auth.config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
 			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)

@@ -16,7 +16,7 @@ import (
 // Connection is the state of a user's grant at a connector.
 type Connection struct {
 	Condition Condition
-	// Age is the time since the grant was renewed, redeemed, lost or refused last. It is 0 if there is none.
+	// Age is the time since the grant was renewed, redeemed, sent without an answer, lost or refused last. It is 0 if there is none.
 	Age time.Duration
 }
 
@@ -30,16 +30,26 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 	if err != nil {
 		return Connection{}, c.fail(StageToken, stateError(fmt.Errorf("the connection cannot be read: %w", err)))
 	}
-	connection := Connection{Condition: Connected, Age: found.Age}
-	switch found.Standing {
-	case lease.None:
-		connection = Connection{Condition: NotConnected}
-	case lease.Lost:
+	connection := Connection{Condition: conditions[found.Standing], Age: found.Age}
+	if connection.Condition == Uncertain && c.config.NeverResend {
 		connection.Condition = Lost
-	case lease.Refused:
-		connection.Condition = Refused
 	}
 	return connection, nil
+}
+
+// conditions has the conditions of grants, by their standing in the store.
+var conditions = map[lease.Standing]Condition{
+	lease.None: NotConnected, lease.Good: Connected, lease.Uncertain: Uncertain, lease.Lost: Lost, lease.Refused: Refused,
+}
+
+// Grants returns the numbers of grants in the store by their condition. None of them is [NotConnected].
+func (s *State) Grants(ctx context.Context) (map[Condition]int, error) {
+	found, err := s.node.Standings(ctx)
+	all := map[Condition]int{}
+	for standing, n := range found {
+		all[conditions[standing]] = n
+	}
+	return all, err
 }
 
 // Disconnect forgets the grant of the context's user, or of the operator if the context has no user, and has the authorization

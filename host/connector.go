@@ -37,6 +37,9 @@ type ConnectorConfig struct {
 	// less than twice this time, that begins when half of its life has passed. 0 means that a token is replaced by the first
 	// request after its end, which waits for it.
 	RefreshAhead time.Duration
+	// NeverResend keeps the host from sending a token that may be used once again, after a request without an answer that says what
+	// became of it. Such a grant is [Lost] then. Without it, the grant is [Uncertain], and a later request sends the token again.
+	NeverResend bool
 	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of
 	// the host's Limits.
 	BodyBytes int64

@@ -59,18 +59,20 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
-// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), and if
-// a time limit passed. It is false for errors that a person must fix, for a request that was cancelled, and after the
+// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
+// grant is [Uncertain], and if a time limit passed. It is false for errors that a person must fix, for a request that was cancelled, and after the
 // request was sent.
 //
-// RetryAfter of a wrapped [TokenError] is the time to wait.
+// RetryAfter of a wrapped [GrantError] or [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
 	var answer *TokenError
 	var metadata *DiscoveryError
+	var grant *GrantError
 	switch {
-	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)),
-		errors.As(e.Err, new(*GrantError)):
+	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)):
 		return false
+	case errors.As(e.Err, &grant):
+		return grant.Condition == Uncertain
 	case errors.As(e.Err, &answer):
 		return (*hostfn.TokenError)(answer).Passing()
 	case errors.As(e.Err, &metadata):

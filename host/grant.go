@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -20,21 +21,26 @@ const (
 	NotConnected Condition = "not connected"
 	// Connected means that requests can be authenticated, as far as the host knows.
 	Connected Condition = "connected"
-	// Lost means that the grant may have been redeemed without an answer. It is not used again.
+	// Uncertain means that the grant may have been redeemed without an answer. Until a later request has redeemed it, nobody knows.
+	Uncertain Condition = "uncertain"
+	// Lost means that the grant may have been redeemed, and what was issued is not there. It is not used again.
 	Lost Condition = "lost"
 	// Refused means that the authorization server refuses the grant.
 	Refused Condition = "refused"
 )
 
-// GrantError is the error for a grant that cannot be used until a person renews it. An [Error] of [StageToken] wraps it; find
-// it with [errors.As].
+// GrantError is the error for a grant that cannot be used until a person renews it, or for some time if it is [Uncertain]. An
+// [Error] of [StageToken] wraps it; find it with [errors.As].
 type GrantError struct {
 	// Connector is the name of the connector.
 	Connector string
 	// Tenant and User are the IDs of the tenant and the user whose grant it is. They are empty if it is the operator's.
 	Tenant, User string
-	// Condition is [NotConnected], [Lost] or [Refused].
+	// Condition is [NotConnected], [Uncertain], [Lost] or [Refused].
 	Condition Condition
+	// RetryAfter is the time in which requests with an [Uncertain] grant get this error, without a request to the token endpoint. It
+	// is the endpoint's Retry-After, or about one second at first, and twice as long after each further attempt, up to five minutes.
+	RetryAfter time.Duration
 	// Renew says how to renew the grant.
 	Renew string
 	// Err is the cause, such as a [TokenError], or nil if an earlier request has met it.
@@ -56,7 +62,10 @@ func (e *GrantError) Error() string {
 		whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
 	}
 	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"
+	renew := ": " + e.Renew
 	switch e.Condition {
+	case Uncertain:
+		text, renew = whose+" is uncertain, because its token was sent and no answer says what became of it: a later request sends it again", ""
 	case Refused:
 		text = whose + " is lost, because the authorization server refused its token"
 	case NotConnected:
@@ -65,7 +74,7 @@ func (e *GrantError) Error() string {
 			text = whose + " is not there"
 		}
 	}
-	text += ": " + e.Renew
+	text += renew
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -133,8 +142,8 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 	return lease.Key{Partition: c.host.config.State.node.Partition(parts...)}, tenant, user
 }
 
-// beginTurn takes the turn of the grant of a call.
-func (c *Connector) beginTurn(ctx context.Context, seed []byte) (hostfn.Turn, error) {
+// beginTurn takes the turn of the grant of a call. again is not set if the call has no need of a token that may have been sent.
+func (c *Connector) beginTurn(ctx context.Context, seed []byte, again bool) (hostfn.Turn, error) {
 	key, tenant, user := c.grantKey(ctx)
 	if seed != nil && c.grantOwner.user && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
@@ -142,7 +151,7 @@ func (c *Connector) beginTurn(ctx context.Context, seed []byte) (hostfn.Turn, er
 	t := &turn{connector: c, tenant: tenant, user: user}
 	within, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitTurn})
 	var err error
-	if t.Turn, err = c.host.config.State.node.Begin(within, key, seed); err != nil {
+	if t.Turn, err = c.host.config.State.node.Begin(within, key, seed, again && !c.config.NeverResend); err != nil {
 		err = t.error(ctx, err, nil)
 	}
 	if end != nil {
@@ -173,7 +182,13 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 		g.Err = (*TokenError)(answer)
 	}
 	var lost *lease.LostError
+	var uncertain *lease.UncertainError
+	level := abi.LevelError
 	switch {
+	case errors.As(err, &uncertain):
+		if !c.config.NeverResend {
+			g.Condition, g.RetryAfter, level = Uncertain, uncertain.Wait, abi.LevelWarn
+		}
 	case errors.As(err, &lost):
 		if lost.Refused {
 			g.Condition = Refused
@@ -184,10 +199,11 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	default:
 		return stateError(err)
 	}
-	if cause == nil {
+	switch {
+	case cause != nil:
+		c.log.line(ctx, level, g.Error())
+	case g.Condition != Uncertain:
 		c.log.seldom(ctx, g.Error())
-	} else {
-		c.log.line(ctx, abi.LevelError, g.Error())
 	}
 	return g
 }
@@ -203,15 +219,18 @@ func (t *turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 
 // Refused implements hostfn.Turn.
 func (t *turn) Refused(ctx context.Context, cause error) error {
-	t.Turn.Refused(ctx)
-	return t.error(ctx, &lease.LostError{Refused: true}, cause)
+	return t.error(ctx, t.Turn.Refused(ctx), cause)
 }
 
-// Lost implements hostfn.Turn. Without an outcome, the mark of the intent stays.
+// Unknown implements hostfn.Turn.
+func (t *turn) Unknown(ctx context.Context, wait func(count int) time.Duration, cause error) error {
+	if t.connector.config.NeverResend {
+		return t.Lost(ctx, cause)
+	}
+	return t.error(ctx, t.Turn.Unknown(ctx, wait), cause)
+}
+
+// Lost implements hostfn.Turn.
 func (t *turn) Lost(ctx context.Context, cause error) error {
-	_ = t.Turn.End(ctx)
-	return t.error(ctx, &lease.LostError{}, cause)
+	return t.error(ctx, t.Turn.Lost(ctx), cause)
 }
-
-// End implements hostfn.Turn.
-func (t *turn) End(ctx context.Context) { _ = t.Turn.End(ctx) }

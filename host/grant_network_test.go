@@ -133,7 +133,7 @@ func TestAStateIsSentOnceOverTCP(t *testing.T) {
 		c.clock.Advance(time.Hour)
 	}
 	var lost *host.GrantError
-	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Lost || cut.Load() != 1 {
+	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Uncertain || cut.Load() != 1 {
 		t.Errorf("a request that was cut is sent %d times: %v", cut.Load(), err)
 	}
 	if err := reach(t, w, connector); !errors.As(err, &lost) || cut.Load() != 1 || server.twice() != nil {

@@ -64,7 +64,7 @@ func TestWhoseGrant(t *testing.T) {
 	for _, u := range []host.User{ann, bob} {
 		_, err := w.try(connector, get(host.WithUser(t.Context(), u)))
 		var lost *host.GrantError
-		if !errors.As(err, &lost) || lost.User != u.ID || lost.Tenant != "" || !strings.Contains(err.Error(), fmt.Sprintf("of user %q may be lost", u.ID)) {
+		if !errors.As(err, &lost) || lost.User != u.ID || lost.Tenant != "" || !strings.Contains(err.Error(), fmt.Sprintf("of user %q is uncertain", u.ID)) {
 			t.Errorf("the error of %s is %v", u.ID, err)
 		}
 	}

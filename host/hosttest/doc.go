@@ -25,8 +25,8 @@
 // a URL for which the test has no answer fails the test.
 //
 // The states of a plugin (sdk.State) are in a store in memory, which outlives [Harness.Restart]. Its values are searched for
-// credentials, too. A new refresh token is one of the token endpoint's answers. A grant is lost after an [Unreachable], because
-// the harness has no connections, and after a JSON(500, …): the error of the request wraps a [host.GrantError].
+// credentials, too. A new refresh token is one of the token endpoint's answers. A grant is uncertain for a while after an
+// [Unreachable], because the harness has no connections, and after a JSON(500, …): the error of the request wraps a [host.GrantError].
 //
 // # Leaks
 //

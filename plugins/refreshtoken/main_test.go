@@ -163,11 +163,11 @@ func TestTheNewRefreshTokenIsKeptInAnyCase(t *testing.T) {
 	})
 }
 
-// A grant that the endpoint refuses, or of which it is not known what became of it, is not used again until there is another
-// refresh token (threats.md 124).
+// A grant that the endpoint refuses, or whose next token cannot be kept, is not used again until there is another refresh token
+// (threats.md 124).
 func TestALostGrant(t *testing.T) {
 	for condition, answer := range map[host.Condition]hosttest.Answer{
-		host.Refused: hosttest.JSON(400, `{"error":"invalid_grant","error_description":"hunter2"}`), host.Lost: hosttest.JSON(500, `hunter2`),
+		host.Refused: hosttest.JSON(400, `{"error":"invalid_grant","error_description":"hunter2"}`), host.Lost: hosttest.JSON(200, `{"access_token":"the-lost-access-token","refresh_token":{}}`),
 	} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.TokenEndpoint(endpoint, answer, rotated("the-access-token", "the-third-token"))
@@ -187,6 +187,26 @@ func TestALostGrant(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After an answer that does not say what became of the refresh token, it is sent again: not at once, and in another process too.
+func TestAnUncertainGrant(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(500, `hunter2`), rotated("the-access-token", "the-third-token"))
+		for range 2 {
+			err := h.AuthenticateError(config(), get())
+			var grant *host.GrantError
+			if !errors.As(err, &grant) || grant.Condition != host.Uncertain || !err.Retryable() || strings.Contains(err.Error(), "hunter2") {
+				t.Fatalf("the error is %v", err)
+			}
+			h.Restart()
+		}
+		h.Advance(time.Second)
+		h.Authenticate(config(), get())
+		if got := sent(h); got != seed+", "+seed {
+			t.Errorf("the endpoint got %s", got)
+		}
+	})
 }
 
 // After a refusal of the client, the error has the status and the code, and the same refresh token is sent again.

@@ -3,6 +3,7 @@ package connectors
 import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -259,7 +260,11 @@ var described = map[string]words{
 	"connectors[].timeout": {
 		text: "Time of the token exchange, of each wait for the API, and of shaping a body, each for itself.", ifMissing: "15s",
 	},
-	"connectors[].refresh_ahead":         {text: "Time before the end of a cached token at which it is replaced, while requests go on with it, such as 2m."},
+	"connectors[].refresh_ahead": {text: "Time before the end of a cached token at which it is replaced, while requests go on with it, such as 2m."},
+	"connectors[].resend": {
+		text:   "What becomes of a refresh token that was sent without an answer that says whether it was redeemed. Without this, a later request sends it again.",
+		values: []string{gateway.ResendNever}, each: []string{"It is not sent again: the grant is lost, and its owner connects again."},
+	},
 	"connectors[].limits":                {text: "Limits of the use of this connector. Each process counts for itself."},
 	"connectors[].limits.per_user":       {text: "Requests per second of one user. All requests without a user count as those of one user."},
 	"connectors[].limits.total":          {text: "Requests per second of all users together."},

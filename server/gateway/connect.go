@@ -133,6 +133,9 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 			k.Wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
 		}
 	}
+	if d.Resend != "" && d.Resend != ResendNever {
+		k.Wrong("resend", "is not %s: write that, or remove it", ResendNever)
+	}
 	c.shapes = k.shapes(d)
 	c.named = k.named(d.Response.Headers)
 	k.limits(d.Limits)
@@ -141,7 +144,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	}
 	upstream, err := h.Connect(ctx, host.ConnectorConfig{
 		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
-		BodyBytes: max(0, c.definition.Limits.RequestBytes),
+		BodyBytes: max(0, c.definition.Limits.RequestBytes), NeverResend: d.Resend == ResendNever,
 	})
 	return c.with(upstream, err, k.Problems)
 }

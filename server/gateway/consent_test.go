@@ -322,6 +322,25 @@ func TestRequestsWithoutAConnection(t *testing.T) {
 	}
 }
 
+// While nobody knows what became of a grant, callers learn when to come back. The gateway's log has no line for each of them.
+func TestRequestsWithAnUncertainGrant(t *testing.T) {
+	var user string
+	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
+			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.Uncertain, RetryAfter: 1100 * time.Millisecond}}
+		})
+	})
+	for _, user = range []string{"ann", ""} {
+		got := w.get("/connectors/crm", "Cookie", "session=ann")
+		if got.status != http.StatusServiceUnavailable || got.kind != "grant-uncertain" || got.header.Get("Retry-After") != "2" {
+			t.Errorf("of %q a caller got %+v", user, got)
+		}
+	}
+	if log := w.log.String(); strings.Contains(log, "grant-uncertain") {
+		t.Errorf("the log has %s", log)
+	}
+}
+
 // The log names the user of a grant that is lost, since an operator must know whose it is. It does not name users who have not
 // connected an account yet.
 func TestWhomTheLogNames(t *testing.T) {

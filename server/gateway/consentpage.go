@@ -38,7 +38,7 @@ type connection struct {
 	Connector string         `json:"connector"`
 	Name      string         `json:"name"`
 	Condition host.Condition `json:"condition"`
-	// Age is the time since the grant was renewed, redeemed, lost or refused last.
+	// Age is the time since the grant was renewed, redeemed, sent without an answer, lost or refused last.
 	Age int64 `json:"age_seconds"`
 }
 
@@ -60,6 +60,9 @@ func (c connection) Since() string {
 
 // Connected reports whether the user need not do anything.
 func (c connection) Connected() bool { return c.Condition == host.Connected }
+
+// Uncertain reports whether nobody knows whether the connection still works.
+func (c connection) Uncertain() bool { return c.Condition == host.Uncertain }
 
 // Ended reports whether there was a connection that must be renewed.
 func (c connection) Ended() bool { return c.Condition == host.Lost || c.Condition == host.Refused }

@@ -53,6 +53,8 @@ type Definition struct {
 	// RefreshAhead is the time before the end of a cached token at which it is replaced, while requests go on with it. 0 means
 	// that the first request after its end gets the next one. [host.ConnectorConfig] has the details.
 	RefreshAhead time.Duration
+	// Resend is [ResendNever], or empty.
+	Resend string
 	// Limits limits the use of the connector.
 	Limits Limits
 	// Streams is about answers that are streams of events.
@@ -62,6 +64,9 @@ type Definition struct {
 	// alone.
 	Patterns *Patterns `file:"-"`
 }
+
+// ResendNever is the value of Resend with which a token that may be used once is not sent again: [host.ConnectorConfig].NeverResend.
+const ResendNever = "never"
 
 // Patterns limits the total size of the patterns of matches in definitions that are served together. The zero value is
 // ready for use. It is not safe for concurrent use.

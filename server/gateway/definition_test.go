@@ -20,7 +20,7 @@ func TestDefinitionsThatAreWrong(t *testing.T) {
 	problems := w.problems(gateway.Definition{
 		URL: "https://a.test/{{ get_secret('s') }}", Methods: []string{"get", "TRACE", "GET", "GET"}, Paths: []string{"users", "/a*", "/**/b", "/../x"},
 		Headers: []gateway.Parameter{{Name: "Host", Value: "x"}, {Name: "X-A", Value: "{{ nope }}"}, {Name: "x-a", Value: "1"}, {Name: "X-Key", Value: "{{ get_secret('s') }}", Overridable: true}},
-		Query:   []gateway.Parameter{{Value: "x"}}, Timeout: -1, RefreshAhead: -1, Streams: gateway.Streams{Silence: -1}, Limits: gateway.Limits{Total: -1}, Response: gateway.Response{ContentType: "text"},
+		Query:   []gateway.Parameter{{Value: "x"}}, Timeout: -1, RefreshAhead: -1, Resend: "always", Streams: gateway.Streams{Silence: -1}, Limits: gateway.Limits{Total: -1}, Response: gateway.Response{ContentType: "text"},
 	})
 	got := map[string]bool{}
 	for _, p := range problems {
@@ -28,7 +28,7 @@ func TestDefinitionsThatAreWrong(t *testing.T) {
 	}
 	for _, path := range []string{
 		"url", "method[0]", "method[1]", "method[3]", "paths[0]", "paths[1]", "paths[2]", "paths[3]",
-		"headers[0].name", "headers[1].value", "headers[2].name", "headers[3].overridable", "query[0].name", "timeout", "refresh_ahead", "streams.silence", "limits.total", "response.content_type",
+		"headers[0].name", "headers[1].value", "headers[2].name", "headers[3].overridable", "query[0].name", "timeout", "refresh_ahead", "resend", "streams.silence", "limits.total", "response.content_type",
 	} {
 		if !got[path] {
 			t.Errorf("%s is not complained of", path)

@@ -48,6 +48,7 @@ func problemOf(err error) *httpProblem {
 	var p *httpProblem
 	var refused *Refusal
 	var failed *host.Error
+	var grant *host.GrantError
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
@@ -70,6 +71,11 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
+	case errors.As(err, &grant) && grant.Condition == host.Uncertain:
+		return &httpProblem{
+			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), known: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
+			detail: "nobody knows yet whether the authorization server still takes the grant, and the request was not sent", cause: err,
+		}
 	case errors.As(err, &failed):
 		retry := retryAfter(err)
 		return &httpProblem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
@@ -116,7 +122,7 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	}
 	p := problemOf(err)
 	var grant *host.GrantError
-	if errors.As(err, &grant) && grant.User != "" && c.connector != nil && c.connector.consents.Consents() {
+	if errors.As(err, &grant) && grant.Condition != host.Uncertain && grant.User != "" && c.connector != nil && c.connector.consents.Consents() {
 		if grant.Condition == host.NotConnected {
 			err = nil // it has the ID of the user, whom the log need not name
 		}

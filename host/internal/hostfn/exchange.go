@@ -159,7 +159,7 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 		c.end(StageToken, err)
 	}
 	if c.answer = read(&answer); c.answer != nil {
-		c.lost(c.answer) // a grant that is lost is not asked for again, and a new one at once
+		c.endGrant(answer.header, c.answer) // a grant that is refused is not asked for again, and a new one at once
 		c.refused(question, c.answer, answer.header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)

@@ -87,9 +87,9 @@ type Plan struct {
 	// A secret that only the connector's tls names is in neither.
 	SecretSinks, SecretDerived map[string]seal.Sinks
 	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
-	// configured state.
+	// configured state. If again is not set, it does not take that of states that may have been sent.
 	States []State
-	Begin  func(ctx context.Context, seed []byte) (Turn, error)
+	Begin  func(ctx context.Context, seed []byte, again bool) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []Answer
 	// Statuses are those of the API after which a call runs again.

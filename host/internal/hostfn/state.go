@@ -5,16 +5,20 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // State is a state of a plugin's description.
@@ -25,8 +29,8 @@ type State struct {
 	Sinks, Derived seal.Sinks
 }
 
-// Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused and Lost say
-// whose grant it is and how to renew it.
+// Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused, Unknown and
+// Lost say whose grant it is.
 type Turn interface {
 	// Token returns what the grant keeps.
 	Token() []byte
@@ -38,7 +42,10 @@ type Turn interface {
 	NotRedeemed(ctx context.Context)
 	// Refused ends the turn after the endpoint said that the token is not valid.
 	Refused(ctx context.Context, cause error) error
-	// Lost ends the turn after it is not known whether the token was redeemed.
+	// Unknown ends the turn after it is not known whether the token was redeemed. wait returns for how long it is not sent again,
+	// after a number of such requests.
+	Unknown(ctx context.Context, wait func(count int) time.Duration, cause error) error
+	// Lost ends the turn after the endpoint answered, and what it issued cannot be kept.
 	Lost(ctx context.Context, cause error) error
 	// End ends the turn. It does nothing if the turn has ended.
 	End(ctx context.Context)
@@ -67,8 +74,10 @@ const (
 	sent
 	redeemed
 	refusedGrant
-	// doubtful: the answer does not say whether the states were redeemed.
+	// doubtful: nothing says whether the states were redeemed.
 	doubtful
+	// unkept: the answer has states that cannot be kept, or an error that says nothing of them.
+	unkept
 )
 
 // EndTurn ends the turn of the call's grant, if it has one. The caller calls it when the guest has ended.
@@ -128,7 +137,7 @@ func (c *Call) takeTurn() {
 	if len(seeds) > 0 {
 		seed = encodeStates(seeds)
 	}
-	turn, err := c.plan.Begin(c.ctx, seed)
+	turn, err := c.plan.Begin(c.ctx, seed, c.Old == nil) // a call ahead of the end needs no token yet
 	if err != nil {
 		c.end(StageToken, err)
 	}
@@ -205,6 +214,7 @@ func (c *Call) intend(ctx context.Context, client *http.Client, r *http.Request)
 	if plain {
 		own := transport.Clone()
 		own.DisableKeepAlives = true
+		own.DialContext, own.DialTLSContext = inTime(within, own.DialContext), inTime(within, own.DialTLSContext)
 		once := *client
 		once.Transport = own
 		client = &once
@@ -219,6 +229,40 @@ func (c *Call) intend(ctx context.Context, client *http.Client, r *http.Request)
 	return client, r, cancel
 }
 
+// dial is the type of the functions with which an [http.Transport] connects.
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// inTime returns a function that connects like next, with connections that send nothing after the deadline of a context. A process
+// that was stopped goes on before its timers run, and another node may have the turn by then.
+func inTime(within context.Context, next dial) dial {
+	deadline, bounded := within.Deadline()
+	if next == nil || !bounded {
+		return next
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &timely{conn, deadline}, nil
+	}
+}
+
+// timely is a connection with a deadline for what is sent.
+type timely struct {
+	net.Conn
+	deadline time.Time
+}
+
+// Write looks at both clocks: the monotonic one stands while a machine is suspended.
+func (t *timely) Write(b []byte) (int, error) {
+	now := time.Now()
+	if !now.Before(t.deadline) || !now.Round(0).Before(t.deadline.Round(0)) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return t.Conn.Write(b)
+}
+
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
 func (c *Call) unsettled(err error, a *answer) {
 	switch {
@@ -228,7 +272,7 @@ func (c *Call) unsettled(err error, a *answer) {
 		c.held.turn.NotRedeemed(c.ctx)
 	case a.status == 0 || a.success():
 		c.held.fate = doubtful
-		c.lost(err)
+		c.endGrant(a.header, err)
 	}
 }
 
@@ -258,10 +302,13 @@ func (c *Call) settle(a *answer, read *parts, refusal *TokenError) {
 		c.held.turn.NotRedeemed(c.ctx)
 	default:
 		c.held.fate = doubtful
+		if a.status < http.StatusBadRequest && (!whole || code != "" && !slices.Contains(retryCodes, code)) {
+			c.held.fate = unkept
+		}
 		if refusal == nil { // a redirect, or a state that cannot be kept
 			refusal = &TokenError{Status: a.status, Problem: "without a state that can be kept"}
 		}
-		c.lost(refusal)
+		c.endGrant(a.header, refusal)
 	}
 }
 
@@ -292,12 +339,15 @@ func (c *Call) nextStates(read *parts) (next map[string]string, whole bool) {
 	return next, whole
 }
 
-// lost ends the call if the grant is refused or lost.
-func (c *Call) lost(cause error) {
+// endGrant ends the call if the grant cannot be used, or not now. header is that of the answer, or nil.
+func (c *Call) endGrant(header http.Header, cause error) {
 	switch c.held.fate {
 	case refusedGrant:
 		c.end(StageToken, c.held.turn.Refused(c.ctx, cause))
-	case doubtful:
+	case unkept:
 		c.end(StageToken, c.held.turn.Lost(c.ctx, cause))
+	case doubtful:
+		after, jitter := retryAfter(header, c.plan.Clock()), c.jitter()
+		c.end(StageToken, c.held.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
 	}
 }

@@ -3,9 +3,14 @@ package hostfn
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 )
@@ -14,12 +19,18 @@ import (
 type turnOf struct {
 	Turn
 	token []byte
+	// within is the time of an intent, or 0.
+	within time.Duration
 }
 
 func (t turnOf) Token() []byte { return t.token }
 
 func (t turnOf) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	return ctx, func() {}, nil
+	if t.within == 0 {
+		return ctx, func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.within)
+	return ctx, cancel, nil
 }
 
 // A grant begins with the states whose fields are configured or have a default. A field without a value is no state.
@@ -34,7 +45,7 @@ func TestSeedOfAGrant(t *testing.T) {
 		``:                             {{Name: "c", Seed: absent}, {Name: "d"}},
 	} {
 		var got []byte
-		begin := func(_ context.Context, seed []byte) (Turn, error) {
+		begin := func(_ context.Context, seed []byte, _ bool) (Turn, error) {
 			got = seed
 			return turnOf{token: []byte(`{"states":{}}`)}, nil
 		}
@@ -59,4 +70,46 @@ func TestARequestWithAStateIsSentOnce(t *testing.T) {
 			t.Errorf("%s: the body is %v", name, sent.Body)
 		}
 	}
+}
+
+// A process that was stopped after it wrote its intent sends nothing after the deadline, although the connection is there: another node
+// may have the turn. threats.md 300
+func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
+		c.held.turn = turnOf{within: 20 * time.Second}
+		client, sent, end := c.intend(context.Background(), &http.Client{Transport: &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+		}}, posted(t, "https://login.test/token"))
+		defer end()
+		conn, err := client.Transport.(*http.Transport).DialContext(sent.Context(), "tcp", "login.test:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		got := make(chan string, 2)
+		go func() {
+			for b := make([]byte, 16); ; {
+				n, err := theirs.Read(b)
+				if err != nil {
+					return
+				}
+				got <- string(b[:n])
+			}
+		}()
+		time.Sleep(20*time.Second - 1)
+		if _, err := conn.Write([]byte("in time")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(1)
+		if _, err := conn.Write([]byte("too late")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after the deadline the error is %v", err)
+		}
+		synctest.Wait()
+		if text := <-got; text != "in time" || len(got) != 0 {
+			t.Errorf("the server got %q and %d texts more", text, len(got))
+		}
+	})
 }

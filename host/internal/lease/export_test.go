@@ -27,6 +27,16 @@ func (n *Node) Overwrite(ctx context.Context, key Key, value []byte) error {
 	return err
 }
 
+// Stored returns the record of a grant as it is stored.
+func (n *Node) Stored(ctx context.Context, key Key) ([]byte, error) {
+	id := n.id(useGrant, key)
+	row, err := n.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return n.open(id, row)
+}
+
 // Unsettled returns the number of intents without an outcome.
 func (n *Node) Unsettled() int {
 	n.mu.Lock()

@@ -3,15 +3,19 @@ package lease
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/keywright/keywright/host/state"
 )
 
 // LostError is the error for a grant whose token must not be sent again. A new seed or [Node.Renew] renews the grant.
 type LostError struct {
-	// Refused is set if the server refused the token. Otherwise it may have been redeemed, and the answer is not there.
+	// Refused is set if the server refused the token at the first attempt. Otherwise it may have been redeemed, and what the server
+	// issued is not there.
 	Refused bool
 }
 
@@ -21,6 +25,17 @@ func (e *LostError) Error() string {
 		return "the grant is lost: the server refused its token: renew the grant"
 	}
 	return "the grant may be lost: its token may have been redeemed without an answer, and is not sent again: renew the grant"
+}
+
+// UncertainError is the error for a grant whose token was sent, and nobody knows what became of it.
+type UncertainError struct {
+	// Wait is the time until the token may be sent again.
+	Wait time.Duration
+}
+
+// Error returns the text of the error.
+func (e *UncertainError) Error() string {
+	return "the grant is uncertain: its token was sent, and nobody knows what became of it: try again later"
 }
 
 var (
@@ -94,7 +109,7 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byt
 		next.Grant = grant
 		ok, err := n.put(ctx, turn.lease, next.encode(), 0, true)
 		if err != nil {
-			_ = turn.End(ctx)
+			turn.End(ctx)
 			return nil, err
 		}
 		if ok {
@@ -111,7 +126,9 @@ const (
 	None Standing = iota
 	// Good is the standing if the token may be sent.
 	Good
-	// Lost is the standing if the token may have been redeemed without an answer.
+	// Uncertain is the standing if nobody knows whether the token was redeemed. It may be sent again.
+	Uncertain
+	// Lost is the standing if the token may have been redeemed without an answer, and is not sent again.
 	Lost
 	// Refused is the standing if the server refused the token.
 	Refused
@@ -130,16 +147,40 @@ type Condition struct {
 // Look returns the condition of a grant. A grant whose token is being redeemed is good.
 func (n *Node) Look(ctx context.Context, key Key) (Condition, error) {
 	row, rec, err := n.grant(ctx, n.id(useGrant, key))
-	c := Condition{Standing: Good, Grant: string(rec.Grant), Age: row.Age}
-	switch {
-	case err != nil:
+	if err != nil {
 		return Condition{}, err
-	case rec.Token == nil:
-		c.Standing = None
-	case rec.Mark == refused:
-		c.Standing = Refused
-	case rec.Mark == intent && row.LeasedFor == 0:
-		c.Standing = Lost
 	}
-	return c, nil
+	return Condition{Standing: rec.standing(row.LeasedFor > 0), Grant: string(rec.Grant), Age: row.Age}, nil
+}
+
+// Standings counts the grants in the store. Those that no state key opens are left out.
+func (n *Node) Standings(ctx context.Context) (map[Standing]int, error) {
+	all := map[Standing]int{}
+	err := n.c.Store.Rows(ctx, func(id state.ID, row state.Row) error {
+		var rec record
+		if id == nameKeyRow || row.ExpiresIn > 0 { // a grant has no end
+			return nil
+		}
+		if text, err := n.ring.open(id, row.Generation, row.Value); err == nil && json.Unmarshal(text, &rec) == nil {
+			all[rec.standing(row.LeasedFor > 0)]++
+		}
+		return nil
+	})
+	delete(all, None)
+	return all, err
+}
+
+// standing returns the standing of a grant, whose row is leased or not.
+func (r record) standing(leased bool) Standing {
+	switch {
+	case r.Token == nil:
+		return None
+	case r.Mark == refused:
+		return Refused
+	case r.Lost:
+		return Lost
+	case r.Mark == intent && !leased:
+		return Uncertain
+	}
+	return Good
 }

@@ -17,7 +17,7 @@ func TestOutcomes(t *testing.T) {
 	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
 	node, other := newNode(t, store, key), newNode(t, store, key)
 	for _, intents := range []int{1, 2, 0} {
-		turn, err := node.Begin(ctx, grantKey, []byte("seed"))
+		turn, err := node.Begin(ctx, grantKey, []byte("seed"), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,15 +30,13 @@ func TestOutcomes(t *testing.T) {
 			}
 			turn.NotRedeemed(ctx)
 		}
-		if err := turn.End(ctx); err != nil {
-			t.Errorf("after %d requests without effect End returns %v", intents, err)
-		}
+		turn.End(ctx)
 		if _, _, err := turn.Intent(ctx); err == nil {
 			t.Error("a token may be sent after End")
 		}
 	}
 	for _, want := range []string{"seed", "seed"} { // the server lets it be used again
-		turn, err := other.Begin(ctx, grantKey, []byte("seed"))
+		turn, err := other.Begin(ctx, grantKey, []byte("seed"), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +45,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		turn.Done(ctx, nil)
 	}
-	turn, err := other.Begin(ctx, grantKey, []byte("seed"))
+	turn, err := other.Begin(ctx, grantKey, []byte("seed"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +53,7 @@ func TestOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn.Refused(ctx)
-	if err := turn.End(ctx); err != nil {
-		t.Error(err)
-	}
+	turn.End(ctx)
 	var lost *lease.LostError
 	if sent, err := redeem(ctx, node, grantKey, "seed", "never"); !errors.As(err, &lost) || !lost.Refused {
 		t.Errorf("after a refusal a node sends %q, %v, want a LostError", sent, err)
@@ -95,7 +91,7 @@ func TestConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		standing(lease.Good)
-		turn, err := other.Begin(ctx, grantKey, nil)
+		turn, err := other.Begin(ctx, grantKey, nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +103,7 @@ func TestConsent(t *testing.T) {
 			turn.Refused(ctx)
 		}
 		turn.End(ctx)
-		standing(map[bool]lease.Standing{false: lease.Lost, true: lease.Refused}[refused])
+		standing(map[bool]lease.Standing{false: lease.Uncertain, true: lease.Refused}[refused])
 	}
 	if err := node.Renew(ctx, grantKey, []byte("last")); err != nil {
 		t.Fatal(err)

@@ -9,25 +9,18 @@
 //
 // # Tokens that may be used once
 //
-// A refresh token that rotates must not be sent twice: servers take the second time for theft and revoke the grant
-// (RFC 9700 section 4.14.2). A lease alone cannot keep a node from it. A node that is stopped after its last look at the
-// clock sends whenever it goes on. So the holder first writes an intent: the same token, marked as about to be sent. It sends
-// only after the store has confirmed that.
+// Servers take a second use of a refresh token that rotates for theft, and revoke the grant (RFC 9700 section 4.14.2). So the holder
+// of the lease first writes an intent: the same token, marked as about to be sent. It sends only after the store has confirmed that.
+// The caller takes the steps, because it sends: [Node.Begin] takes the lease, [Turn.Intent] writes the intent, and [Turn.Done],
+// [Turn.NotRedeemed], [Turn.Refused], [Turn.Lost] or [Turn.Unknown] writes what came of it.
 //
-// The caller takes the steps, because it sends: [Node.Begin] takes the lease, [Turn.Intent] writes the intent, and
-// [Turn.Done], [Turn.NotRedeemed] or [Turn.Refused] writes what came of it.
+// No two attempts are on their way at once: a caller sends a token only after an Intent for it returned no error, once for each, and
+// within its context, which ends with two thirds of the lease. Others acquire the row after the lease, or after the caller has seen
+// the end of its attempt. None follows an answer that decides, once the store has it: it replaces the token, or ends it, and a
+// seed stays in the row as a hash.
 //
-// A token is sent at most once, because: (1) A caller sends a token only after an Intent for it returned no error, and once
-// for each. (2) Intent returns no error only after its own Put returned true. Put compares the generation, and raises it. So
-// for each generation with an unmarked token there is at most one Put that succeeds. (3) Nobody writes an unmarked token that
-// was marked, except the node that marked it and knows that the token was not redeemed, or that the server lets it be used
-// again. (4) A token that has been redeemed is replaced. A seed stays in the row as a hash, also when the grant is forgotten,
-// so that no configuration brings it back. (5) [Node.Renew] writes a token that a server has just issued. The argument does
-// not mention time: leases only keep nodes from waiting for ever.
-//
-// A mark whose lease is over means that its holder may have sent the token. Nobody sends it again, and Begin does not acquire
-// the row, so that a holder that was stopped can still write what it got. Callers get a [LostError] meanwhile. Renew, Forget and
-// Begin with a new seed do acquire the row: what such a holder got is of no use any more. If they fail then, the grant stays lost.
+// A mark without a lease means that the token was sent, and that nobody knows what became of it. The next Begin sends it again, after a
+// wait that grows with the attempts. Until somebody acquires the row, a holder that was stopped can still write what it got.
 //
 // The argument needs a store that keeps what it has confirmed, leases as well. Nodes that have seen a later generation notice a
 // database that is put back to an earlier state, but not after they were started again, and not if only a lease is gone.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
+	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/state"
 )
 
@@ -14,7 +16,7 @@ type mark byte
 const (
 	// ready marks a token that was not sent.
 	ready mark = iota
-	// intent marks a token that may have been sent.
+	// intent marks a token that may have been sent. While the lease holds, it may be on its way.
 	intent
 	// refused marks a token that the server does not take.
 	refused
@@ -33,6 +35,13 @@ type record struct {
 	Grant []byte `json:",omitempty"`
 	// Token is nil if there is no grant, or no longer.
 	Token []byte `json:",omitempty"`
+	// Tries counts the attempts whose outcome nobody knows, with the one under way. Wait is the time between the last write and the
+	// next attempt. Lost is set if there is no next one.
+	//
+	// All of them stand beside the mark intent, so that nodes of a version without them do not send the token.
+	Tries int           `json:",omitempty"`
+	Wait  time.Duration `json:",omitempty"`
+	Lost  bool          `json:",omitempty"`
 }
 
 func (r record) encode() []byte {
@@ -43,7 +52,22 @@ func (r record) encode() []byte {
 	return text
 }
 
-// with returns the record with another mark and token.
+// tried returns the record after one attempt more.
+func (r record) tried() record {
+	next := r.with(intent, r.Token)
+	next.Tries = r.Tries + 1
+	next.Wait = tokencache.Wait(next.Tries, 0, 0)
+	return next
+}
+
+// lost returns the record of a token that is not sent again.
+func (r record) lost() record {
+	next := r.with(intent, r.Token)
+	next.Lost = true
+	return next
+}
+
+// with returns the record with another mark and token, and without attempts.
 func (r record) with(mark mark, token []byte) record {
 	return record{Mark: mark, Seed: r.Seed, Past: r.Past, Grant: r.Grant, Token: token}
 }

@@ -121,7 +121,7 @@ func TestRekeyAndWriters(t *testing.T) {
 		}
 	}
 	rekey(t, both, lease.Rekeyed{Sealed: 2})
-	turn, err := both.Begin(ctx, grantKey, []byte("seed"))
+	turn, err := both.Begin(ctx, grantKey, []byte("seed"), true)
 	if err != nil || string(turn.Token()) != "two" {
 		t.Fatalf("%q, %v", turn.Token(), err)
 	}

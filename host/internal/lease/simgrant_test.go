@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 const (
@@ -14,18 +15,25 @@ const (
 	accessFor = 10 * time.Second
 )
 
-// grant is a grant at an authorization server that rotates its tokens, with what nodes make of it.
+// grant is a grant at an authorization server, with what nodes make of it.
 type grant struct {
 	i      int
 	key    lease.Key
 	seeded bool
+	// rotates is set if the server issues a new token each time, and takes a second use for theft.
+	rotates bool
 	// seeds counts the seeds, or consents. seed is the present one, or "".
 	seeds int
 	seed  string
 
-	// valid has the tokens that the server takes, and sent those that it was sent.
-	valid, sent map[string]bool
-	issued      int
+	// valid has the tokens that the server takes, redeemed those that it has redeemed, and decided those of whose answer the store knows.
+	valid, redeemed, decided map[string]bool
+	// attempts has the numbers of attempts to redeem a token that have no answer, and notBefore is when the next may come.
+	attempts  map[string]int
+	notBefore map[string]time.Duration
+	// flying are the attempts that may be on their way.
+	flying map[*attempt]bool
+	issued int
 	// access has the access tokens, and until when they may be used.
 	access map[string]time.Duration
 	// dropped says since when an access token must not be seen any more.
@@ -41,6 +49,9 @@ type grant struct {
 	// a holder that was stopped is lost with it.
 	replacing int
 }
+
+// attempt is a request to the server. After its deadline nothing of it is on its way.
+type attempt struct{ deadline time.Duration }
 
 // holder is somebody who has taken a lease after a time.
 type holder struct {
@@ -112,34 +123,29 @@ func (w *world) confirm(n *simNode, g *grant, intent int) {
 	}
 }
 
-// redeem takes the turn of a grant, and exchanges its token for an access token.
-func (w *world) redeem(n *simNode, g *grant) (access string, err error) {
+// redeem takes the turn of a grant, and exchanges its token for an access token. If again is not set, that may wait.
+func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err error) {
 	ctx, h := context.Background(), &holder{n, w.now}
 	good, settled := g.good, g.settled
-	turn, err := n.node.Begin(ctx, g.key, []byte(g.seed))
+	turn, err := n.node.Begin(ctx, g.key, []byte(g.seed), again)
 	if err != nil {
-		var lost *lease.LostError
-		if good && g.good && settled == g.settled && errors.As(err, &lost) {
+		if good && g.good && settled == g.settled && (errors.As(err, new(*lease.LostError)) || errors.As(err, new(*lease.UncertainError))) {
 			w.wrongf("grant %d: %v, and the store had confirmed a token that nobody has sent", g.i, err)
 		}
 		return "", err
 	}
 	w.enter(&g.holders, h, "a turn")
-	sent := false
 	defer func() {
 		leave(&g.holders, h)
-		err = errors.Join(turn.End(ctx), err)
-		var lost *lease.LostError
-		if sent && !errors.As(err, &lost) {
-			w.wrongf("grant %d may be lost, and the caller gets %v", g.i, err)
-		}
+		turn.End(ctx)
 	}()
+	var within context.Context
 	for {
 		leave(&g.holders, h)
 		g.intents++
 		g.good = false
 		mine := g.intents
-		if _, _, err := turn.Intent(ctx); err != nil {
+		if within, _, err = turn.Intent(ctx); err != nil {
 			return "", err
 		}
 		w.enter(&g.holders, h, "an intent")
@@ -154,39 +160,91 @@ func (w *world) redeem(n *simNode, g *grant) (access string, err error) {
 		}
 	}
 	mine := g.intents
-	next, err := w.exchange(n, g, string(turn.Token()))
+	token := string(turn.Token())
+	next, access, err := w.exchange(within, n, g, token, again)
 	leave(&g.holders, h)
+	ended, known := w.now, func() bool { return g.intents == mine && n.node.Unwritten() == 0 && !n.dead }
 	switch {
 	case err != nil:
-		sent = true
+		err := turn.Unknown(ctx, func(count int) time.Duration { return tokencache.Wait(count, 0, 0) })
+		if known() {
+			g.notBefore[token] = ended + err.Wait
+		}
 		return "", err
-	case next == "":
-		turn.Refused(ctx)
-		return "", &lease.LostError{Refused: true}
+	case access == "":
+		err := turn.Refused(ctx)
+		if err.Refused && g.redeemed[token] {
+			w.wrongf("%s was redeemed, and is said to have been refused", token)
+		}
+		g.decided[token] = known()
+		return "", err
 	}
 	turn.Done(ctx, []byte(next))
+	g.decided[token] = g.rotates && known()
 	w.confirm(n, g, mine)
-	return "access " + next, nil
+	return access, nil
 }
 
-// exchange is the authorization server: it takes a token once. It returns "" if it refuses the token.
-func (w *world) exchange(n *simNode, g *grant, token string) (next string, err error) {
-	err = w.op(n, func() {
-		w.exchanges++
-		if g.sent[token] {
-			w.wrongf("%s was sent twice", token)
+// exchange sends a token to the authorization server, within the deadline of its intent. It returns no access token if the server refuses
+// the token. Whatever is lost, nothing is sent while another attempt may be on its way, after an answer that the store has, or too soon.
+func (w *world) exchange(within context.Context, n *simNode, g *grant, token string, again bool) (next, access string, err error) {
+	a := &attempt{within.Value(deadline{}).(time.Duration)}
+	w.pause(n)
+	if n.dead || w.once(200) || w.now >= a.deadline {
+		return "", "", errFault
+	}
+	for other := range g.flying {
+		if w.now < other.deadline {
+			w.wrongf("%s is sent while another attempt may be on its way", token)
 		}
-		g.sent[token] = true
-		if !g.valid[token] {
-			return
+	}
+	switch {
+	case g.decided[token]:
+		w.wrongf("%s was sent again after an answer", token)
+	case w.now < g.notBefore[token]:
+		w.wrongf("%s was sent again too soon", token)
+	case !again && g.attempts[token] > 0:
+		w.wrongf("%s was sent again by somebody who does not need it", token)
+	}
+	w.exchanges++
+	if g.attempts[token]++; g.attempts[token] > 1 {
+		w.again++
+	}
+	g.flying[a] = true
+	defer delete(g.flying, a) // a process that crashes closes its connections
+	if w.once(200) {          // the server does not answer
+		w.sleep(max(1, a.deadline-w.now))
+		return "", "", errFault
+	}
+	w.sleep(w.some(5 * time.Millisecond))
+	next, access = g.answer(token, w.now)
+	w.sleep(w.some(5 * time.Millisecond))
+	w.pause(n)
+	if n.dead || w.once(100) {
+		return "", "", errFault
+	}
+	delete(g.attempts, token)
+	return next, access, nil
+}
+
+// answer is the authorization server. One that rotates takes a second use for theft, and ends the grant.
+func (g *grant) answer(token string, now time.Duration) (next, access string) {
+	if !g.valid[token] {
+		if g.redeemed[token] {
+			clear(g.valid)
 		}
+		return "", ""
+	}
+	g.issued++
+	g.redeemed[token], next = true, token
+	if g.rotates {
 		delete(g.valid, token)
-		g.issued++
 		next = fmt.Sprintf("grant %d, consent %d, token %d", g.i, g.seeds, g.issued)
 		g.valid[next] = true
-		g.access["access "+next] = w.now + accessFor
-	})
-	return next, err
+	}
+	access = fmt.Sprintf("access %d of grant %d", g.issued, g.i)
+	g.access[access] = now + accessFor
+	return next, access
 }
 
 // fetch returns an access token that the nodes share.
@@ -200,7 +258,7 @@ func (w *world) fetch(n *simNode, g *grant) (lease.Token, error) {
 			w.enter(&g.fetchers, h, "an exchange for an access token")
 			defer leave(&g.fetchers, h)
 		}
-		access, err := w.redeem(n, g)
+		access, err := w.redeem(n, g, true)
 		return []byte(access), accessFor, err
 	})
 }
@@ -212,7 +270,7 @@ func (w *world) ahead(n *simNode, g *grant, old lease.Token) {
 		w.early++
 		w.enter(&g.fetchers, h, "an exchange ahead")
 		defer leave(&g.fetchers, h)
-		access, err := w.redeem(n, g)
+		access, err := w.redeem(n, g, false)
 		return []byte(access), accessFor, err
 	})
 }
@@ -259,13 +317,15 @@ func (w *world) request(n *simNode, g *grant) {
 	case !w.faults || what >= 150:
 		err = w.call(n, g)
 	case what >= 12:
-		if _, err = w.redeem(n, g); err == nil {
+		if _, err = w.redeem(n, g, true); err == nil {
 			w.served++
 		}
 	case what >= 8:
 		w.hold(n)
 	case what >= 4:
-		clear(g.valid) // the server takes none of the tokens any more
+		if g.rotates {
+			clear(g.valid) // the server takes none of the tokens any more
+		}
 	case what >= 2:
 		g.intents++
 		g.good = false
@@ -278,6 +338,9 @@ func (w *world) request(n *simNode, g *grant) {
 	switch {
 	case err == nil:
 	case !n.dead && toBeRenewed(err):
+		if !g.rotates && errors.As(err, new(*lease.LostError)) {
+			w.wrongf("grant %d is lost at a server that lets its token be used again", g.i)
+		}
 		w.lost++
 		w.renew(g, seed)
 	default:

@@ -22,9 +22,11 @@ const (
 	deleteAny         = "Delete is not done, now and then"
 	takenMoreThanOnce = "what was taken is still there for a moment"
 	resealAny         = "Reseal does not compare the generation"
+	shortLease        = "a lease ends before the attempt that it covers"
+	oldAge            = "a value is older than it is"
 )
 
-var mutants = []string{noIntent, noCompare, acquireAny, leaseNotChecked, lostUpdate, lostMarkIgnored, deleteAny, takenMoreThanOnce, resealAny}
+var mutants = []string{noIntent, noCompare, acquireAny, leaseNotChecked, lostUpdate, lostMarkIgnored, deleteAny, takenMoreThanOnce, resealAny, shortLease, oldAge}
 
 type simRow struct {
 	generation, fence int64
@@ -78,6 +80,9 @@ func (s simStore) Get(_ context.Context, id state.ID) (row state.Row, err error)
 		row = state.Row{Generation: r.generation, LeasedFor: max(0, r.leased-s.w.now)}
 		if r.value != nil && (r.expires == 0 || r.expires > s.w.now) {
 			row.Value, row.ExpiresIn, row.Age = r.value, max(0, r.expires-s.w.now), s.w.now-r.written
+			if s.w.mutant == oldAge {
+				row.Age += time.Hour
+			}
 		}
 	})
 	return row, err
@@ -95,6 +100,9 @@ func (s simStore) Acquire(_ context.Context, id state.ID, generation int64, d ti
 			return
 		}
 		r.fence++
+		if s.w.mutant == shortLease {
+			d /= 2
+		}
 		r.leased = s.w.now + d
 		l, taken = state.Lease{ID: id, Fence: r.fence, Generation: r.generation}, true
 	})

@@ -75,8 +75,11 @@ type world struct {
 	wrong  []string
 	held   int
 
-	served, lost, failed, exchanges, alone, dropped, early int
+	served, lost, failed, exchanges, again, alone, dropped, early int
 }
+
+// deadline is the key of the time at which a context of the simulation ends.
+type deadline struct{}
 
 // simNode is a process. A crash replaces it by the next one.
 type simNode struct {
@@ -167,8 +170,8 @@ func (w *world) start(i int) {
 	node, err := lease.NewNode(context.Background(), lease.Config{
 		Store: simStore{w, n}, Keys: w.keys(i), Random: w.random,
 		Now: func() time.Time { return time.Unix(0, 0).Add(offset + time.Duration(float64(w.now)*rate)) },
-		Within: func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
-			return ctx, func() {}
+		Within: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			return context.WithValue(ctx, deadline{}, w.now+time.Duration(float64(d)/rate)), func() {}
 		},
 		Sleep:    func(_ context.Context, d time.Duration) { w.sleep(d) },
 		Degraded: func(error) { n.degraded = true },

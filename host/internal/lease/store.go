@@ -68,6 +68,16 @@ func (b *breaker) leave(now time.Time, err error, gone bool) {
 	}
 }
 
+// unrest returns how much is left of a time since the last failure. Other nodes may have failed, too, and not yet written what they know.
+func (b *breaker) unrest(now time.Time, d time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last == nil {
+		return 0
+	}
+	return min(d, d-now.Sub(b.since))
+}
+
 // ask calls the store within its time, unless it is paused. Errors are a [*StoreError], or that of ctx.
 func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) error {
 	if err := n.breaker.enter(n.c.Now()); err != nil {

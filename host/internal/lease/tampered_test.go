@@ -21,7 +21,7 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 	if _, x, err := gone.BeginExchange(ctx, access, nil); x == nil {
 		t.Fatal(err)
 	}
-	if _, err := gone.Begin(ctx, grantKey, []byte("seed")); err != nil {
+	if _, err := gone.Begin(ctx, grantKey, []byte("seed"), true); err != nil {
 		t.Fatal(err)
 	}
 	intended(t, gone, "lost")
@@ -38,8 +38,8 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 	if sent, err := redeem(ctx, node, grantKey, "seed", "next"); sent != "seed" || err != nil {
 		t.Errorf("a node sends %q, %v", sent, err)
 	}
-	if sent, err := redeem(ctx, node, lost, "seed of lost", "next"); !errors.As(err, new(*lease.LostError)) {
-		t.Errorf("a node sends %q, %v, want a LostError", sent, err)
+	if sent, err := redeem(ctx, node, lost, "seed of lost", "next"); !errors.As(err, new(*lease.UncertainError)) {
+		t.Errorf("a node sends %q, %v, want an UncertainError", sent, err)
 	}
 	if r, err := node.Refusal(ctx, refused); err != nil || r.Wait > 0 {
 		t.Errorf("the endpoint is not asked for %s, %v", r.Wait, err)
@@ -54,7 +54,7 @@ func TestClockOfTheStoreIsSetBackALittle(t *testing.T) {
 	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Lease: time.Minute})
 	intended(t, node, "grant")
 	now = now.Add(-time.Minute - state.Slack)
-	for _, want := range []lease.Standing{lease.Good, lease.Lost} {
+	for _, want := range []lease.Standing{lease.Good, lease.Uncertain} {
 		if c, err := node.Look(t.Context(), lease.Key{Name: "grant"}); err != nil || c.Standing != want {
 			t.Errorf("the condition is %+v, %v, want %d", c, err, want)
 		}

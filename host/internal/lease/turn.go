@@ -29,16 +29,15 @@ type Turn struct {
 	rec   record
 	asked time.Time
 	phase phase
-	lost  bool
 }
 
 // Begin takes the turn of a grant. It waits until nobody else has it, or ctx is done. seed is the first token of the grant.
 // A new seed begins the grant anew, whatever became of the one before. Without a seed, only [Node.Renew] begins a grant.
-// The caller must call [Turn.End].
+// If again is not set, the turn of a token that may have been sent is not taken. The caller must call [Turn.End].
 //
-// Errors are a [*LostError] if the token may not be sent again, [ErrNotConnected], [ErrSeedUsed], [ErrRolledBack], or those of
-// the store and of ctx.
-func (n *Node) Begin(ctx context.Context, key Key, seed []byte) (*Turn, error) {
+// Errors are a [*LostError] if the token may not be sent again, an [*UncertainError] if it may not be sent now,
+// [ErrNotConnected], [ErrSeedUsed], [ErrRolledBack], or those of the store and of ctx.
+func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Turn, error) {
 	id := n.id(useGrant, key)
 	n.catchUp(ctx, id)
 	for {
@@ -49,16 +48,18 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte) (*Turn, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case rec.Mark == refused:
-			return nil, &LostError{Refused: true}
+		case rec.Mark == refused, rec.Lost:
+			return nil, &LostError{Refused: rec.Mark == refused}
 		case rec.Mark == intent && row.LeasedFor == 0:
 			switch tried, left := n.catchUp(ctx, id); {
 			case left > 0:
 				return nil, errUnwritten
-			case tried == 0:
-				return nil, &LostError{}
+			case tried > 0:
+				continue
 			}
-			continue
+			if wait := max(rec.Wait-row.Age, n.breaker.unrest(n.c.Now(), lastTry+n.c.StoreTimeout)); wait > 0 || !again {
+				return nil, &UncertainError{Wait: wait}
+			}
 		case rec.Token == nil:
 			return nil, ErrNotConnected
 		}
@@ -110,7 +111,7 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 		return nil, nil, err
 	}
 	t.phase = over
-	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.with(intent, t.rec.Token).encode(), 0, false)
+	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.tried().encode(), 0, false)
 	var down *StoreError
 	if errors.As(err, &down) && down.Paused { // nothing was written
 		t.n.settled()
@@ -145,8 +146,30 @@ func (t *Turn) Done(ctx context.Context, token []byte) {
 	t.settle(ctx, t.rec.with(ready, bytes.Clone(token)))
 }
 
-// Refused ends the turn after the server said that the token is not valid (invalid_grant). Nobody sends it again.
-func (t *Turn) Refused(ctx context.Context) { t.settle(ctx, t.rec.with(refused, t.rec.Token)) }
+// Refused ends the turn after the server said that the token is not valid (invalid_grant). Nobody sends it again. The error
+// says whether an earlier attempt may have redeemed it.
+func (t *Turn) Refused(ctx context.Context) *LostError {
+	if t.rec.Tries > 0 {
+		return t.Lost(ctx)
+	}
+	t.settle(ctx, t.rec.with(refused, t.rec.Token))
+	return &LostError{Refused: true}
+}
+
+// Lost ends the turn after the server has answered, and what it issued cannot be kept. Nobody sends the token again.
+func (t *Turn) Lost(ctx context.Context) *LostError {
+	t.settle(ctx, t.rec.lost())
+	return &LostError{}
+}
+
+// Unknown ends the turn after the attempt is over, and nobody knows whether the server has redeemed the token. wait returns how long
+// nobody sends it again, after a number of such attempts, of which this is the last.
+func (t *Turn) Unknown(ctx context.Context, wait func(count int) time.Duration) *UncertainError {
+	rec := t.rec.tried()
+	rec.Wait = wait(rec.Tries)
+	t.settle(ctx, rec)
+	return &UncertainError{Wait: rec.Wait}
+}
 
 // settle ends the turn with a record.
 func (t *Turn) settle(ctx context.Context, rec record) {
@@ -177,19 +200,11 @@ func (t *Turn) NotRedeemed(ctx context.Context) {
 	}
 }
 
-// End ends the turn. If an intent has no outcome, its mark stays: the token may have been redeemed, is not sent again, and End
-// returns a [*LostError]. A second End returns the same.
-func (t *Turn) End(ctx context.Context) error {
-	if t.phase != over {
+// End ends the turn. An intent without an outcome is one of an attempt that is over, see [Turn.Unknown].
+func (t *Turn) End(ctx context.Context) {
+	if t.phase == begun {
 		t.n.release(ctx, t.lease) // those who wait learn at once what the row says
 	}
-	if t.phase == intended {
-		t.lost = true
-		t.n.settled()
-	}
+	t.settle(ctx, t.rec.tried())
 	t.phase = over
-	if t.lost {
-		return &LostError{}
-	}
-	return nil
 }

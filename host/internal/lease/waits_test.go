@@ -19,14 +19,14 @@ func TestAWaitForATurnThatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key := state.NewMemory(time.Now), stateKey()
 		one, two := newNode(t, store, key), newNode(t, store, key)
-		turn, err := one.Begin(t.Context(), grantKey, []byte("seed"))
+		turn, err := one.Begin(t.Context(), grantKey, []byte("seed"), true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer turn.End(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := two.Begin(ctx, grantKey, []byte("seed")); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for another call with the grant") {
+		if _, err := two.Begin(ctx, grantKey, []byte("seed"), true); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "wait for another call with the grant") {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -70,7 +70,7 @@ func TestWhoWaitsOnlyReads(t *testing.T) {
 func TestAStoreThatDoesNotWait(t *testing.T) {
 	now := time.Now()
 	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
-	if _, err := newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed")); err != nil {
+	if _, err := newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed"), true); err != nil {
 		t.Fatal(err)
 	}
 	node := newNode(t, waiter{memory, func(context.Context) error {
@@ -78,7 +78,7 @@ func TestAStoreThatDoesNotWait(t *testing.T) {
 		return errFault
 	}}, key)
 	var down *lease.StoreError
-	if _, err := node.Begin(t.Context(), grantKey, []byte("seed")); !errors.As(err, &down) || !errors.Is(err, errFault) {
+	if _, err := node.Begin(t.Context(), grantKey, []byte("seed"), true); !errors.As(err, &down) || !errors.Is(err, errFault) {
 		t.Errorf("Begin returns %v, want a StoreError", err)
 	}
 }

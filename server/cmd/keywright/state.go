@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/connectors/statestore"
@@ -31,6 +34,8 @@ type stateShown struct {
 	// Values is the number of values that have not expired, and Leased is the number of those with a lease.
 	Values int `json:"values"`
 	Leased int `json:"leased"`
+	// Grants are the numbers of grants by their condition.
+	Grants map[host.Condition]int `json:"grants,omitempty"`
 	// Milliseconds is the time of one read.
 	Milliseconds float64 `json:"milliseconds"`
 }
@@ -40,9 +45,9 @@ func (a *app) stateStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
-		Short: "Show whether the store of state answers, and how many values it holds",
+		Short: "Show whether the store of state answers, and what it holds",
 		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
-			"it holds. The values stay sealed.",
+			"it holds, and in which condition grants are.",
 		Args: arguments(),
 		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
 			return a.withState(c, &flags, func(ctx context.Context, s *connectors.State, store *statestore.Store) error {
@@ -53,8 +58,12 @@ func (a *app) stateStatus() *cobra.Command {
 				case asJSON:
 					return a.writeJSON(shown)
 				}
-				return writeLine(a.out, fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms",
-					shown.Type, terminal.Count(shown.Values, "value"), shown.Leased, shown.Milliseconds))
+				line := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms", shown.Type, terminal.Count(shown.Values, "value"), shown.Leased, shown.Milliseconds)
+				between := "; grants: "
+				for _, condition := range slices.Sorted(maps.Keys(shown.Grants)) {
+					line, between = line+fmt.Sprintf("%s%d %s", between, shown.Grants[condition], condition), ", "
+				}
+				return writeLine(a.out, line)
 			})
 		}),
 	}
@@ -79,6 +88,9 @@ func showState(ctx context.Context, s *connectors.State, store *statestore.Store
 		}
 		return nil
 	})
+	if err == nil {
+		shown.Grants, err = store.State.Grants(ctx)
+	}
 	return shown, err
 }
 

@@ -23,7 +23,7 @@ type users struct {
 
 // userCounts holds numbers of users by condition.
 type userCounts struct {
-	Connected, NotConnected, Lost, Refused int
+	Connected, NotConnected, Uncertain, Lost, Refused int
 	// More reports whether these are lower bounds.
 	More bool
 }
@@ -74,6 +74,8 @@ func (u *users) counts() userCounts {
 			c.Connected++
 		case host.NotConnected:
 			c.NotConnected++
+		case host.Uncertain:
+			c.Uncertain++
 		case host.Lost:
 			c.Lost++
 		case host.Refused:

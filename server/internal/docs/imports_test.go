@@ -52,7 +52,7 @@ var rules = []rule{
 	}},
 	{packages: "host/internal/egress", ours: []string{"internal/answers", "internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/leakscan"},
-	{packages: "host/internal/lease", ours: []string{"host/state"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/lease", ours: []string{"host/internal/tokencache", "host/state"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/state"},
 	{packages: "host/state/statetest", ours: []string{"host/state"}},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},

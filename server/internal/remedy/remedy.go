@@ -103,6 +103,8 @@ func ofGrant(g *host.GrantError) string {
 		return "Nobody has given consent yet: " + first
 	case host.Refused:
 		return "The grant was revoked or has ended: " + again
+	case host.Uncertain:
+		return "Nobody knows whether the authorization server still takes the grant: a later request tries again. If that does not help, " + again
 	case host.Lost:
 		return "The grant may be lost: " + again
 	}

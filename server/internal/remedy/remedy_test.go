@@ -56,6 +56,7 @@ func TestRemedies(t *testing.T) {
 		"keywright state status":                              {Err: fmt.Errorf("x: %w", state.ErrUnavailable), Stage: host.StageToken},
 		"use another path of the API":                         {Err: host.ErrCredentialInResponse},
 		"look at the field that the cause names":              {Err: errors.New("blank"), Stage: host.StageConfig},
+		"a later request tries again":                         {Err: &host.GrantError{User: "ann", Condition: host.Uncertain}},
 		"the user has to connect.":                            {Err: &host.GrantError{User: "ann", Condition: host.NotConnected}},
 		"or this machine's clock is wrong":                    {Err: host.ErrServerCertificate},
 		"or the client id, its secret or the tenant is wrong": token(400, "unauthorized_client", "", 0),

@@ -1,0 +1,158 @@
+package host_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+// failed are the answers that do not say whether a token was redeemed.
+var failed = map[string]answer{
+	"cut": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") },
+	"an answer that breaks off": func(*http.Request) (*http.Response, error) {
+		response := testworld.Response(http.StatusOK, "")
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"access_token":"`), failingReader{}))
+		return response, nil
+	},
+	"500": status(500), "502": status(502), "504": status(504), "520": status(520), "a redirect": status(302),
+	"200 without a token": respond(200, `{}`), "200 and no JSON": respond(200, `<html>`), "200 and a failure": respond(200, `{"error":"server_error"}`),
+	"500 and an error of its own": respond(500, `{"error":"server_error"}`),
+}
+
+// unkept are the answers after which there is nothing to try.
+var unkept = map[string]answer{
+	"a token that is too long to keep": respond(200, `{"access_token":"an-access-token","refresh_token":"`+strings.Repeat("r", 33<<10)+`"}`),
+	"a token that is no text":          respond(200, `{"access_token":"an-access-token","refresh_token":{}}`),
+	"200 and an error of its own":      respond(200, `{"error":"bad_refresh_token"}`),
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
+
+// After an answer that does not say what became of the token, the grant is uncertain. For a second nobody sends the token, and callers
+// learn when to come back. Then a request sends it again, from any node, and if that goes well, its user has noticed nothing else.
+// threats.md 124, decisions.md "a refresh token whose answer was lost"
+func TestAGrantWithoutAnAnswerIsUncertain(t *testing.T) {
+	for name, answer := range failed {
+		t.Run(name, func(t *testing.T) {
+			c, server := grants(t)
+			server.before = answer
+			w, connector := granted(c, refresher(nil), seeded())
+			later, same := granted(c, refresher(nil), seeded())
+			first := grantError(t, w, connector, host.Uncertain)
+			if first.Err == nil || w.logged("is uncertain") != 1 {
+				t.Errorf("the error is %v, and the log has %d lines", first, w.logged("is uncertain"))
+			}
+			server.before = nil
+			for _, n := range []caller{{w, connector}, {later, same}} {
+				if e := grantError(t, n.w, n.c, host.Uncertain); e.RetryAfter != first.RetryAfter || e.RetryAfter > time.Second || e.RetryAfter < 800*time.Millisecond {
+					t.Errorf("callers come back after %s, the first one after %s", e.RetryAfter, first.RetryAfter)
+				}
+			}
+			if server.sent[firstSeed] != 1 {
+				t.Errorf("the token was sent %d times", server.sent[firstSeed])
+			}
+			c.clock.Advance(first.RetryAfter)
+			later.get(same)
+			w.get(connector)
+			if bearerOf(later) != "Bearer access-token-1" || bearerOf(w) != "Bearer access-token-1" || server.sent[firstSeed] != 2 {
+				t.Errorf("%v were sent", server.sent)
+			}
+		})
+	}
+}
+
+// The waits before a token is sent again double for all nodes together, up to five minutes, and Retry-After is one.
+func TestAnUncertainGrantWaitsLonger(t *testing.T) {
+	c, server := grants(t)
+	server.before = status(502)
+	nodes := []caller{}
+	for range 2 {
+		w, connector := granted(c, refresher(nil), seeded())
+		nodes = append(nodes, caller{w, connector})
+	}
+	for i, most := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		e := grantError(t, nodes[i%2].w, nodes[i%2].c, host.Uncertain)
+		if most *= time.Second; e.RetryAfter > most || e.RetryAfter < most*4/5 || server.sent[firstSeed] != i+1 {
+			t.Errorf("after attempt %d of %v the wait is %s", i+1, server.sent, e.RetryAfter)
+		}
+		c.clock.Advance(e.RetryAfter)
+	}
+	server.before = func(*http.Request) (*http.Response, error) {
+		response := testworld.Response(http.StatusBadGateway, "")
+		response.Header.Set("Retry-After", "77")
+		return response, nil
+	}
+	if e := grantError(t, nodes[0].w, nodes[0].c, host.Uncertain); e.RetryAfter != 77*time.Second {
+		t.Errorf("with Retry-After: 77 the wait is %s", e.RetryAfter)
+	}
+}
+
+// A server that rotates has redeemed the token, and its answer was lost: it refuses the token the second time, and the grant is lost.
+// threats.md 124
+func TestAnUncertainGrantThatIsRefusedIsLost(t *testing.T) {
+	c, server := grants(t)
+	server.after = failed["cut"]
+	w, connector := granted(c, refresher(nil), seeded())
+	grantError(t, w, connector, host.Uncertain)
+	c.clock.Advance(time.Second)
+	if lost := grantError(t, w, connector, host.Lost); lost.Renew != "configure a new auth.config.refresh_token" {
+		t.Errorf("the error is %v", lost)
+	}
+	c.clock.Advance(time.Hour)
+	grantError(t, w, connector, host.Lost)
+	if server.sent[firstSeed] != 2 {
+		t.Errorf("%v were sent", server.sent)
+	}
+}
+
+// A grant is lost, and its token not sent again, after an answer whose token cannot be kept, and for an operator who wants none to be sent
+// again, after each that does not say what became of it. Each request says how to renew the grant, and the log whose it is.
+// threats.md 124
+func TestAGrantThatIsLost(t *testing.T) {
+	run := func(name string, answer answer, never bool) {
+		t.Run(name, func(t *testing.T) {
+			c, server := grants(t)
+			server.before = answer
+			w, later := grantedOnce(c, never), grantedOnce(c, never)
+			lost := grantError(t, w.w, w.c, host.Lost)
+			if lost.Renew != "configure a new auth.config.refresh_token" || lost.Err == nil || w.w.logged("may be lost") != 1 {
+				t.Errorf("the error is %v, and the log has %d lines", lost, w.w.logged("may be lost"))
+			}
+			server.before = nil
+			for range 2 {
+				grantError(t, later.w, later.c, host.Lost)
+				grantError(t, w.w, w.c, host.Lost)
+				c.clock.Advance(time.Hour)
+			}
+			if server.sent[firstSeed] != 1 {
+				t.Errorf("the token was sent %d times", server.sent[firstSeed])
+			}
+		})
+	}
+	for name, answer := range unkept {
+		run(name, answer, false)
+	}
+	for name, answer := range failed {
+		run("never again: "+name, answer, true)
+	}
+}
+
+// grantedOnce adds a node with the refresher. If never is set, it sends no token again.
+func grantedOnce(c *cluster, never bool) caller {
+	w, _ := granted(c, refresher(nil), seeded())
+	connector, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
+		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "refresher", Config: seeded()}, NeverResend: never,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return caller{w, connector}
+}
