@@ -157,6 +157,7 @@ func (k *checker) fields() {
 		f := &c.plugin.info.Fields[i]
 		known = append(known, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
+		value = plainValue(value)
 		field := &hostfn.Field{
 			Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived, Matcher: c.plugin.matchers[f.Name],
 		}
@@ -350,48 +351,4 @@ func (k *checker) complaint(line string) {
 		return
 	}
 	k.Wrong(k.connector.path(field), "%s", message)
-}
-
-// scalar returns the text of a value, and reports whether a field of the kind may have the value. A field of any kind
-// may have a text, since it may be a template.
-func scalar(kind string, value any) (string, bool) {
-	switch v := value.(type) {
-	case string:
-		return v, true
-	case bool:
-		return fmt.Sprint(v), kind == abi.KindBoolean
-	case json.Number:
-		return v.String(), kind == abi.KindInteger
-	case int, int32, int64, uint, uint32, uint64:
-		return fmt.Sprint(v), kind == abi.KindInteger
-	case float64:
-		return fmt.Sprintf("%.0f", v), kind == abi.KindInteger && v == float64(int64(v))
-	}
-	return "", false
-}
-
-// wanted names the values of a kind, for errors.
-func wanted(kind string) string {
-	switch kind {
-	case abi.KindInteger:
-		return "an integer"
-	case abi.KindBoolean:
-		return "true or false"
-	}
-	return "text"
-}
-
-// typeOf names the type of a value, for errors.
-func typeOf(value any) string {
-	switch value.(type) {
-	case string:
-		return "text"
-	case bool:
-		return "true or false"
-	case map[string]any:
-		return "an object"
-	case []any:
-		return "a list"
-	}
-	return "a number"
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -168,6 +169,9 @@ func (c *Connector) turnTime() time.Duration {
 
 // fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {
+	if errors.Is(err, ErrClosed) {
+		stage = StageClosed
+	}
 	return &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ const (
 	StageTemplate Stage = "template"
 	// StageConfig means that a rendered value is not valid for its field.
 	StageConfig Stage = "config"
+	// StageClosed means that the host is closed, so that nothing was sent. The error wraps [ErrClosed]. A host that takes its
+	// place may send the same request.
+	StageClosed Stage = "closed"
 	// StagePlugin means that the plugin failed, broke its contract, or exceeded a limit.
 	StagePlugin Stage = "plugin"
 	// StageBody means that the request's body, which a plugin signs, cannot be read or cannot be kept.
@@ -60,7 +64,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
 // store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
-// grant is [Uncertain], and if a time limit passed. It is false for errors that a person must fix, for a request that was cancelled, and after the
+// grant is [Uncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
+// that was cancelled, and after the
 // request was sent.
 //
 // RetryAfter of a wrapped [GrantError] or [TokenError] is the time to wait.
@@ -78,7 +83,7 @@ func (e *Error) Retryable() bool {
 	case errors.As(e.Err, &metadata):
 		return metadata.passing
 	}
-	return hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
+	return e.Stage == StageClosed || hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
 // TokenError is the answer of a token endpoint that issued no token, RFC 6749 section 5.2. An [Error] of [StageToken]
@@ -139,7 +144,7 @@ func (e *ConfigError) Error() string {
 		if p.Column > 0 {
 			at = fmt.Sprintf(", column %d", p.Column)
 		}
-		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", Printable(e.Connector), Printable(p.Path), at, Printable(p.Message))
+		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", cmp.Or(Printable(e.Connector), "(unnamed)"), Printable(p.Path), at, Printable(p.Message))
 	}
 	if e.More > 0 {
 		lines = append(lines, fmt.Sprintf("connectors.%s: and %d more problems", Printable(e.Connector), e.More))

@@ -111,7 +111,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 			t.Errorf("Close did not wait: %v", err)
 		default:
 		}
-		if err := w.refuse(c, get(t.Context()), host.StagePlugin); !errors.Is(err, host.ErrClosed) {
+		if err := w.refuse(c, get(t.Context()), host.StageClosed); !errors.Is(err, host.ErrClosed) || !err.Retryable() {
 			t.Errorf("a new request gets %v", err)
 		}
 		if _, err := c.Explain(get(t.Context())); !errors.Is(err, host.ErrClosed) {

@@ -27,6 +27,21 @@ func TestStale(t *testing.T) {
 	})
 }
 
+// A server of RFC 2069 that forgets its nonces twice gets an answer with the newest one each time: stale=true says that the password is
+// right.
+func TestStaleWithoutQop(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "")
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		for range 3 {
+			check(t, h, lion, hosttest.GET("https://api.test"), 1)
+			s.forget()
+			check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		}
+	})
+}
+
 // The number of requests with a nonce has eight digits in hex, RFC 7616 section 3.4.
 func TestCount(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -102,6 +102,8 @@ func TestProblems(t *testing.T) {
 			{"realm in body_hash", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query", "realm", "r", "body_hash", true)},
 			{"realm body_hash", config("in", "form", "realm", "r", "body_hash", true)},
 			{"private_key", without("signature_method", "RSA-SHA1", "private_key", " ")},
+			{"in", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query")},
+			{"in", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "form")},
 		} {
 			var paths []string
 			for _, problem := range h.Problems(test.c) {

@@ -99,6 +99,6 @@ func (c *Call) macKey(key string) seal.Value {
 func (c *Call) checkMACKey(k *seal.Value) {
 	if k.Sinks&seal.Sign == 0 {
 		misuse := &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}
-		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (a field of kind key signs with sign_sealed)", misuse))
+		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (the sink sign is in sinks of its field, and in derived for what is made of that; a field of kind key signs with sign_sealed)", misuse))
 	}
 }

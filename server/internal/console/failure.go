@@ -178,7 +178,7 @@ func stepOf(stage string, e *gateway.Event) string {
 	switch host.Stage(stage) {
 	case "":
 		return ""
-	case host.StageOrigin, host.StageTemplate, host.StageConfig, host.StageBody:
+	case host.StageOrigin, host.StageClosed, host.StageTemplate, host.StageConfig, host.StageBody:
 		if e.Spent.Fuel > 0 { // a template is rendered when the plugin asks for it
 			return stepPlugin
 		}

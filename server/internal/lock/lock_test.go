@@ -102,15 +102,16 @@ func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 		"an answer": func(p *host.PluginInfo) {
 			p.Answers = append(p.Answers, abi.Answer{Name: "n", From: "json:/n", Kind: abi.AnswerInteger})
 		},
-		"another place of one":   func(p *host.PluginInfo) { p.Answers[0].From = "json:/other" },
-		"a place by a field":     func(p *host.PluginInfo) { p.Answers[0].From, p.Answers[0].FromField = "", "days" },
-		"a sink of one":          func(p *host.PluginInfo) { p.Answers[0].Sinks = append(p.Answers[0].Sinks, abi.SinkToken) },
-		"an answer in plain":     func(p *host.PluginInfo) { p.Answers[0].Kind, p.Answers[0].Sinks = abi.AnswerInteger, nil },
-		"a word of one":          func(p *host.PluginInfo) { p.Answers[1].Enum = append(p.Answers[1].Enum, "b") },
-		"an answer that is kept": func(p *host.PluginInfo) { p.Answers[0].State = "refresh" },
-		"a state":                func(p *host.PluginInfo) { p.State = append(p.State, abi.State{Name: "session"}) },
-		"the seed of a state":    func(p *host.PluginInfo) { p.State[0].Seed = "secret" },
-		"a status":               func(p *host.PluginInfo) { p.Challenge.Statuses = append(p.Challenge.Statuses, 403) },
+		"another place of one":        func(p *host.PluginInfo) { p.Answers[0].From = "json:/other" },
+		"a place by a field":          func(p *host.PluginInfo) { p.Answers[0].From, p.Answers[0].FromField = "", "days" },
+		"a sink of one":               func(p *host.PluginInfo) { p.Answers[0].Sinks = append(p.Answers[0].Sinks, abi.SinkToken) },
+		"a derived sink of an answer": func(p *host.PluginInfo) { p.Answers[0].Derived = []string{abi.SinkHeader, abi.SinkQuery} },
+		"an answer in plain":          func(p *host.PluginInfo) { p.Answers[0].Kind, p.Answers[0].Sinks = abi.AnswerInteger, nil },
+		"a word of one":               func(p *host.PluginInfo) { p.Answers[1].Enum = append(p.Answers[1].Enum, "b") },
+		"an answer that is kept":      func(p *host.PluginInfo) { p.Answers[0].State = "refresh" },
+		"a state":                     func(p *host.PluginInfo) { p.State = append(p.State, abi.State{Name: "session"}) },
+		"the seed of a state":         func(p *host.PluginInfo) { p.State[0].Seed = "secret" },
+		"a status":                    func(p *host.PluginInfo) { p.Challenge.Statuses = append(p.Challenge.Statuses, 403) },
 		"an answer of the API": func(p *host.PluginInfo) {
 			p.Challenge.Answers = append(p.Challenge.Answers, abi.Answer{Name: "n", From: "auth:x/n", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}})
 		},
