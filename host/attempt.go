@@ -46,7 +46,7 @@ func (b *repeated) credentials() []string {
 func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (answer *hostfn.APIAnswer, again bool) {
 	response, repeated := sent.response, ""
 	if challenge := c.plugin.info.Challenge; challenge != nil {
-		c.plan.Offset.Learn(response, c.host.config.Clock())
+		c.plan.Offset.Learn(response.StatusCode, response.Header, c.host.config.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
 			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared, sent.out.mutation, earlier)

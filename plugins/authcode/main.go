@@ -91,7 +91,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 // renew requests a token with a refresh token, RFC 6749 section 6, and returns the mutation that sends it.
 func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
 	url, parameters := c.First("refresh_url", "token_url"), c.First("refresh_parameters", "parameters")
-	token, err := request(c, url, parameters, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
+	grant := []sdk.Pair{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}
+	token, err := oauth.InTime(c, func() (sdk.Token, error) { return request(c, url, parameters, grant...) })
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

@@ -42,6 +42,22 @@ func TestStaleWithoutQop(t *testing.T) {
 	})
 }
 
+// An opaque that is empty comes back, RFC 7616 section 3.4. Some cameras refuse an answer without it.
+func TestEmptyOpaque(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("lion", "the password of a lion")
+		h.API(func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(http.StatusUnauthorized, `{}`)(r)
+			response.Header.Set("WWW-Authenticate", `Digest realm="zoo", nonce="n1", qop="auth", opaque=""`)
+			return response, err
+		}, hosttest.JSON(http.StatusOK, `{}`))
+		got := h.Authenticate(lion, hosttest.GET("https://api.test"))
+		if authorization := got.Header("Authorization"); got.Attempts != 2 || !strings.Contains(authorization, `, opaque=""`) {
+			t.Errorf("%d attempts, the last with %s", got.Attempts, authorization)
+		}
+	})
+}
+
 // The number of requests with a nonce has eight digits in hex, RFC 7616 section 3.4.
 func TestCount(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

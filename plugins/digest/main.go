@@ -125,7 +125,7 @@ func credentials(c *sdk.Call, known *sdk.Challenged, body string) string {
 		sent = `, cnonce="` + cnonce + `"`
 	}
 	sent += `, response="` + h(a1+":"+nonce+":"+hashed+h(a2)) + `"`
-	if opaque := answers["opaque"]; opaque != "" {
+	if opaque, there := answers["opaque"]; there { // also an empty one, section 3.4
 		sent += ", opaque=" + c.Quoted(opaque)
 	}
 	if answers["userhash"] == "true" {

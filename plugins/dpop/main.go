@@ -81,7 +81,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if challenge.Status != 0 && code != useNonce && code != invalidProof && !c.Drop("access_token") {
 		return sdk.Mutation{Pass: true}, nil // another token would not help
 	}
-	token, err := c.CachedToken("access_token", exchange)
+	token, err := oauth.InTime(c, func() (string, error) { return c.CachedToken("access_token", exchange) })
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
@@ -100,7 +100,7 @@ func exchange(c *sdk.Call) (string, time.Duration, error) {
 		if err != nil {
 			return "", 0, err
 		}
-		proof := c.SignAssertion(proofOf(c, c.Now(), "POST", target(request.URL), "", nonce))
+		proof := c.SignAssertion(proofOf(c, c.Now()+c.ClockOffset(), "POST", target(request.URL), "", nonce))
 		request.Headers = append(request.Headers, sdk.Pair{Name: "DPoP", Value: proof})
 		status, answers := c.Exchange(sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
 		nonce = answers["nonce"]

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -73,7 +74,7 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	token, err := c.CachedToken("token", issue)
+	token, err := oauth.InTime(c, func() (string, error) { return c.CachedToken("token", issue) })
 	return sdk.Bearer(token), err
 }
 
@@ -122,7 +123,7 @@ func requestIDToken(c *sdk.Call) (string, error) {
 
 // grant returns the form of the JWT bearer grant (RFC 7523 section 2.1).
 func grant(assertion string) []sdk.Pair {
-	return []sdk.Pair{{Name: "grant_type", Value: "urn:ietf:params:oauth:grant-type:jwt-bearer"}, {Name: "assertion", Value: assertion}}
+	return []sdk.Pair{{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: assertion}}
 }
 
 // unsigned returns a JWT with the claims that all have, and those of more that have a value.
@@ -135,7 +136,7 @@ func unsigned(c *sdk.Call, more []sdk.Pair) sdk.JWT {
 	for _, p := range sdk.Present(more) {
 		claims.String(p.Name, p.Value)
 	}
-	now := c.Now()
+	now := c.Now() + c.ClockOffset()
 	claims.Integer("iat", now)
 	claims.Integer("exp", now+int64(lifetime/time.Second))
 	return sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()}

@@ -223,6 +223,23 @@ func TestATokenThatIsRevoked(t *testing.T) {
 	}
 }
 
+// An assertion that Google refuses for its time is sent again with Google's time.
+func TestClockOfGoogle(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		keyFile(t, h)
+		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
+			response.Header.Set("Date", h.Now().Add(-time.Minute).UTC().Format(http.TimeFormat))
+			return response, err
+		}, hosttest.Token(token, 3600))
+		h.Authenticate(config("scope", scope), get())
+		_, claims := h.JWT(h.Exchanges()[1].Form.Get("assertion"))
+		if claims["iat"] != json.Number(fmt.Sprint(h.Now().Unix()-60)) {
+			t.Errorf("the second assertion has the time %v", claims["iat"])
+		}
+	})
+}
+
 // An ID token that is refused, and an answer without a token, are errors.
 func TestRefusals(t *testing.T) {
 	id := config("token_type", "id_token", "target_audience", "https://run.test")

@@ -8,12 +8,8 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-const (
-	// margin is the time before the end of token_ttl in which the token is not used.
-	margin = 60 * time.Second
-	// lifetime is the lifetime of the assertion, in seconds.
-	lifetime = 180
-)
+// margin is the time before the end of token_ttl in which the token is not used.
+const margin = 60 * time.Second
 
 func init() { sdk.Register(plugin{}) }
 
@@ -40,6 +36,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
+			oauth.TTL(),
 			oauth.Parameters("parameters"),
 		}, client, oauth.Assertion(oauth.Signs(""))),
 	}
@@ -60,11 +57,13 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 
 func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	ttl := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
-	request, err := tokenRequest(c)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	token, err := c.RequestToken(request)
+	token, err := oauth.InTime(c, func() (sdk.Token, error) {
+		request, err := tokenRequest(c)
+		if err != nil {
+			return sdk.Token{}, err
+		}
+		return c.RequestToken(request)
+	})
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
@@ -109,13 +108,13 @@ func tokenRequest(c *sdk.Call) (r sdk.TokenRequest, err error) {
 
 // claims returns the claims of the assertion, RFC 7523 section 3.
 func claims(c *sdk.Call) (string, error) {
-	now := c.Now()
+	now := c.Now() + c.ClockOffset()
 	var claims sdk.Members
 	claims.String("iss", c.Config("client_id"))
 	claims.String("sub", c.Config("subject"))
 	claims.String("aud", c.Config("audience"))
 	claims.Integer("iat", now)
-	claims.Integer("exp", now+lifetime)
+	claims.Integer("exp", now+c.Integer("assertion_ttl"))
 	err := claims.Append(c.Config("additional_claims"))
 	return claims.JSON(), err
 }

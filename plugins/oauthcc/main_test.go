@@ -178,7 +178,7 @@ func TestTokenType(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		for tokenType, ok := range map[string]bool{
-			`"bearer"`: true, `"BeArEr"`: true, `null`: true, `"mac"`: false, `"DPoP"`: false, `"my own"`: false, `7`: false, `""`: false,
+			`"bearer"`: true, `"BeArEr"`: true, `"BearerToken"`: true, `null`: true, `"mac"`: false, `"DPoP"`: false, `"my own"`: false, `7`: false, `""`: false,
 		} {
 			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","token_type":`+tokenType+`}`))
 			_, err := h.Try(config(), get())

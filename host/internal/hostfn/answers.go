@@ -140,7 +140,8 @@ func (a *Answer) read(raw any, longest int) (value string, ok bool) {
 	}
 	switch a.Kind {
 	case abi.AnswerSealed:
-		return text, strings.TrimSpace(text) != "" && len(text) <= longest && utf8.ValidString(text)
+		there := strings.TrimSpace(text) != "" || a.Source.parameter != "" // RFC 7616 section 3.4: opaque may be empty
+		return text, there && len(text) <= longest && utf8.ValidString(text)
 	case abi.AnswerInteger:
 		if n := seconds(raw); n != nil {
 			return strconv.FormatInt(*n, 10), true

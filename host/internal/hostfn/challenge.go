@@ -224,19 +224,20 @@ func (c *Call) runAfresh() {
 	}
 }
 
-// Offset is the time that the clock of an API is ahead of the host's. It is safe for concurrent use.
+// Offset is the time that the clocks of an API and of its token endpoint are ahead of the host's. Where they differ, it is that of
+// the one that refused a request last. It is safe for concurrent use.
 type Offset struct{ seconds atomic.Int64 }
 
-// Learn sets the offset by the Date of an answer with which the API refused a request, 400, 401 or 403. An offset of a few
+// Learn sets the offset by the Date of an answer that refused a request with 400, 401 or 403. An offset of a few
 // seconds is that of the network, and counts as none. An offset beyond maxOffset is not believed, and one that differs by a few
 // seconds is the same. The Date of an answer with Age is that of a cache (RFC 9111 section 5.1).
-func (o *Offset) Learn(response *http.Response, now time.Time) {
-	switch response.StatusCode {
+func (o *Offset) Learn(status int, header http.Header, now time.Time) {
+	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:
 		return
 	}
-	if offset, ok := offsetOf(response.Header, now); ok && -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
+	if offset, ok := offsetOf(header, now); ok && -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
 		o.seconds.Store(offset)
 	}
 }

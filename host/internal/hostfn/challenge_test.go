@@ -70,7 +70,7 @@ func TestLeastOffsetOfAClock(t *testing.T) {
 	for seconds, want := range map[int64]int64{-11: -11, -10: -10, -9: 0, 0: 0, 9: 0, 10: 10, 11: 11} {
 		var o Offset
 		date := now.Add(time.Duration(seconds) * time.Second).Format(http.TimeFormat)
-		o.Learn(&http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Date": {date}}}, now)
+		o.Learn(http.StatusUnauthorized, http.Header{"Date": {date}}, now)
 		if got := o.seconds.Load(); got != want {
 			t.Errorf("%d seconds: %d", seconds, got)
 		}

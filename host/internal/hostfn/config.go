@@ -298,7 +298,7 @@ func (c *Call) TimeMillis() int64 {
 	return c.plan.Clock().UnixMilli()
 }
 
-// ClockOffset returns the seconds that the clock of the API is ahead of the host's.
+// ClockOffset returns the seconds that the clock of the API, or of the token endpoint, is ahead of the host's.
 func (c *Call) ClockOffset() int64 {
 	c.need(abi.UserClockOffset)
 	c.uncacheable = true

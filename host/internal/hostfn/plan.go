@@ -125,7 +125,7 @@ type Plan struct {
 	// Keys is the store of keys, or nil. AsksKeys is set if a field names a key of it.
 	Keys     Keys
 	AsksKeys bool
-	// Offset is the time that the API's clock is ahead of Clock.
+	// Offset is the time that the clocks of the API and of the token endpoint are ahead of Clock.
 	Offset Offset
 	// Log writes a log line of the guest.
 	Log func(ctx context.Context, level abi.Level, text string)

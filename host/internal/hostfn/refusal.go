@@ -72,6 +72,9 @@ func (c *Call) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
 	for _, entry := range c.used {
 		known = binary.BigEndian.AppendUint64(known, number(entry))
 	}
+	if c.offset != nil && *c.offset != 0 { // what was signed for another time is another request
+		known = binary.BigEndian.AppendUint64(known, uint64(*c.offset))
+	}
 	if code := c.inputs.Code; code != nil { // the next consent has another
 		known = append(known, code.Code...)
 	}
@@ -111,6 +114,7 @@ func (q *question) accepted(ctx context.Context) {
 func (c *Call) refused(question *question, answer *TokenError, header http.Header, host string) {
 	offset, _ := offsetOf(header, c.plan.Clock())
 	answer.Offset = time.Duration(offset) * time.Second
+	c.plan.Offset.Learn(answer.Status, header, c.plan.Clock())
 	after := retryAfter(header, c.plan.Clock())
 	if !refuses(answer, after) {
 		return

@@ -166,7 +166,8 @@ func readReply(a *answer, extra []string) (*abi.TokenReply, error) {
 	switch tokenType := members["token_type"].(type) {
 	case nil:
 	case string:
-		reply.TokenType = registered(strings.ToLower(tokenType), tokenTypes)
+		// Apigee calls tokens of RFC 6750 BearerToken (cloud.google.com/apigee/docs/api-platform/security/oauth/access-tokens).
+		reply.TokenType = registered(strings.TrimSuffix(strings.ToLower(tokenType), "token"), tokenTypes)
 	default:
 		reply.TokenType = "other"
 	}

@@ -12,9 +12,6 @@ const (
 	None          = "none"                // client_id if there is one: the client does not authenticate
 )
 
-// lifetime is the lifetime of an assertion, in seconds.
-const lifetime = 180
-
 // Client returns the fields of a client: client_id, client_secret and client_auth, with prefix before each name. ways are
 // the values of client_auth. The first of them is its default.
 func Client(prefix string, ways ...string) []sdk.Field {
@@ -70,7 +67,17 @@ func Key(needed ...sdk.Condition) []sdk.Field {
 		},
 		{Name: "algorithm", Kind: sdk.String, OnlyIf: needed, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 		{Name: "jwt_headers", Kind: sdk.Object, OnlyIf: needed, Sinks: []string{sdk.ToClaim}, Doc: "Further header members of assertions, such as kid."},
+		TTL(needed...),
 	}, Assertion(needed...))
+}
+
+// TTL returns the field for the lifetime of assertions, for whom any of the conditions holds. Box refuses more than 60 seconds
+// (developer.box.com, JWT without SDKs).
+func TTL(needed ...sdk.Condition) sdk.Field {
+	return sdk.Field{
+		Name: "assertion_ttl", Kind: sdk.Integer, OnlyIf: needed, Default: "180", Minimum: sdk.AtLeast(1), Maximum: sdk.AtMost(3600),
+		Doc: "Lifetime of assertions in seconds.",
+	}
 }
 
 // Assertion returns further fields of assertions. The certificate belongs to those for which any of the conditions holds.
@@ -113,12 +120,12 @@ func Sign(c *sdk.Call, issuer, subject, audience string) string {
 		header.String("x5t#S256", c.PublicKey("certificate", sdk.X5T))
 	}
 	_ = header.Append(c.Config("jwt_headers")) // an object, since the host has written it
-	now := c.Now()
+	now := c.Now() + c.ClockOffset()
 	claims.String("iss", issuer)
 	claims.String("sub", subject)
 	claims.String("aud", audience)
 	claims.String("jti", c.Random(16))
 	claims.Integer("iat", now)
-	claims.Integer("exp", now+lifetime)
+	claims.Integer("exp", now+c.Integer("assertion_ttl"))
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()})
 }

@@ -11,6 +11,9 @@ import (
 const (
 	formRequest, jsonRequest = "form", "json"
 	bearerToken, anyToken    = "bearer", "any"
+	// apigeeToken is the token_type of Apigee (cloud.google.com/apigee/docs/api-platform/security/oauth/access-tokens), whose tokens
+	// are those of RFC 6750.
+	apigeeToken = "BearerToken"
 )
 
 // Dialect returns the fields for servers that take a token request, answer it, or want the token at the API in another way than
@@ -93,7 +96,7 @@ func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
 		AccessToken: answers["access_token"], TokenType: answers["token_type"],
 		ExpiresIn: time.Duration(min(lifetime, 1<<31)) * time.Second,
 	}
-	if c.Config("token_type") == anyToken {
+	if c.Config("token_type") == anyToken || t.TokenType == apigeeToken {
 		t.TokenType = ""
 	}
 	return t

@@ -34,15 +34,28 @@ func Parameters(name string) sdk.Field {
 // Exchange requests a token with a grant, caches the token until a minute before it expires, and returns the mutation that sends
 // it.
 func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
-	request, err := TokenRequest(c, grant...)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	token, err := c.RequestToken(request)
+	token, err := InTime(c, func() (sdk.Token, error) {
+		request, err := TokenRequest(c, grant...)
+		if err != nil {
+			return sdk.Token{}, err
+		}
+		return c.RequestToken(request)
+	})
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
 	return Bearer(c, token)
+}
+
+// InTime returns what send does, which sends a request with an assertion. If the endpoint refuses it, and shows by its Date that its
+// clock is not the host's, InTime calls send once more: the assertion has the other time then.
+func InTime[T any](c *sdk.Call, send func() (T, error)) (T, error) {
+	offset := c.ClockOffset()
+	answer, err := send()
+	if err != nil && c.ClockOffset() != offset {
+		return send()
+	}
+	return answer, err
 }
 
 // TokenRequest returns the request that the fields of [Request] and of the [Client] describe. grant has its first parameters.

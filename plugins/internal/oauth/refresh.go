@@ -14,7 +14,7 @@ const RefreshToken = "refresh_token"
 func Answers() []sdk.Answer {
 	return []sdk.Answer{
 		{Name: "access_token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
-		{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{bearerToken}},
+		{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{bearerToken, apigeeToken}},
 		{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnyInteger},
 		{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
 		{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, State: RefreshToken},
@@ -28,11 +28,13 @@ func Refresh(c *sdk.Call) (sdk.Mutation, error) {
 	if !ok {
 		return sdk.Mutation{}, errors.New("the grant has no refresh token")
 	}
-	request, err := TokenRequest(c, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	token, err := Redeem(c, request)
+	token, err := InTime(c, func() (sdk.Token, error) {
+		request, err := TokenRequest(c, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
+		if err != nil {
+			return sdk.Token{}, err
+		}
+		return Redeem(c, request)
+	})
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
