@@ -116,7 +116,7 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *payload, 
 func (c *Connector) lookup(values []string, subject *subject) *outcome {
 	var earlier *cachedMutation
 	if c.personal() {
-		earlier, _ = c.host.mutations.Get(mutationKey{c.plan, subject.key()})
+		earlier = c.host.reuse.mutation(c, subject)
 	} else {
 		earlier = c.lastMutation.Load()
 	}
@@ -128,23 +128,25 @@ func (c *Connector) lookup(values []string, subject *subject) *outcome {
 			return nil
 		}
 	}
+	if !earlier.used.Load() {
+		earlier.used.Store(true)
+	}
 	return earlier.outcome
 }
 
 // store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
-// it needs no more than maxRetained bytes.
+// it needs no more than maxMutation bytes.
 func (c *Connector) store(values []string, subject subject, call *hostfn.Call, out *outcome) {
-	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxRetained || out.err != nil ||
+	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxMutation || out.err != nil ||
 		c.plan.Keep > 0 { // each answer of the API may change what the next call gets
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
-	kept := &cachedMutation{slices.Clone(values), out}
-	if c.personal() {
-		c.host.mutations.Add(mutationKey{c.plan, subject.key()}, kept)
-	} else {
+	kept := &cachedMutation{values: slices.Clone(values), outcome: out, connector: c}
+	if !c.personal() {
 		c.lastMutation.Store(kept)
 	}
+	c.host.reuse.keep(kept, c.plan, subject, call.Size())
 }
 
 // fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait

@@ -194,9 +194,9 @@ type TokenCache struct {
 	state *State
 }
 
-// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.CacheEntries and Limits.CachePerPartition of c.
-// Hosts with this cache must have the same Clock and State; their own CacheEntries and CachePerPartition have no effect on it. It
-// returns an error if a limit is invalid, or if Random fails.
+// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.TokensBytes and Limits.CachePerPartition of c.
+// Hosts with this cache must have the same Clock and State. Their own CachePerPartition has no effect on it, and its TokensBytes
+// are those of the host that was made last. It returns an error if a limit is invalid, or if Random fails.
 func NewTokenCache(c Config) (*TokenCache, error) {
 	limits := c.Limits.WithDefaults()
 	if err := limits.check(); err != nil {
@@ -211,7 +211,7 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 		random = rand.Reader
 	}
 	t := &TokenCache{
-		entries:   tokencache.New[[]seal.Piece](limits.CacheEntries, limits.CachePerPartition, clock),
+		entries:   tokencache.NewSized(int64(limits.TokensBytes), seal.Bytes, limits.CachePerPartition, clock),
 		documents: discovery.New(clock, random),
 	}
 	if t.state = c.State; t.state != nil {

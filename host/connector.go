@@ -105,7 +105,7 @@ type Connector struct {
 	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
 	lastOrigin atomic.Pointer[schemeHost]
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
-	// user; Host.mutations has those mutations.
+	// user; Host.reuse has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]
 }
 

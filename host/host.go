@@ -65,8 +65,7 @@ type Host struct {
 	// grants holds the names of grants that the store has returned.
 	grants knownGrants
 
-	// mutations holds the results of calls of connectors whose templates name something of the user.
-	mutations *lru.Cache[mutationKey, *cachedMutation]
+	reuse *reuse
 
 	// mu makes the check of closed and the addition to calls one step.
 	mu     sync.Mutex
@@ -125,9 +124,8 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.cache.state != c.State {
 		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
 	}
-	if h.mutations, err = lru.New[mutationKey, *cachedMutation](c.Limits.CacheEntries); err != nil {
-		return nil, err
-	}
+	h.cache.entries.Resize(int64(c.Limits.TokensBytes))
+	h.reuse = newReuse(c.Limits)
 	if h.grants.known, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}

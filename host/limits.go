@@ -43,9 +43,13 @@ type Limits struct {
 	Mutations int `default:"64"`
 	// BodyBytes limits the size of a request body that the host keeps so that a plugin can have its digest.
 	BodyBytes int64 `default:"8 MiB"`
-	// CacheEntries limits the entries of the token cache, for all connectors together. It also limits the mutations
-	// that the host keeps for the users of connectors, and the token requests whose refusal it remembers.
-	CacheEntries int `default:"10,000"`
+	// TokensBytes limits the size of all entries of the token cache together. Where there is no room, the connector whose entries
+	// have most bytes loses the one that was unused longest.
+	TokensBytes int `default:"64 MiB"`
+	// MutationsBytes limits in the same way the mutations that the host keeps for later requests, and ScannersBytes the tables by
+	// which it searches answers for their credentials. A request for which there is no table takes some 100 µs longer.
+	MutationsBytes int `default:"64 MiB"`
+	ScannersBytes  int `default:"64 MiB"`
 	// CachePerPartition limits the entries of the token cache that belong to one connector with one configuration, and
 	// to one user if its templates name the user.
 	CachePerPartition int `default:"16"`

@@ -31,8 +31,10 @@ type outcome struct {
 	restart *hostfn.Restart
 	// filled is the missing entry if another node has stored it. restart is set then, too.
 	filled *tokencache.Entry[[]seal.Piece]
-	// lastScanner is the scanner that was used last, unless it is larger than maxRetained.
+	// lastScanner is the scanner that was used last, if it is kept.
 	lastScanner atomic.Pointer[requestScanner]
+	// kept is set while the outcome is kept for later requests. The mutex of reuse is for it.
+	kept bool
 }
 
 // ends returns the value of expires.
@@ -53,11 +55,10 @@ type requestScanner struct {
 	// others are the credentials from [WithCredentials].
 	others  []string
 	scanner *leakscan.Scanner
+	outcome *outcome
+	// used is set by each request, and cleared when the scanner is the next to lose its place.
+	used atomic.Bool
 }
-
-// maxRetained limits the size of a call that is kept for later requests, and separately that of its scanner, in bytes.
-// There may be one of each for every user.
-const maxRetained = 32 << 10
 
 // subject has the fields of the user that the connector's templates name.
 type subject struct {
@@ -84,8 +85,11 @@ func (s subject) key() subject {
 // mutation, so it need not run.
 type cachedMutation struct {
 	// values are those of the secrets and endpoints that the connector's templates name, see Connector.read.
-	values  []string
-	outcome *outcome
+	values    []string
+	outcome   *outcome
+	connector *Connector
+	// used is set by each request, and cleared when the mutation is the next to lose its place.
+	used atomic.Bool
 }
 
 // mutationKey identifies a cachedMutation of a connector whose templates name something of the user.

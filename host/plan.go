@@ -24,6 +24,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Uses:          c.plugin.uses,
 		Grants:        c.plugin.grants,
 		Anonymous:     c.plugin.info.Anonymous,
+		Owner:         c.config.Name,
 		Partition:     c.partition,
 		ListsHost:     h.listsHost,
 		CheckURL:      c.dialer.checkTokenURL,

@@ -74,14 +74,16 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 
 // scanner returns a scanner for the credentials of the mutation and for others. It returns nil if all of them are too
 // short.
-func (o *outcome) scanner(others []string) *leakscan.Scanner {
+func (c *Connector) scanner(o *outcome, others []string) *leakscan.Scanner {
 	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.others, others) {
+		if !e.used.Load() {
+			e.used.Store(true)
+		}
 		return e.scanner
 	}
 	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
-	// The outcome may be kept for later requests, and the scanner with it.
-	if scanner != nil && scanner.Size() <= maxRetained {
-		o.lastScanner.Store(&requestScanner{others, scanner})
+	if scanner != nil && scanner.Size() <= maxScanner {
+		c.host.reuse.keepScanner(c, &requestScanner{others: others, scanner: scanner, outcome: o})
 	}
 	return scanner
 }
@@ -101,7 +103,7 @@ const acceptEncoding = "Accept-Encoding"
 // is nothing to search for.
 func (c *Connector) guard(ctx context.Context, out *outcome, earlier []string) *guard {
 	others, _ := ctx.Value(credentialsKey{}).([]string)
-	scanner := out.scanner(append(slices.Clip(others), earlier...))
+	scanner := c.scanner(out, append(slices.Clip(others), earlier...))
 	if scanner == nil {
 		return nil
 	}

@@ -55,7 +55,7 @@ func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
 		return header("X-Key", k), nil
 	})
 	const users, entries = 64, 64
-	w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CacheEntries = entries })
+	w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.TokensBytes = entries * 60_000 })
 	w.canary("s")
 	c := w.connect("custom", config{"to_header": "{{ get_secret('s') }} {{ user.id }}"})
 	before := heap()
@@ -78,11 +78,10 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 		kept          bool
 	}{
 		"a secret":                      {1, 0, true},
-		"a secret, 25 times":            {25, 0, true},
-		"a secret, 40 times":            {40, 0, false},
+		"a secret, 6 times":             {6, 0, true},
+		"a secret, 10 times":            {10, 0, false},
 		"50 entries with long names":    {1, 50, true},
-		"100 entries with long names":   {1, 100, false},
-		"both, too large together only": {20, 50, false},
+		"both, too large together only": {6, 50, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := misusing(func(env abi.Env) (string, error) {
@@ -95,7 +94,7 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 				return header("X-Key", strings.Repeat(value(env, "to_header"), c.puts)), nil
 			})
 			w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Limits.CachePerPartition = 100 })
-			w.setSecret("s", strings.Repeat("s", 1000))
+			w.setSecret("s", strings.Repeat("s", 16_000))
 			connector := w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})
 			for range 3 { // the first call fills the cache, the second may be kept
 				w.get(connector)

@@ -102,7 +102,7 @@ func TestWhatIsReused(t *testing.T) {
 
 // The host keeps the mutations of a bounded number of users. After Close, it uses none of them.
 func TestReuseIsBoundedAndEnds(t *testing.T) {
-	w := newWorld(t, func(c *host.Config) { c.Limits.CacheEntries = 2 })
+	w := newWorld(t, func(c *host.Config) { c.Limits.MutationsBytes = 14 << 10 })
 	w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}{{ user.id }}"))
 	ask := func(id string) bool {

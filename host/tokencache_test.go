@@ -57,7 +57,7 @@ func TestTokensOutliveTheirHost(t *testing.T) {
 			w := next(t, func(h *host.Config) {
 				h.Variables = c.variables
 				if name == "the cache's limits" {
-					h.Limits.CacheEntries = 1
+					h.Limits.CachePerPartition = 1
 				}
 			})
 			w.login.Answer(token("t2", 3600))
@@ -139,7 +139,7 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 }
 
 func TestACacheThatCannotBe(t *testing.T) {
-	if _, err := host.NewTokenCache(host.Config{Limits: host.Limits{CacheEntries: -1}}); err == nil {
+	if _, err := host.NewTokenCache(host.Config{Limits: host.Limits{TokensBytes: -1}}); err == nil {
 		t.Error("a cache for less than nothing was made")
 	}
 	if _, err := host.NewTokenCache(host.Config{Random: emptyReader{}}); err == nil {

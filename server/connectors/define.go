@@ -78,13 +78,16 @@ type wholeFile struct {
 // limitsFile is the member limits: limits of the host that operators choose by the size of a deployment. Each replaces the field of
 // [host.Limits] with the same name.
 type limitsFile struct {
-	ConcurrentExchanges, ConcurrentKeys int
+	ConcurrentExchanges, ConcurrentKeys, TokensBytes, MutationsBytes, ScannersBytes int
 }
 
 // change replaces the limits that the file has.
 func (f limitsFile) change(l *host.Limits) {
 	l.ConcurrentExchanges = cmp.Or(f.ConcurrentExchanges, l.ConcurrentExchanges)
 	l.ConcurrentKeys = cmp.Or(f.ConcurrentKeys, l.ConcurrentKeys)
+	l.TokensBytes = cmp.Or(f.TokensBytes, l.TokensBytes)
+	l.MutationsBytes = cmp.Or(f.MutationsBytes, l.MutationsBytes)
+	l.ScannersBytes = cmp.Or(f.ScannersBytes, l.ScannersBytes)
 }
 
 // A definer reads the definitions from a document.

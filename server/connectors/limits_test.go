@@ -23,7 +23,8 @@ state: {type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}
 connectors: [{name: a, url: "https://a.example", auth: {type: none}}]`), o)
 		return err
 	}
-	if err := read("{concurrent_exchanges: 100}"); got.ConcurrentExchanges != 100 || got.ConcurrentKeys != 7 {
+	if err := read("{concurrent_exchanges: 100, tokens_bytes: 1000, mutations_bytes: 2000, scanners_bytes: 3000}"); got.ConcurrentExchanges != 100 || got.ConcurrentKeys != 7 ||
+		got.TokensBytes != 1000 || got.MutationsBytes != 2000 || got.ScannersBytes != 3000 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if err := read("{concurrent_exchanges: 0}"); !errors.As(err, new(*connectors.Error)) {

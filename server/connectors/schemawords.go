@@ -60,6 +60,9 @@ var described = map[string]words{
 	"limits":                      {text: "Limits of what all connectors share."},
 	"limits.concurrent_exchanges": {text: "Calls that ask token endpoints at one time. A connector and an origin have half of them at most.", ifMissing: 64},
 	"limits.concurrent_keys":      {text: "Calls that use a key of the store of keys at one time.", ifMissing: 64},
+	"limits.tokens_bytes":         {text: "Memory of the token cache, in bytes.", ifMissing: 64 << 20},
+	"limits.mutations_bytes":      {text: "Memory of what calls of plugins leave for the next request of their user, in bytes.", ifMissing: 64 << 20},
+	"limits.scanners_bytes":       {text: "Memory of the tables by which answers are searched for credentials, in bytes.", ifMissing: 64 << 20},
 
 	"gateway": {text: "Settings of keywright serve: host names, users, TLS.", change: changeGateway},
 	"gateway.hosts": {

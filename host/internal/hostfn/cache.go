@@ -146,7 +146,7 @@ func (c *Call) cacheKey(key string) tokencache.Key {
 	if key == "" || len(key) > maxCacheKey {
 		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
 	}
-	return tokencache.Key{Partition: c.partition(), Name: key}
+	return tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: key}
 }
 
 func (c *Call) partition() [32]byte {

@@ -89,7 +89,7 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	if len(values) == 0 {
 		return
 	}
-	key := tokencache.Key{Partition: c.partition(), Name: keptName}
+	key := tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName}
 	if entry, ok := c.plan.Cache.Get(key); ok {
 		before := keptValues(entry.Value)
 		if !replaced {
@@ -163,7 +163,7 @@ func (c *Call) answerMadeUp() bool {
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
 func (c *Call) readKept(counts bool) *kept {
-	entry, ok := c.plan.Cache.Get(tokencache.Key{Partition: c.partition(), Name: keptName})
+	entry, ok := c.plan.Cache.Get(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
 	if !ok {
 		return &kept{}
 	}

@@ -101,7 +101,8 @@ type Plan struct {
 	Grants    map[string]bool
 	Anonymous bool
 
-	// Partition returns the partition of the cache for a call.
+	// Owner is the name of the connector. Partition returns the partition of the cache for a call.
+	Owner     string
 	Partition func(*Inputs) [32]byte
 
 	// ListsHost reports whether the operator lists the host of a URL for tokens of users.

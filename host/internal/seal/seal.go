@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"unsafe"
 
 	"github.com/keywright/keywright/abi"
 )
@@ -176,6 +177,15 @@ type Piece struct {
 	Sealed bool
 	// Value is the value of a sealed piece.
 	Value Value
+}
+
+// Bytes returns the size of pieces in memory, in bytes.
+func Bytes(pieces []Piece) int {
+	size := len(pieces) * int(unsafe.Sizeof(Piece{}))
+	for _, p := range pieces {
+		size += len(p.Text) + len(p.Value.Text) + len(p.Value.Mask)
+	}
+	return size
 }
 
 // Reason is the reason why a text with references was refused.

@@ -39,7 +39,7 @@ func (h *Handle) BeginAhead(left time.Duration) (begun, first bool) {
 func (c *Cache[V]) AcquireAhead(h *Handle) *Lease[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if it, ok := c.all.Peek(h.Key); !ok || it.Handle != h || c.leases[h.Key] != nil {
+	if it, ok := c.all.Peek(h.Key.Owner, h.Key); !ok || it.Handle != h || c.leases[h.Key] != nil {
 		return nil
 	}
 	l := &Lease[V]{cache: c, key: h.Key, done: make(chan struct{})}

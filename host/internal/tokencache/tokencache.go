@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/keywright/keywright/host/internal/fairlru"
 )
 
 // Key is the key of an entry. Entries of different partitions are independent, even if their names are equal.
 type Key struct {
+	// Owner is the name of the connector, whose entries do not push out those of others.
+	Owner string
 	// Partition is a digest of everything in which the caller that stores an entry and the caller that reads it must agree.
 	Partition [32]byte
 	// Name is the plugin's name for the entry.
@@ -40,7 +44,7 @@ type Handle struct {
 	ttl    time.Duration
 	// gone is set once the entry has been replaced or removed.
 	gone atomic.Bool
-	// used is set by Live, and cleared when evict examines the entry.
+	// used is set by Live, and cleared when the entry is the next to lose its place.
 	used atomic.Bool
 	// counted is the number of calls of Count.
 	counted atomic.Int64
@@ -67,10 +71,12 @@ type Cache[V any] struct {
 
 	entries, perPartition int
 	now                   func() time.Time
+	// size returns the size of an entry.
+	size func(Key, V) int64
 
 	mu         sync.Mutex
 	generation uint64
-	all        *simplelru.LRU[Key, *item[V]]
+	all        *fairlru.Cache[Key, *item[V]]
 	// partitions has the same keys, in the order of use within each partition.
 	partitions map[[32]byte]*simplelru.LRU[string, struct{}]
 	// leases are separate from the entries, because a lease must not be evicted.
@@ -89,21 +95,44 @@ type item[V any] struct {
 
 func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, it.Handle} }
 
-// New returns an empty cache of at most this many entries in all and in each partition. Numbers below 1 count as 1. If
-// there is no room, the least recently used entry is evicted. The cache reads the time from now only.
+// remembered is the number of refusals and of renewals that a cache remembers.
+const remembered = 10_000
+
+// New returns an empty cache of at most this many entries in all, refusals, renewals, and entries in each partition. Numbers below
+// 1 count as 1. If there is no room, the least recently used entry of the partition is evicted, or that of the owner with most. The
+// cache reads the time from now only.
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
-	return &Cache[V]{
+	c := &Cache[V]{
 		Refusals:     newRefusals(entries, now),
 		entries:      entries,
 		perPartition: max(1, perPartition),
 		now:          now,
-		all:          newLRU[Key, *item[V]](entries),
+		size:         func(Key, V) int64 { return 1 },
+		all:          fairlru.New[Key, *item[V]](int64(entries)),
 		partitions:   map[[32]byte]*simplelru.LRU[string, struct{}]{},
 		leases:       map[Key]*Lease[V]{},
 		renewals:     newLRU[Key, *renewal](entries),
 		renewing:     map[[32]byte]int{},
 	}
+	c.all.Used, c.all.Dropped = c.wasUsed, c.dropped
+	return c
+}
+
+// NewSized is like New for entries of this many bytes in all. size returns the bytes of a value.
+func NewSized[V any](bytes int64, size func(V) int, perPartition int, now func() time.Time) *Cache[V] {
+	const overhead = 1100 // bytes of an entry in a partition of its own, beside its value and its name, estimated
+	c := New[V](remembered, perPartition, now)
+	c.size = func(k Key, v V) int64 { return int64(size(v) + len(k.Name) + overhead) }
+	c.Resize(bytes)
+	return c
+}
+
+// Resize sets the number of bytes of all entries, or their number, and drops what has no room then.
+func (c *Cache[V]) Resize(bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all.Resize(bytes)
 }
 
 // newLRU returns an LRU list of size entries. size must be at least 1; simplelru returns an error only for less.
@@ -126,7 +155,7 @@ func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
 func (c *Cache[V]) Peek(k Key) (Entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	it, ok := c.all.Peek(k)
+	it, ok := c.all.Peek(k.Owner, k)
 	if !ok || !it.valid(c.now()) {
 		return Entry[V]{}, false
 	}
@@ -193,7 +222,7 @@ func (c *Cache[V]) Len() int {
 }
 
 func (c *Cache[V]) get(k Key) (Entry[V], bool) {
-	it, ok := c.all.Peek(k)
+	it, ok := c.all.Peek(k.Owner, k)
 	if !ok {
 		return Entry[V]{}, false
 	}
@@ -210,6 +239,7 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration, shared int64) Entry[V] {
 	if ttl <= 0 {
 		return Entry[V]{Value: v}
 	}
+	c.remove(k)
 	c.makeRoom(k)
 	c.generation++
 	p := c.partitions[k.Partition]
@@ -218,66 +248,59 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration, shared int64) Entry[V] {
 		c.partitions[k.Partition] = p
 	}
 	it := &item[V]{&Handle{Key: k, Generation: c.generation, Shared: shared, stored: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
-	if before, ok := c.all.Peek(k); ok {
-		before.gone.Store(true)
-	}
-	c.all.Add(k, it)
 	p.Add(k.Name, struct{}{})
+	c.all.Add(k.Owner, k, it, c.size(k, v))
 	c.renewed(k)
 	return it.entry()
 }
 
-// makeRoom evicts entries so that there is room for a new entry with key k. It begins with the entry's own partition, so
-// that a full partition does not evict entries of others.
+// makeRoom evicts an entry from the partition of k, if that is full.
 func (c *Cache[V]) makeRoom(k Key) {
-	if c.all.Contains(k) {
+	p := c.partitions[k.Partition]
+	if p == nil || p.Len() < c.perPartition {
 		return
 	}
-	if p := c.partitions[k.Partition]; p != nil && p.Len() >= c.perPartition {
-		c.evict(p.Len(), func() *item[V] {
-			name, _, _ := p.GetOldest()
-			it, _ := c.all.Peek(Key{Partition: k.Partition, Name: name})
-			return it
-		})
-	}
-	if c.all.Len() >= c.entries {
-		c.evict(c.all.Len(), func() *item[V] {
-			_, it, _ := c.all.GetOldest()
-			return it
-		})
-	}
-}
-
-// evict removes the least recently used of n items. Items that Live has marked as used become the most recently used
-// ones first.
-func (c *Cache[V]) evict(n int, oldest func() *item[V]) {
-	for range n {
-		it := oldest()
-		if !it.used.Swap(false) {
+	for range p.Len() {
+		k.Name, _, _ = p.GetOldest()
+		if it, _ := c.all.Peek(k.Owner, k); !c.wasUsed(it) {
 			break
 		}
-		c.touch(it)
+		c.all.Get(k.Owner, k)
 	}
-	c.remove(oldest().Key)
+	k.Name, _, _ = p.GetOldest()
+	c.remove(k)
 }
 
-// touch makes an item the most recently used one, in the cache and in its partition.
+// wasUsed reports whether Live has marked an item as used since the last call. Such an item becomes the most recently used one of
+// its partition.
+func (c *Cache[V]) wasUsed(it *item[V]) bool {
+	if !it.used.Swap(false) {
+		return false
+	}
+	it.partition.Get(it.Key.Name)
+	return true
+}
+
+// touch makes an item the most recently used one, of its owner and in its partition.
 func (c *Cache[V]) touch(it *item[V]) {
-	c.all.Get(it.Key)
+	c.all.Get(it.Key.Owner, it.Key)
 	it.partition.Get(it.Key.Name)
 }
 
 // remove removes the entry of a key, if there is one, from the cache and from its partition.
 func (c *Cache[V]) remove(k Key) {
-	it, ok := c.all.Peek(k)
-	if !ok {
-		return
+	if it, ok := c.all.Peek(k.Owner, k); ok {
+		c.all.Remove(k.Owner, k)
+		c.dropped(it)
 	}
+}
+
+// dropped removes an item that the cache no longer has from its partition.
+func (c *Cache[V]) dropped(it *item[V]) {
 	it.gone.Store(true)
-	c.all.Remove(k)
-	it.partition.Remove(k.Name)
+	it.partition.Remove(it.Key.Name)
 	if it.partition.Len() == 0 {
-		delete(c.partitions, k.Partition)
+		delete(c.partitions, it.Key.Partition)
 	}
 }
 

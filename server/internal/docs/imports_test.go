@@ -46,7 +46,8 @@ var rules = []rule{
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/strictjson", "host/internal/tokencache"}},
-	{packages: "host/internal/tokencache", others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/fairlru", others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/tokencache", ours: []string{"host/internal/fairlru"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"abi", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},

@@ -32,9 +32,11 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 		"Mutations":           {"documents", "% headers"},
 		"TokenBytes":          {"documents", "token answer %"},
 		"CacheBytes":          {"documents", "cached value %"},
-		"CacheEntries":        {"cache", "% entries in all"},
+		"TokensBytes":         {"cache", "% in all"},
 		"CachePerPartition":   {"cache", "% a partition"},
 		"Keys":                {}, // this and the following are not part of the contract
+		"MutationsBytes":      {},
+		"ScannersBytes":       {},
 		"ConcurrentGuests":    {},
 		"ConcurrentExchanges": {},
 		"ConcurrentKeys":      {},
