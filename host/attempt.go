@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // exchanged is a request that was sent, and its answer.
@@ -49,7 +50,7 @@ func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (
 		c.plan.Offset.Learn(response.StatusCode, response.Header, c.host.config.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
-			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody()), declared, sent.out.mutation, earlier)
+			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody(), c.host.config.ContentCodings), declared, sent.out.mutation, earlier)
 		}
 		if repeated != "" {
 			c.log.warn(context.Background(), "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
@@ -76,10 +77,10 @@ func (c *Connector) readsBody() bool {
 // maxRead is the maximum length of a body that is read for the challenge, in bytes.
 const maxRead = 64 << 10
 
-// beginning returns the body of an answer if that is not longer than maxRead, and otherwise nil. The caller of the API gets
+// beginning returns the body of an answer, without its codings, if that is not longer than maxRead, and otherwise nil. The caller of the API gets
 // the whole body in any case.
-func beginning(response *http.Response, wanted bool) []byte {
-	if !wanted || response.Body == nil || response.Header.Get("Content-Encoding") != "" {
+func beginning(response *http.Response, wanted bool, codings map[string]answers.Coding) []byte {
+	if !wanted || response.Body == nil {
 		return nil
 	}
 	read, err := io.ReadAll(io.LimitReader(response.Body, maxRead+1))
@@ -92,6 +93,11 @@ func beginning(response *http.Response, wanted bool) []byte {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(read), rest), response.Body}
 	if err != nil || len(read) > maxRead {
+		return nil
+	}
+	whole := *response
+	whole.Body = io.NopCloser(bytes.NewReader(read))
+	if read, err = answers.Read(&whole, codings, maxRead); err != nil || len(read) > maxRead {
 		return nil
 	}
 	return read

@@ -60,6 +60,10 @@ type Config struct {
 	// records requests, such as the transports of tracing libraries, records the API key of a query and the secret of a path, because
 	// these are part of the URL. Use Tracer, Observe and [WithTrace] instead.
 	Base http.RoundTripper
+	// ContentCodings has content codings of answers that the host undoes beside gzip and deflate, by their names in lower case, such as
+	// br and zstd: in answers of token endpoints, in metadata, and in what GuardedTransport passes on. A function returns a reader of
+	// what is encoded, and reads nothing before. The host bounds what the reader makes; the function bounds its memory.
+	ContentCodings map[string]func(io.Reader) (io.ReadCloser, error)
 	// Clock returns the time for templates, tokens and the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
 	// Random is the source of randomness for sealed values and uuid(). It must be fit for generating keys. If it is

@@ -161,7 +161,7 @@ func TestHostileMetadata(t *testing.T) {
 		"null":                      {ok(`null`), "is no JSON object"},
 		"a list":                    {ok(`[` + loginDocument + `]`), "is no JSON object"},
 		"huge":                      {ok(`{"a":"` + strings.Repeat("a", 64<<10) + `",` + loginDocument[1:]), "has more than 65536 bytes"},
-		"compressed":                {ok("\x1f\x8b\x08", "Content-Encoding", "gzip"), "is no JSON object"},
+		"compressed":                {ok("\x1f\x8b\x08", "Content-Encoding", "gzip"), "cannot be read: the answer's Content-Encoding cannot be undone"},
 		"a redirect":                {respond(http.StatusFound, "", "Location", "https://evil.test/"), "answered 302, and redirects are not followed"},
 		"a redirect with its body":  {respond(http.StatusTemporaryRedirect, loginDocument, "Location", "https://login.test/other"), "answered 307, and redirects are not followed"},
 		"not authorised":            {respond(http.StatusUnauthorized, loginDocument, "WWW-Authenticate", "Basic"), "there is none"},

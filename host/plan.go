@@ -18,6 +18,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
 	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
 	plan := &hostfn.Plan{
+		Codings:       h.config.ContentCodings,
 		Fields:        map[string]*hostfn.Field{},
 		SecretSinks:   map[string]seal.Sinks{},
 		SecretDerived: map[string]seal.Sinks{},

@@ -286,7 +286,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 		change func(*http.Response, string)
 		want   string
 	}{
-		"compressed":            {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "gzip") }, "Content-Encoding"},
+		"compressed":            {"GET", func(r *http.Response, _ string) { r.Header.Set("Content-Encoding", "compress") }, "Content-Encoding"},
 		"compressed after all":  {"GET", func(r *http.Response, _ string) { r.Header["Content-Encoding"] = []string{"identity, br"} }, "Content-Encoding"},
 		"in an echoed encoding": {"GET", func(r *http.Response, s string) { r.Header.Set("Content-Encoding", s) }, "Content-Encoding"},
 		"another protocol":      {"GET", func(r *http.Response, _ string) { r.StatusCode = http.StatusSwitchingProtocols }, "protocol"},

@@ -91,8 +91,11 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 //   - A redirect whose Location contains it is an error.
 //   - An informational answer (1xx) reaches an [httptrace.ClientTrace] without the headers that contain it.
 //
-// An answer that cannot be searched is an error: one with a Content-Encoding (the request asks for identity), and 101
-// and answers to CONNECT, which are followed by something other than HTTP.
+// A Content-Encoding is undone (the request asks for identity): gzip, deflate and [Config].ContentCodings. Then Content-Encoding,
+// Content-Length and Accept-Ranges are gone, and an ETag is weak. A body that becomes more than 200 times as long ends with an error.
+//
+// An answer that cannot be searched is an error: one with another coding, or with a coding and the status 206; and 101 and
+// answers to CONNECT, which are followed by something other than HTTP.
 //
 // A request without a credential, such as one of the type none, is sent and answered as by Transport.
 func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
@@ -193,11 +196,17 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if err != nil {
 		return exchanged{}, err
 	}
-	response.Request = r
+	response.Request = r      // with its method, Decode knows whether there is a body
 	if response.Body == nil { // not every base follows the rule that there is one
 		response.Body = http.NoBody
 	}
-	if err := dropCredential(response, out.mutation); err != nil {
+	if sent.guard != nil {
+		err = answers.Decode(response, t.connector.host.config.ContentCodings)
+	}
+	if err == nil {
+		err = dropCredential(response, out.mutation)
+	}
+	if err != nil {
 		_ = response.Body.Close()
 		return exchanged{}, t.connector.fail(StageResponse, err)
 	}

@@ -149,7 +149,7 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 	if response != nil {
 		status, header = response.StatusCode, response.Header
 		challenge := c.plugin.info.Challenge
-		body = beginning(response, challenge != nil && slices.Contains(challenge.Statuses, status) && c.readsBody())
+		body = beginning(response, challenge != nil && slices.Contains(challenge.Statuses, status) && c.readsBody(), c.host.config.ContentCodings)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

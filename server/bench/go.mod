@@ -11,6 +11,8 @@ require (
 	golang.org/x/oauth2 v0.37.0
 )
 
+require github.com/andybalholm/brotli v1.3.0 // indirect
+
 require (
 	github.com/aws/aws-sdk-go-v2 v1.47.7
 	github.com/aws/smithy-go v1.28.8 // indirect

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/codings"
 	"github.com/keywright/keywright/server/internal/lock"
 )
 
@@ -78,6 +79,7 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	config := l.options.Host
 	config.Plugins = slices.Clone(config.Plugins)
 	config.UserTokenHosts = slices.Clone(config.UserTokenHosts)
+	config.ContentCodings = codings.Further()
 	if jwt := l.set.Settings.User.JWT; jwt != nil {
 		for _, name := range jwt.TokenHosts {
 			if _, err := urlcheck.ParseHost(name); err != nil {

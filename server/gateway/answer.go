@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -24,9 +25,6 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 	if response.StatusCode < 200 || response.StatusCode > 599 {
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer has a status that is not valid"}
 	}
-	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && response.Body != http.NoBody {
-		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer is encoded, though that was not asked for"}
-	}
 	if response.Header == nil { // possible if Base is not net/http's
 		response.Header = http.Header{}
 	}
@@ -42,6 +40,9 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 	c.event.Status = response.StatusCode
 	if shaped, err := c.shapeResponse(response); shaped {
 		return err
+	}
+	if response.Uncompressed && c.ends {
+		return readDecoded(response)
 	}
 	return readFirst(response, buf)
 }
@@ -147,6 +148,27 @@ func readFirst(response *http.Response, buf *buffer) error {
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(body)
 	return nil
+}
+
+// readDecoded is readFirst for a body whose coding was undone, so that its length is not known.
+func readDecoded(response *http.Response) error {
+	first, err := io.ReadAll(io.LimitReader(response.Body, maxReadFirst+1))
+	if err != nil {
+		return err
+	}
+	rest := response.Body
+	if len(first) > maxReadFirst {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(first), rest), rest}
+		return nil
+	}
+	if response.ContentLength = int64(len(first)); response.Request.Method != http.MethodHead {
+		response.Header.Set("Content-Length", strconv.Itoa(len(first)))
+	}
+	response.Body = io.NopCloser(bytes.NewReader(first))
+	return rest.Close()
 }
 
 // setPrivate changes the headers of an answer so that shared caches do not store it (threats.md 47).

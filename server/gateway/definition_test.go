@@ -100,6 +100,45 @@ func TestFilterLetsNothingPass(t *testing.T) {
 	}
 }
 
+// APIs leave an empty list out, or write null. Nothing else passes for it, and the operator's test says so, since a misspelt name of
+// the list looks the same.
+func TestAListThatIsMissing(t *testing.T) {
+	for body, c := range map[string]struct {
+		records, want string
+		named         bool
+	}{
+		`{"estimate":0}`:                     {"messages", `{"messages":[]}`, true},
+		`{"messages":null,"secret":"s"}`:     {"messages", `{"messages":[]}`, true},
+		`null`:                               {"", `[]`, true},
+		`{"messages":[]}`:                    {"messages", `{"messages":[]}`, false},
+		`{"messages":[{"a":1},{"a":2}]}`:     {"messages", `{"messages":[{"a":1}]}`, false},
+		"\xef\xbb\xbf" + `[{"a":1},{"a":2}]`: {"", `[{"a":1}]`, false},
+		`{"messages":{"a":1}}`:               {"messages", "", false},
+		`{"messages":"x"}`:                   {"messages", "", false},
+		`[{"a":1}]`:                          {"messages", "", false},
+		`{"estimate":0} `:                    {"", "", false},
+		`null{`:                              {"", "", false},
+	} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) {
+			d.Response = gateway.Response{Records: c.records, Filter: "record.a == 1"}
+		})
+		w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, body)
+		}
+		if got := w.get("/connectors/weather"); (got.status == http.StatusOK) != (c.want != "") || c.want != "" && got.body != c.want {
+			t.Errorf("%s: the caller got %+v", body, got)
+		}
+		result, err := w.gateway.RunTest(t.Context(), "weather", gateway.Try{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := strings.Contains(result.NoRecords, "no list "+c.records); named != c.named {
+			t.Errorf("%s: the test says %q", body, result.NoRecords)
+		}
+	}
+}
+
 func TestExpressionsThatAreWrong(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})

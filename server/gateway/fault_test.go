@@ -186,22 +186,6 @@ func TestTriesThatGoWrong(t *testing.T) {
 	}
 }
 
-// An encoded answer is refused: the gateway did not ask for an encoding, and passes no Content-Encoding on, so that neither
-// callers nor expressions could read it.
-func TestEncodedAnswerWithoutACredential(t *testing.T) {
-	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = host.Auth{Type: "none"} })
-	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Encoding", "br")
-		_, _ = io.WriteString(rw, "\x8b\x02\x80answer\x03")
-	}
-	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "answer-refused" {
-		t.Errorf("the caller got %+v", got)
-	}
-	if asked := w.last().Header.Get("Accept-Encoding"); asked != "identity" {
-		t.Errorf("the API was asked for the encoding %q", asked)
-	}
-}
-
 // An answer without a body passes, even if it has the Content-Encoding of the body that it would have.
 func TestEncodingOfAnAnswerWithoutABody(t *testing.T) {
 	for method, status := range map[string]int{http.MethodHead: http.StatusOK, http.MethodGet: http.StatusNotModified} {

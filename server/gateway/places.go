@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"runtime"
 
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/server/internal/codings"
 )
 
 // newPlaces returns the places for shaping bodies: two for each processor, but at least four. They are few, because a decoded
@@ -21,6 +23,46 @@ var errNoPlace = &httpProblem{
 	status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has more bodies to shape than it can", retry: 1,
 	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
 }
+
+// codings returns the content codings that need a window in memory. It counts that in places, as bytes of the connector.
+func (g *Gateway) codings(connector string) map[string]answers.Coding {
+	all := codings.Further()
+	for name, coding := range all {
+		all[name] = func(r io.Reader) (io.ReadCloser, error) {
+			held := &window{places: g.places, connector: connector}
+			if !g.places.Hold(connector, codings.Window) {
+				return nil, errors.Join(errHeld, held.Close())
+			}
+			var err error
+			if held.ReadCloser, err = coding(r); err != nil {
+				return nil, errors.Join(err, held.Close())
+			}
+			return held, nil
+		}
+	}
+	return all
+}
+
+// window is the reader of a coding whose window counts in places until it is closed.
+type window struct {
+	io.ReadCloser
+	places    *places.Places
+	connector string
+}
+
+func (w *window) Close() (err error) {
+	if w.places != nil {
+		w.places.Hold(w.connector, -codings.Window)
+		w.places = nil
+	}
+	if w.ReadCloser != nil {
+		err = w.ReadCloser.Close()
+	}
+	return err
+}
+
+// errHeld is the error for a body when too many bytes are held.
+var errHeld = &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
 
 // held reads a body to be shaped, and counts its bytes in places, which limits the bytes of all such bodies.
 type held struct {
@@ -42,7 +84,7 @@ func (h *held) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	h.bytes += int64(n)
 	if !h.places.Hold(h.connector, int64(n)) {
-		return 0, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
+		return 0, errHeld
 	}
 	return n, err
 }

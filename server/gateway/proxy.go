@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 // call handles one request of a caller. Its methods pass the request to the API and the answer back:
@@ -46,6 +47,10 @@ type call struct {
 	cancel         context.CancelCauseFunc
 	// passing is set as soon as the caller gets what the API sends.
 	passing bool
+	// noRecords reports whether the API's answer has no records for the filter, not even an empty list.
+	noRecords bool
+	// ends reports whether the API's answer is of a known length, as it is sent.
+	ends bool
 
 	event     Event
 	exchanges exchanges
@@ -136,8 +141,16 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isEventStream(response.Header) {
 		timeout = c.connector.definition.Streams.Silence
 	}
-	if response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
+	if response.Body != nil && response.Body != http.NoBody { // the host and answer recognise an answer without a body by http.NoBody
 		response.Body = &stalling{ReadCloser: response.Body, timer: timer, timeout: timeout, passing: &c.passing}
+	}
+	c.ends = response.ContentLength >= 0
+	response.Request = r
+	if len(response.Header["Content-Encoding"]) > 0 {
+		if err := answers.Decode(response, c.gateway.codings(c.connector.definition.Permalink)); err != nil {
+			_ = response.Body.Close()
+			return nil, err
+		}
 	}
 	return response, nil
 }

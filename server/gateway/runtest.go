@@ -58,6 +58,9 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	if c.failure != nil && (w.cut == "" || w.broken) {
 		result.Problem, result.Stage, result.Cause = c.failure.kind, c.failure.stage, host.Printable(c.failure.Error())
 	}
+	if c.noRecords {
+		result.NoRecords = fmt.Sprintf("the API's answer has no list %s: the caller gets an empty one; compare response.records with the answer if there should be records", cmp.Or(connector.definition.Response.Records, "of records"))
+	}
 	result.Request = c.sentRequest(ctx)
 	for _, exchange := range trace.Exchanges() {
 		result.Exchanges = append(result.Exchanges, testExchangeOf(exchange))

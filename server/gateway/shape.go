@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/places"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
@@ -136,6 +137,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	defer done()
 	in := c.input(r)
+	body = answers.TrimBOM(body)
 	in.Response = transform.Response{StatusCode: response.StatusCode, Header: response.Header, Body: body}
 	empty := r.Method == http.MethodHead || response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified
 	failure := response.StatusCode > 299
@@ -148,6 +150,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 			if body, err = s.filter.Run(ctx, in); err != nil {
 				return failed("response.filter", err)
 			}
+			c.noRecords = in.NoRecords
 		}
 		in.Response.Body = body
 	}

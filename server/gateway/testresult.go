@@ -24,6 +24,9 @@ type TestResult struct {
 	Status  int        `json:"status"`
 	Headers []abi.Pair `json:"headers"`
 	Body    []byte     `json:"body"`
+	// NoRecords says that the API's answer has null in place of the records for response.filter, or no such member, or is "". That is
+	// an empty list, and so is a misspelt response.records.
+	NoRecords string `json:"no_records,omitempty"`
 	// Cut says why Body is not the whole body, or is "".
 	Cut string `json:"cut,omitempty"`
 	// Problem is the last part of the problem's type, and Stage the [host.Stage] at which authentication failed. Cause is the error

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/server/internal/codings"
 )
 
 // maxDocument limits a JWK Set, and the metadata of an issuer, in bytes.
@@ -77,7 +78,8 @@ func (f fetcher) get(ctx context.Context, what, address, accept string) (documen
 	if response.StatusCode != http.StatusOK {
 		return nil, response.StatusCode, nil
 	}
-	document, err = readBounded(response.Body)
+	document, err = answers.Read(response, codings.Further(), maxDocument)
+	document, err = bounded(document, err)
 	if ctx.Err() != nil {
 		err = errors.New(what + " did not answer in time")
 	}
@@ -94,6 +96,11 @@ func server(what, address string) string {
 
 func readBounded(r io.Reader) ([]byte, error) {
 	document, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	return bounded(answers.TrimBOM(document), err)
+}
+
+// bounded returns the error for a document that could not be read, or is too long.
+func bounded(document []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the keys cannot be read to their end")
 	}

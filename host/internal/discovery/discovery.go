@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/answers"
 )
 
 const (
@@ -45,6 +46,8 @@ type Asker struct {
 	// Time limits the reading of a document, and Bytes the size of one.
 	Time  time.Duration
 	Bytes int
+	// Codings are the content codings of documents that are undone, beside those of package answers.
+	Codings map[string]answers.Coding
 	// Mutual reports whether Client presents a certificate. Then the endpoints of mtls_endpoint_aliases count (RFC 8705
 	// section 5). The Trust of a Key depends on it.
 	Mutual bool

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -86,8 +85,10 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 	case status != http.StatusOK:
 		return failed(fmt.Sprintf("answered %d", status), wellknown.Again(status), nil)
 	}
-	body, err = io.ReadAll(io.LimitReader(response.Body, int64(a.Bytes)+1))
+	body, err = answers.Read(response, a.Codings, a.Bytes)
 	switch {
+	case errors.Is(err, answers.ErrCoding):
+		return failed("cannot be read", false, err)
 	case err != nil:
 		return failed("broke off", true, a.cause(err))
 	case len(body) > a.Bytes:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -375,8 +374,11 @@ func (c *Call) send(client *http.Client, r *http.Request) (a answer, err error) 
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenBytes
 	a = answer{status: response.StatusCode, header: response.Header}
-	a.body, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
-	if err != nil {
+	a.body, err = answers.Read(response, c.plan.Codings, limit)
+	switch {
+	case errors.Is(err, answers.ErrCoding):
+		return a, fmt.Errorf("the token endpoint answered %d: %w", response.StatusCode, err)
+	case err != nil:
 		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(client, err)))
 	}
 	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {

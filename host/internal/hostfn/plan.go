@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -80,7 +81,9 @@ type Field struct {
 
 // Plan holds the data and functions that all calls of one connector share. It must not be changed once a call uses it.
 type Plan struct {
-	Fields map[string]*Field
+	// Codings are the content codings of answers that are undone, beside those of package answers.
+	Codings map[string]answers.Coding
+	Fields  map[string]*Field
 	// Names holds the names in all templates.
 	Names template.Names
 	// SecretSinks maps the name of a secret to the sinks of all fields that name it, and SecretDerived to their derived sinks.

@@ -264,6 +264,9 @@ func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
 		}
 		fmt.Fprintf(&b, "%s; %s\n", r.Refused, anew)
 	}
+	if r.NoRecords != "" {
+		fmt.Fprintf(&b, "%s\n", host.Printable(r.NoRecords))
+	}
 	if r.Cut != "" {
 		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/server/internal/codings"
 )
 
 // Limits of a fetch.
@@ -107,7 +107,7 @@ func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
 	if media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); !jsonType.MatchString(media) {
 		return nil, errors.New("the provider's answer is not JSON by its Content-Type")
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body, err := answers.Read(response, codings.Further(), maxAnswer)
 	if err != nil {
 		return nil, err
 	}

@@ -59,8 +59,8 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
-	{packages: "server/identity", ours: []string{"host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
+	{packages: "server/gateway", ours: []string{"server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/identity", ours: []string{"server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -73,7 +73,7 @@ var rules = []rule{
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/places"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "server/content/client", ours: []string{"internal/answers", "server/content"}},
-	{packages: "server/content/embed", ours: []string{"internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
+	{packages: "server/content/embed", ours: []string{"server/internal/codings", "internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "server/content/postgres", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
@@ -94,7 +94,8 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/wellknown"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "server/connectors", ours: []string{"server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/connectors", ours: []string{"server/internal/codings", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},

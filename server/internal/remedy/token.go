@@ -21,11 +21,13 @@ func ofToken(e *host.TokenError) string {
 	return withClock("token endpoint", e.Offset, other)
 }
 
+const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."
+
 // ofCode says what to do about a registered error code of a token endpoint, or returns "".
 func ofCode(code string) string {
 	switch code {
 	case "invalid_client":
-		return "The client id or its secret is wrong: compare both with those at the product, and look for blanks."
+		return wrongClient
 	case "invalid_grant":
 		return "The grant or assertion is refused: compare issuer, subject, audience and key with those that the product expects; a user may have to approve the client there first."
 	case "invalid_scope":
@@ -47,6 +49,8 @@ func ofCode(code string) string {
 // ofStatus says what to do about an answer of a token endpoint without a registered error code.
 func ofStatus(e *host.TokenError) string {
 	switch {
+	case e.Status >= 300 && e.Status < 400:
+		return "The token endpoint redirects, which is not followed, so that no secret goes elsewhere: write the URL that the product documents into token_url."
 	case e.Problem != "":
 		return "The token endpoint's answer is not that of one: is token_url the right one?"
 	case e.Status == http.StatusTooManyRequests:
@@ -54,7 +58,7 @@ func ofStatus(e *host.TokenError) string {
 	case e.Status >= http.StatusInternalServerError:
 		return "The token endpoint is down: look at the product's status page."
 	case e.Status == http.StatusUnauthorized:
-		return "The client id or its secret is wrong: compare both with those at the product, and look for blanks."
+		return wrongClient
 	case e.Status == http.StatusForbidden:
 		return "The token endpoint knows the client or its address, and does not let it in: is the client approved at the product, and is this machine's address on its list?"
 	case e.Status == http.StatusNotFound, e.Status == http.StatusMethodNotAllowed:

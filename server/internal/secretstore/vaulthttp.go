@@ -55,7 +55,7 @@ func (v *vault) send(ctx context.Context, method, path, token string, body any) 
 		return nil, v.unreachable(ctx, err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	answer, err := answers.Read(response, nil, maxAnswer)
 	if err != nil {
 		return nil, v.unreachable(ctx, err)
 	}

@@ -100,6 +100,20 @@ func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bo
 	}
 }
 
+// A proxy that mixes up answers does not give this node the token of another: a renewal has to be of the very token.
+func TestARenewalOfAnotherToken(t *testing.T) {
+	f := newFakeVault(t)
+	value := f.Secret("a secret")
+	f.put("crm", map[string]any{"value": value})
+	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f.want(store, "crm", value)
+	others := f.token(time.Hour, true)
+	f.trouble = answerAt("/v1/auth/token/renew-self", `{"auth":{"client_token":"`+others+`","lease_duration":3600,"renewable":true}}`)
+	f.Advance(50 * time.Minute)
+	f.want(store, "crm", value)
+	f.wantAsked(2, appRoleLogin)
+}
+
 func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")

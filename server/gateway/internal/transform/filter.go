@@ -39,7 +39,8 @@ const notBoolean = "a filter is true or false: compare something, as in record.o
 // result has only the member with the records, because the filter did not check the others. The remaining records keep their
 // bytes; white space between them may change.
 //
-// Run returns an *expr.Error if the body has no array of records, if the expression fails or is neither true nor false for a
+// Records that are missing or null are no records: APIs leave an empty list out (those of Google), or write null (servers in Go).
+// Run returns an *expr.Error if the body has something else in their place, if the expression fails or is neither true nor false for a
 // record, and if ctx ends.
 func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	r := newRun(ctx, in)
@@ -49,6 +50,9 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	array, problem := f.find(in.Response.Body)
 	if problem != nil {
 		return nil, problem
+	}
+	if in.NoRecords = array.Kind() == 'n'; in.NoRecords {
+		array = jsontext.Value("[]")
 	}
 	kept, all, problem := f.keep(r, array)
 	if problem != nil {
@@ -67,7 +71,7 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	return append(append(append(name, ':'), kept...), '}'), nil
 }
 
-// find returns the array of records of a body. It returns an error unless the whole body is well-formed JSON.
+// find returns the array of records of a body, or null if that is in its place or the named member is missing. It returns an error unless the whole body is well-formed JSON.
 func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	value := func() (jsontext.Value, *expr.Error) {
@@ -81,6 +85,7 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	case f.records == "":
 		array, err = value()
 	case d.PeekKind() == '{':
+		array = jsontext.Value("null") // if there is no such member
 		err = expr.SkipToken(d)
 		for err == nil && d.PeekKind() != '}' {
 			var name, member jsontext.Value
@@ -103,7 +108,7 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 	if err == nil {
 		err = expr.AtEnd(d)
 	}
-	if err == nil && array.Kind() != '[' {
+	if err == nil && array.Kind() != '[' && array.Kind() != 'n' {
 		if f.records != "" {
 			return nil, &expr.Error{Message: "response.body has no records: the member that response.records names is not an array there"}
 		}

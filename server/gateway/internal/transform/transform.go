@@ -63,6 +63,8 @@ type Input struct {
 	UUID     func() (string, error)
 	Request  Request
 	Response Response
+	// NoRecords is set by Filter.Run if the records are missing or null.
+	NoRecords bool
 }
 
 // Request is the caller's request.

@@ -1,0 +1,186 @@
+package answers
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// A Coding returns a reader of what a content coding has encoded (RFC 9110 section 8.4.1). It reads nothing before its reader is
+// read. What it keeps in memory is bounded.
+type Coding = func(io.Reader) (io.ReadCloser, error)
+
+// ErrCoding is the error of an answer whose content codings are not undone. Its texts quote nothing of the answer.
+var ErrCoding = errors.New("the answer's Content-Encoding cannot be undone")
+
+const (
+	// maxCodings bounds the codings of an answer. More than one is rare.
+	maxCodings = 2
+	// maxRatio is the most bytes that a byte of the wire may become, beyond the first maxBurst. Apache's mod_deflate has the same
+	// default for bodies that it inflates (DeflateInflateRatioLimit); texts become 5 to 20 times as long.
+	maxRatio = 200
+	maxBurst = 1 << 20
+)
+
+// known are the codings that need nothing but the standard library.
+var known = map[string]Coding{
+	"gzip": func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+	// RFC 9110 section 8.4.1.2 means the zlib format. Some servers send deflate data without it, as the section says.
+	"deflate": func(r io.Reader) (io.ReadCloser, error) {
+		in := bufio.NewReader(r)
+		if head, _ := in.Peek(2); len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			return zlib.NewReader(in)
+		}
+		return flate.NewReader(in), nil
+	},
+}
+
+// Decode undoes the content codings of an answer: gzip, deflate, and those of further, by their names in lower
+// case. The rest of the answer is then right for a body without a coding: it has no length, and its ETag is weak. Decode returns an
+// error that wraps ErrCoding for an unknown coding, for too many, and for a part of a body. A body that becomes far larger than it
+// was sent, at any of its codings, ends with such an error.
+func Decode(r *http.Response, further map[string]Coding) error {
+	codings, err := codingsOf(r.Header, further)
+	empty := r.Body == nil || r.Body == http.NoBody || r.Request != nil && r.Request.Method == http.MethodHead
+	switch {
+	case err != nil && !empty:
+		return err
+	case len(codings) == 0 && err == nil:
+		return nil
+	case r.StatusCode == http.StatusPartialContent:
+		return fmt.Errorf("%w: it is a part of an answer", ErrCoding)
+	}
+	for _, name := range []string{"Content-Encoding", "Content-Length", "Accept-Ranges"} {
+		delete(r.Header, name)
+	}
+	if tag := r.Header.Get("Etag"); tag != "" && !strings.HasPrefix(tag, "W/") { // RFC 9110 section 8.8.1: other bytes, the same meaning
+		r.Header["Etag"] = []string{"W/" + tag}
+	}
+	r.ContentLength, r.Uncompressed = -1, true
+	if empty {
+		return nil
+	}
+	wire := &wire{ReadCloser: r.Body}
+	body := io.ReadCloser(wire)
+	for _, coding := range codings {
+		body = &undone{coding: coding, from: body, wire: wire}
+	}
+	r.Body = body
+	return nil
+}
+
+// codingsOf returns the codings of Content-Encoding, the one that was applied last first.
+func codingsOf(header http.Header, further map[string]Coding) (codings []Coding, err error) {
+	for _, line := range header["Content-Encoding"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "x-") // RFC 9110 section 8.4.1.3: x-gzip is gzip
+			coding := known[name]
+			if coding == nil {
+				coding = further[name]
+			}
+			switch {
+			case name == "" || name == "identity":
+				continue
+			case coding == nil:
+				return nil, fmt.Errorf("%w: it is not known", ErrCoding)
+			case len(codings) == maxCodings:
+				return nil, fmt.Errorf("%w: there are more than %d codings", ErrCoding, maxCodings)
+			}
+			codings = append([]Coding{coding}, codings...)
+		}
+	}
+	return codings, nil
+}
+
+// wire is a body as it is sent. It counts its bytes.
+type wire struct {
+	io.ReadCloser
+	read int64
+	// err is its error, if that is not the end.
+	err error
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.read += int64(n)
+	if err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
+
+// undone is a body without one of its codings. It opens the coding when it is first read, since that may wait for the server.
+type undone struct {
+	coding Coding
+	from   io.ReadCloser
+	wire   *wire
+	opened io.ReadCloser
+	made   int64
+	err    error
+}
+
+func (u *undone) Read(p []byte) (n int, err error) {
+	if u.err == nil && u.opened == nil {
+		in := bufio.NewReader(u.from)
+		if _, u.err = in.Peek(1); u.err == nil { // nothing at all is an empty body, which some servers send with the header
+			if u.opened, u.err = u.coding(in); u.err != nil {
+				u.opened = nil // which may be a nil pointer of gzip
+			}
+		}
+	}
+	if u.err == nil {
+		n, u.err = u.opened.Read(p)
+	}
+	u.made += int64(n)
+	switch {
+	case u.made > maxBurst+maxRatio*u.wire.read:
+		n, u.err = 0, fmt.Errorf("%w: it becomes more than %d times as long", ErrCoding, maxRatio)
+	case u.wire.err != nil && u.err != nil:
+		u.err = u.wire.err
+	case u.err != nil && u.err != io.EOF && !errors.Is(u.err, ErrCoding):
+		u.err = &damaged{u.err}
+	}
+	return n, u.err
+}
+
+// damaged is an error of a coding. Its text is not that of the coding, which may quote.
+type damaged struct{ err error }
+
+func (d *damaged) Error() string   { return ErrCoding.Error() + ": it is damaged, or breaks off" }
+func (d *damaged) Unwrap() []error { return []error{ErrCoding, d.err} }
+
+func (u *undone) Close() error {
+	if u.opened != nil {
+		_ = u.opened.Close()
+	}
+	return u.from.Close()
+}
+
+// Read reads an answer that is a document: of most bytes at most on the wire and without its codings, see Decode, and without a byte
+// order mark. If the document is longer, it returns most+1 bytes of it. It does not close the body.
+func Read(r *http.Response, further map[string]Coding, most int) ([]byte, error) {
+	bounded := *r
+	bounded.Header = r.Header.Clone()
+	bounded.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(r.Body, int64(most)+1), r.Body}
+	if err := Decode(&bounded, further); err != nil {
+		return nil, err
+	}
+	document, err := io.ReadAll(io.LimitReader(bounded.Body, int64(most)+1))
+	if u, ok := bounded.Body.(*undone); ok && u.opened != nil {
+		_ = u.opened.Close()
+	}
+	return TrimBOM(document), err
+}
+
+// TrimBOM returns a text in UTF-8 without a byte order mark. RFC 8259 section 8.1 lets parsers of JSON ignore one.
+func TrimBOM(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
