@@ -95,8 +95,8 @@ type Set struct {
 	Warnings []Problem
 	// State is the member state of the file, or nil. Options.OpenState has opened it.
 	State *State
-	// StateSecrets holds the names of the secrets in State, sorted.
-	StateSecrets []string
+	// StateSecrets holds the names of the secrets in State, sorted, and StateKeys those of them that are state keys.
+	StateSecrets, StateKeys []string
 	// SHA256 is the digest of the file, in hex, or if it has a directory of connectors, that of the file and the files in there.
 	SHA256 string
 	// Egress is the member egress of the file, with that of the options.

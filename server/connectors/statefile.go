@@ -147,6 +147,9 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 			l.at(at.Place, path, "names no secret: write \"{{ get_secret('state-key') }}\", and keep the key in a store of secrets")
 		}
 		l.set.StateSecrets = append(l.set.StateSecrets, t.Secrets()...)
+		if secret {
+			l.set.StateKeys = append(l.set.StateKeys, t.Secrets()...)
+		}
 		if text, ok := t.Literal(); ok && !secret {
 			if err := checkAddress(text); err != nil {
 				l.at(at.Place, path, "%v", err)

@@ -164,6 +164,14 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// ExamplePath returns a path that callers may append to the URL: the first pattern of Paths with made-up segments, or "/".
+func (d *Definition) ExamplePath() string {
+	if len(d.Paths) == 0 {
+		return "/"
+	}
+	return strings.NewReplacer("**", "1", "*%2F*", "1", "*", "1").Replace(d.Paths[0])
+}
+
 // baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress
 // allows it.
 var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}

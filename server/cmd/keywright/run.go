@@ -164,11 +164,7 @@ func connectorAndPath(c *cobra.Command, args []string) error {
 
 // withoutPath returns the error for a command line that names a connector and no path.
 func withoutPath(c *cobra.Command, d gateway.Definition) error {
-	example := "/"
-	if len(d.Paths) > 0 {
-		example = strings.NewReplacer("**", "1", "*", "1").Replace(d.Paths[0])
-	}
-	return misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, example)
+	return misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, d.ExamplePath())
 }
 
 // arguments returns a check that a command has exactly the named arguments.

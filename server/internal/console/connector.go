@@ -25,8 +25,9 @@ type connectorView struct {
 	Ended       bool
 	// Failures are the last failures, the newest first.
 	Failures []Failure
-	// Form has the values of the form.
-	Form testForm
+	// Form has the values of the form, and Example is a path that callers may ask for.
+	Form    testForm
+	Example string
 	// Explained is the request as keywright explain shows it. NotExplained says why it cannot be shown.
 	Explained, NotExplained string
 	// Result is the result of a test, or nil.
@@ -79,7 +80,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	d, now := connector.Definition(), c.config.Clock()
 	view := &connectorView{
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
-		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form,
+		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: d.ExamplePath(),
 	}
 	for i, f := range view.Failures {
 		view.Failures[i] = f.shownAt(now)

@@ -108,7 +108,7 @@ func (r *connectorRow) token(now time.Time) (text, class string) {
 	case r.Expires.After(now):
 		return lasts(r.Expires.Sub(now)) + " left", ""
 	}
-	return "none: it has ended", "soft"
+	return "ended; the next request gets another", "soft"
 }
 
 // rate returns a number of requests in the window as a number per second.

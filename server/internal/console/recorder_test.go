@@ -120,7 +120,7 @@ func TestUsersWhoHaveNotConnectedAreNoFailures(t *testing.T) {
 		w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: errors.New("the user has to connect"), Began: now})
 	}
 	w.shows("/", "● working calendar oauth_authorization_code 3 < 0.1/s 0 3 not connected")
-	w.shows("/connectors/calendar", "Failed 0 Users to connect 3 not connected : their grants", "None since this process started.")
+	w.shows("/connectors/calendar", "Failed 0 Requests before the user connected 3 not connected : their grants", "None since this process started.")
 	w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: grant(host.Refused), Began: now})
 	w.shows("/connectors/calendar", "Failed 1 token", "The grant was revoked or has ended: the user has to connect again.")
 }
@@ -152,7 +152,7 @@ func TestTheConditionOfTheToken(t *testing.T) {
 	w.recorder.Attempted(&host.Attempt{Connector: "orders", Expires: now.Add(58 * time.Minute)})
 	w.shows("/", "58 min left")
 	w.clock.Advance(time.Hour)
-	w.shows("/", "none: it has ended")
+	w.shows("/", "ended; the next request gets another")
 	w.recorder.Attempted(&host.Attempt{Connector: "orders", Err: &host.Error{Err: &host.TokenError{Status: 401, RetryAfter: 40 * time.Second}}})
 	w.shows("/", "refused; asked again in 40 s")
 	w.recorder.Attempted(&host.Attempt{Connector: "orders", Expires: now.Add(2 * time.Hour)})

@@ -77,8 +77,12 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		}
 	}
 	for _, name := range s.Set.StateSecrets {
+		effect := "The store of state is opened with it when the process starts: restart after it has changed."
+		if slices.Contains(s.Set.StateKeys, name) {
+			effect = "The store of state needs it: put a new state key before the old one, and keep the old one in the list until all rows are sealed anew."
+		}
 		shown := row(name)
-		shown.Rotation = append(shown.Rotation, "The store of state needs it: put a new state key before the old one, and keep the old one in the list until all rows are sealed anew.")
+		shown.Rotation = append(shown.Rotation, effect)
 	}
 	view := &secretsView{}
 	for _, shown := range rows {
