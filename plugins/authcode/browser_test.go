@@ -34,12 +34,12 @@ func TestTheBrowserSeesNoSecret(t *testing.T) {
 func TestWhatOnlyTheHostSets(t *testing.T) {
 	for name, c := range map[string]hosttest.Config{
 		"state":    config("authorization_url", "https://login.test/?state=mine"),
-		"template": config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "https://login.test/?{{ get_variable('v') }}"),
+		"template": config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "{{ get_variable('v') }}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
 				h.Canary("crm")
-				h.Variable("v", "response_type=token")
+				h.Variable("v", "https://login.test/?response_type=token")
 				err := h.Consent(c, func(u *url.URL) url.Values {
 					t.Errorf("the browser goes to %s", u)
 					return url.Values{}
