@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,25 @@ func TestWhoseGrant(t *testing.T) {
 	}
 	if _, err := w.try(connector, get(host.WithUser(t.Context(), host.User{Email: "x@example.com"}))); err == nil {
 		t.Error("a user without an id has a grant")
+	}
+}
+
+// Each connector of a type has a grant of its own: the token of one goes to no server of another, and its seed is none of another.
+// threats.md 126
+func TestGrantsOfTwoConnectors(t *testing.T) {
+	c, server := grants(t)
+	server.before = respond(http.StatusOK, `{"access_token":"an-access-token"}`)
+	w, crm := granted(c, refresher(nil), seeded())
+	w.setSecret("other", "the-seed-of-erp")
+	erp := w.connectAs("erp", "refresher", seeded("refresh_token", "{{ get_secret('other') }}", "token_url", "https://login.test/erp"))
+	for range 2 {
+		for seed, connector := range map[string]*host.Connector{firstSeed: crm, "the-seed-of-erp": erp} {
+			w.get(connector)
+			if sent := c.login.Last().Form().Get("refresh_token"); sent != seed {
+				t.Errorf("%q was sent, want %q", sent, seed)
+			}
+		}
+		c.clock.Advance(time.Hour)
 	}
 }
 
