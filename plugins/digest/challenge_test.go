@@ -27,8 +27,7 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// A server of RFC 2069 that forgets its nonces twice gets an answer with the newest one each time: stale=true says that the password is
-// right.
+// A server of RFC 2069 that forgets its nonces twice gets an answer with the newest one each time.
 func TestStaleWithoutQop(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "")
@@ -39,6 +38,30 @@ func TestStaleWithoutQop(t *testing.T) {
 			s.forget()
 			check(t, h, lion, hosttest.GET("https://api.test"), 2)
 		}
+	})
+}
+
+// A request that comes late, with a nonce that is over, is answered with the nonce that others have used meanwhile: stale=true says that the
+// password is right, so that this is no refused answer.
+func TestStaleNonceThatOthersHaveReplaced(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		s := newServer(t, "MD5", "")
+		s.constant = "of the first minute"
+		serve(h, s)
+		check(t, h, lion, hosttest.GET("https://api.test"), 2)
+		s.forget()
+		s.constant = "of the second minute"
+		late := true
+		h.API(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/late" && late {
+				late = false
+				for _, attempts := range []int{2, 1, 1} {
+					check(t, h, lion, hosttest.GET("https://api.test/other"), attempts)
+				}
+			}
+			return s.answer(r)
+		})
+		check(t, h, lion, hosttest.GET("https://api.test/late"), 2)
 	})
 }
 
