@@ -1,6 +1,8 @@
 package host_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -138,6 +140,65 @@ func TestAStateIsSentOnceOverTCP(t *testing.T) {
 	}
 	if err := reach(t, w, connector); !errors.As(err, &lost) || cut.Load() != 1 || server.twice() != nil {
 		t.Errorf("%d requests were cut: %v", cut.Load(), err)
+	}
+}
+
+// refuseStreams speaks HTTP/2 with a client, and refuses each stream once its request has come whole. It returns when the client closes
+// the connection. Frames are those of RFC 9113 sections 4.1, 6.4 and 6.5.
+func refuseStreams(connection net.Conn, streams *atomic.Int64) {
+	const (
+		data, headers, reset, settings = 0, 1, 3, 4
+		endStream, ack                 = 1, 1
+		preface                        = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+		refused                        = 7 // REFUSED_STREAM, section 7
+	)
+	_, _ = connection.Write([]byte{0, 0, 0, settings, 0, 0, 0, 0, 0})
+	_, _ = io.CopyN(io.Discard, connection, int64(len(preface)))
+	for {
+		var frame [9]byte
+		if _, err := io.ReadFull(connection, frame[:]); err != nil {
+			return
+		}
+		length := int64(frame[0])<<16 | int64(frame[1])<<8 | int64(frame[2])
+		if _, err := io.CopyN(io.Discard, connection, length); err != nil {
+			return
+		}
+		kind, flags, stream := frame[3], frame[4], frame[5:]
+		if kind == settings && flags&ack == 0 {
+			_, _ = connection.Write([]byte{0, 0, 0, settings, ack, 0, 0, 0, 0})
+		}
+		if kind != data && kind != headers || flags&endStream == 0 {
+			continue
+		}
+		if streams.Add(1) > 1 {
+			return // the test has failed, and need not wait for more
+		}
+		_, _ = connection.Write(append(append([]byte{0, 0, 4, reset, 0}, stream...), 0, 0, 0, refused))
+	}
+}
+
+// A server of HTTP/2 may refuse a stream whose request it has read, which has net/http send a request again whose body it can make anew.
+// A state is sent once all the same. threats.md 125
+func TestAStateIsSentOnceOverHTTP2(t *testing.T) {
+	c, _ := grants(t)
+	var streams atomic.Int64
+	login := httptest.NewUnstartedServer(nil)
+	login.EnableHTTP2 = true
+	login.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		"h2": func(_ *http.Server, connection *tls.Conn, _ http.Handler) { refuseStreams(connection, &streams) },
+	}
+	login.StartTLS()
+	defer login.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(login.Certificate())
+	w := c.world(withoutBuiltIns, withGuest(refresher(nil)), func(h *host.Config) {
+		h.Base, h.Egress = nil, host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: roots}}
+	})
+	w.setSecret("seed", firstSeed)
+	connector := w.connectAs("crm", "refresher", seeded("token_url", login.URL))
+	var lost *host.GrantError
+	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Uncertain || streams.Load() != 1 {
+		t.Errorf("a request whose stream is refused is sent %d times: %v", streams.Load(), err)
 	}
 }
 
