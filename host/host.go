@@ -124,7 +124,6 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.cache.state != c.State {
 		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
 	}
-	h.cache.entries.Resize(int64(c.Limits.TokensBytes))
 	h.reuse = newReuse(c.Limits)
 	if h.grants.known, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
@@ -145,6 +144,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if err := h.loadAll(ctx); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
+	h.cache.entries.Resize(int64(c.Limits.TokensBytes)) // last, so that a host that cannot be made drops no tokens of another one
 	return h, nil
 }
 

@@ -162,7 +162,7 @@ func TestEchoedGuessesAreNoOracle(t *testing.T) {
 		"in Base64": by(func(ref, g string) []abi.Pair {
 			return []abi.Pair{{Name: "X-Send", Value: "NDgxNTE2MjM0" + map[bool]string{true: "Mg==", false: "Mw=="}[g == secret]}, {Name: "X-Key", Value: ref}}
 		}),
-		"a query instead": by(func(ref, g string) []abi.Pair { return []abi.Pair{{Name: "X-Key", Value: ref}} }),
+		"a query instead": by(func(ref, _ string) []abi.Pair { return []abi.Pair{{Name: "X-Key", Value: ref}} }),
 		"neither":         by(func(string, string) []abi.Pair { return []abi.Pair{{Name: "X-Other", Value: "x"}} }),
 	}
 	run := func(t *testing.T, status int, steps []string, guess string) []string {

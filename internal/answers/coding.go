@@ -144,7 +144,7 @@ func (u *undone) Read(p []byte) (n int, err error) {
 		n, u.err = 0, fmt.Errorf("%w: it becomes more than %d times as long", ErrCoding, maxRatio)
 	case u.wire.err != nil && u.err != nil:
 		u.err = u.wire.err
-	case u.err != nil && u.err != io.EOF && !errors.Is(u.err, ErrCoding):
+	case u.err != nil && !errors.Is(u.err, io.EOF) && !errors.Is(u.err, ErrCoding):
 		u.err = &damaged{u.err}
 	}
 	return n, u.err

@@ -67,15 +67,15 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
 	case errors.Is(err, host.ErrCredentialInResponse):
 		return &httpProblem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
-	case errors.Is(err, answers.ErrCoding), errors.Is(err, answers.ErrSwitched), errors.As(err, &failed) && failed.Stage == host.StageResponse:
-		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
-	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
-		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
 	case errors.As(err, &grant) && grant.Condition == host.Uncertain:
 		return &httpProblem{
 			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), known: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
 			detail: "nobody knows yet whether the authorization server still takes the grant, and the request was not sent", cause: err,
 		}
+	case errors.Is(err, answers.ErrCoding), errors.Is(err, answers.ErrSwitched), errors.As(err, &failed) && failed.Stage == host.StageResponse:
+		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
+	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
 	case errors.As(err, &failed):
 		retry := retryAfter(err)
 		return &httpProblem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}

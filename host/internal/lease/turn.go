@@ -58,7 +58,7 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Tu
 				continue
 			}
 			if wait := max(rec.Wait-row.Age, n.breaker.unrest(n.c.Now(), lastTry+n.c.StoreTimeout)); wait > 0 || !again {
-				return nil, &UncertainError{Wait: wait}
+				return nil, &UncertainError{Wait: max(0, wait)}
 			}
 		case rec.Token == nil:
 			return nil, ErrNotConnected

@@ -152,7 +152,7 @@ func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
 				Providers: []byte(`[{"provider_name":"P","provider_url":"http://provider.example","endpoints":[{"schemes":["https://provider.example/*"],"url":"http://provider.example/oembed"}]}]`),
 			})
 			if err != nil {
-				return nil
+				return err
 			}
 			if got := resolver.Resolve(ctx, "<p>"+page+"</p>"); strings.Contains(got, "<iframe") {
 				return nil

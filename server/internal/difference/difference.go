@@ -16,7 +16,7 @@ import (
 // the names of members. Of values it has those alone that cannot be a credential that somebody has written into the file.
 type Document struct {
 	// Added and Removed are the permalinks of connectors that only the second or the first configuration has, sorted. One that was
-	// added is wider.
+	// added allows more than before.
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	// Changed has the connectors of both that differ, by permalink.

@@ -129,12 +129,20 @@ func TestTokenEndpointElsewhere(t *testing.T) {
        config:
          client_id: me
          client_secret: "{{ get_secret('key') }}"
--        token_url: https://login.example.com/token
-+        token_url: https://login.example.org/token
+-        token_url: BEFORE
++        token_url: AFTER
 `
-	want := []string{"auth.config.token_url|https://login.example.com|https://login.example.org|the credential goes to another host"}
-	if got := lines(difference.Of(read(t, file, '-'), read(t, file, '+'))); !slices.Equal(got, want) {
-		t.Errorf("the difference is %q, want %q", got, want)
+	for name, c := range map[string]struct{ before, after, want string }{
+		"literal":    {"https://login.example.com/token", "https://login.example.org/token", "https://login.example.com|https://login.example.org|"},
+		"discovered": {`"{{ discover('https://login.example.com', 'token_endpoint') }}"`, `"{{ discover('https://login.example.org', 'token_endpoint') }}"`, "||"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.NewReplacer("BEFORE", c.before, "AFTER", c.after).Replace(file)
+			want := []string{"auth.config.token_url|" + c.want + "the credential goes to another host"}
+			if got := lines(difference.Of(read(t, text, '-'), read(t, text, '+'))); !slices.Equal(got, want) {
+				t.Errorf("the difference is %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -110,8 +110,8 @@ func equal(before, after string) bool { return before == after }
 
 // below reports whether a pattern of paths allows all that another one does.
 func below(before, after string) bool {
-	stem, any := strings.CutSuffix(before, "/**")
-	return before == after || any && strings.HasPrefix(after, stem+"/")
+	stem, rest := strings.CutSuffix(before, "/**")
+	return before == after || rest && strings.HasPrefix(after, stem+"/")
 }
 
 // within reports whether a range of addresses has all addresses of another one.
@@ -151,7 +151,7 @@ func replaced(text string) func(before, after member) string {
 
 // elsewhere is the rule for URLs to which credentials go, and for the other fields of auth types, which do not count.
 func elsewhere(before, after member) string {
-	return when(after.value != nil && before.shown != after.shown, "the credential goes to another host")
+	return when(after.value != nil && (before.shown != after.shown || after.elsewhere), "the credential goes to another host")
 }
 
 // raised is the rule for limits of connectors. Those that have a default are never absent.
