@@ -18,7 +18,7 @@ const certificate = (ctx) => ctx.req.socket.getPeerX509Certificate();
 const provider = new Provider(issuer, {
   clients: config.clients,
   scopes: ['openid', 'offline_access', 'read', 'write'],
-  rotateRefreshToken: (ctx) => ctx.oidc.client.clientId !== 'stays',
+  rotateRefreshToken: (ctx) => !ctx.oidc.client.clientId.startsWith('stays'),
   clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'client_secret_jwt', 'private_key_jwt', 'tls_client_auth', 'none'],
   enabledJWA: { clientAuthSigningAlgValues: ['ES256', 'PS256', 'RS256', 'EdDSA', 'HS256'], dPoPSigningAlgValues: ['ES256', 'EdDSA', 'PS256'] },
   findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),

@@ -50,12 +50,21 @@ type cluster struct {
 	client http.Client
 }
 
-// owners are the users and tenants of the requests for each grant, the template of its refresh token, and the file in the
-// directory of the secrets that has the token. The first grant is of a user, the second of a tenant, and the third of all.
-var owners = [grants]struct{ user, tenant, seed, file string }{
-	{"ann-4f2c91d7", "acme-07be5a13", "get_secret('seed', 'user')", "users/ann-4f2c91d7/seed"},
-	{"bob-a86e3350", "zenith-c41d92f8", "get_secret('seed', 'tenant')", "tenants/zenith-c41d92f8/seed"},
-	{"eve-19d0c7b4", "initech-63f8e02b", "get_secret('seed')", "seed"},
+// The policies of grants: what a node and the provider do with a token whose answer was lost.
+const (
+	rotates = "sent again, at a server that rotates"
+	never   = "never sent again, at a server that rotates"
+	stays   = "sent again, at a server that does not rotate"
+)
+
+// owners are the users and tenants of the requests for each grant, the template of its refresh token, the file in the directory
+// of the secrets that has the token, and the policy. The first grant is of a user, the second of a tenant, and the others of all.
+var owners = [grants]struct{ user, tenant, seed, file, policy string }{
+	{"ann-4f2c91d7", "acme-07be5a13", "get_secret('seed', 'user')", "users/ann-4f2c91d7/seed", rotates},
+	{"bob-a86e3350", "zenith-c41d92f8", "get_secret('seed', 'tenant')", "tenants/zenith-c41d92f8/seed", rotates},
+	{"eve-19d0c7b4", "initech-63f8e02b", "get_secret('seed')", "seed", rotates},
+	{"fay-7be2a015", "umbrella-9d0c44e1", "get_secret('never')", "never", never},
+	{"gus-30c8f6d2", "hooli-5e17b8a3", "get_secret('stays')", "stays", stays},
 }
 
 // process is a running node.
@@ -100,6 +109,9 @@ func newCluster(t *testing.T) *cluster {
       type: oauth_refresh_token
       config: {client_id: %[3]s, client_secret: "{{ get_secret('client') }}", refresh_token: "{{ %[4]s }}", token_url: %[5]s/token}
 `, connectorOf(i), c.judge.api.URL, clientOf(i), o.seed, c.judge.login.URL)
+		if o.policy == never {
+			text += "    resend: never\n"
+		}
 	}
 	text += fmt.Sprintf(`state: {type: postgres, url: "{{ get_secret('state-url') }}", keys: "{{ get_secret('state-key') }}", lease: %s}`+"\n", lease)
 	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
@@ -255,6 +267,7 @@ func (c *cluster) readLogs() {
 func (c *cluster) kill(i int) {
 	_ = c.running[i].command.Process.Kill()
 	<-c.running[i].ended
+	c.judge.goes()
 }
 
 func (c *cluster) signal(i int, s syscall.Signal) {

@@ -16,13 +16,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
 	// grants is the number of grants, each of a client of its own and for a connector of its own.
-	grants       = 3
+	grants       = 5
 	clientSecret = "s3cr3t-of-the-client-0123456789"
 )
 
@@ -56,14 +57,42 @@ type judge struct {
 	redeemed int
 	// faults describes each event that must not happen.
 	faults []string
-	// sent has the refresh tokens that were sent. owners has the number of the grant of each token.
-	sent   map[string]bool
+	// owners has the number of the grant of each token.
 	owners map[string]int
+	// answered has the last answer that decides to each refresh token. flying has the deadlines of the requests of each grant that may be on
+	// their way. sent has the tokens that were sent, and not answered with 503 since. again counts the times that one of them came again.
+	answered map[string]answered
+	flying   [grants]map[*http.Request]time.Time
+	sent     map[string]bool
+	again    int
+	// gone are the times at which a node was killed or stopped.
+	gone []time.Time
+	// unkept is set if the provider has redeemed a token of a grant since its last consent, and the answer was not kept, as far as the judge
+	// can know. consents counts the consents.
+	unkept   [grants]bool
+	consents [grants]int
+}
+
+// answered is an answer: when its request arrived, and when it was sent.
+type answered struct{ arrived, at time.Time }
+
+// kept reports whether the node that got an answer must have kept it: it was not killed or stopped between its request and a second
+// after the answer. Requests that arrive later are from other nodes.
+func (j *judge) kept(a answered) bool {
+	for _, gone := range j.gone {
+		if a.arrived.Before(gone.Add(100*time.Millisecond)) && a.at.After(gone.Add(-time.Second)) {
+			return false
+		}
+	}
+	return true
 }
 
 func newJudge(t *testing.T) *judge {
 	t.Helper()
-	j := &judge{t: t, sent: map[string]bool{}, owners: map[string]int{}}
+	j := &judge{t: t, sent: map[string]bool{}, owners: map[string]int{}, answered: map[string]answered{}}
+	for i := range j.flying {
+		j.flying[i] = map[*http.Request]time.Time{}
+	}
 	authority := testworld.NewAuthority(t)
 	j.provider.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}}
 	var clients []map[string]any
@@ -81,7 +110,12 @@ func newJudge(t *testing.T) *judge {
 	return j
 }
 
-func clientOf(grant int) string { return fmt.Sprint("client", grant) }
+func clientOf(grant int) string {
+	if owners[grant].policy == stays {
+		return fmt.Sprint("stays", grant)
+	}
+	return fmt.Sprint("client", grant)
+}
 
 // startProvider starts oidc-provider and returns its issuer.
 func startProvider(t *testing.T, authority *testworld.Authority, clients []map[string]any) string {
@@ -158,6 +192,10 @@ func (j *judge) consent(grant int) string {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.consents[grant]++; j.consents[grant] > 1 && (owners[grant].policy == stays || owners[grant].policy == rotates && !j.unkept[grant]) {
+		j.faults = append(j.faults, "a grant is lost, and no answer was")
+	}
+	j.unkept[grant] = false
 	j.owners[j.Hide("a refresh token of a consent", answer.RefreshToken)] = grant
 	return answer.RefreshToken
 }
@@ -174,39 +212,91 @@ func (j *judge) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := form.Get("refresh_token")
+	arrived := time.Now()
 	j.mu.Lock()
 	doing := j.mode
 	grant, known := j.owners[token]
+	if known {
+		j.arrives(r, grant, token)
+	}
 	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		delete(j.flying[grant], r)
+	}()
 	switch {
 	case !known:
 		j.fault("a token request has a refresh token that nobody has issued")
 		return
 	case doing == refuses:
+		j.mu.Lock()
+		j.sent[token] = false // which proves that it was not redeemed
+		j.mu.Unlock()
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	case doing == hangs:
 		<-r.Context().Done()
 		return
 	}
-	j.mu.Lock()
-	if j.sent[token] {
-		j.faults = append(j.faults, "a refresh token was sent twice")
-	}
-	j.sent[token] = true
-	j.mu.Unlock()
 	answer, status := j.redeem(body)
-	if text := j.issued(answer, grant); text != nil && status == http.StatusOK && doing != cuts {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text)
-		return
+	text := j.issued(answer, grant)
+	if status == http.StatusBadRequest { // the provider takes it for theft
+		text = answer
 	}
-	if status != http.StatusOK {
+	if text == nil {
 		j.fault("the provider answers %d: %s", status, answer)
 	}
+	if text != nil && doing != cuts {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		if _, err := w.Write(text); err == nil && r.Context().Err() == nil { // a short answer is written to a buffer, also if nobody reads it
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			if owners[grant].policy != stays {
+				j.answered[token] = answered{arrived, time.Now()}
+			}
+			return
+		}
+	}
+	j.mu.Lock()
+	j.unkept[grant] = true
+	j.mu.Unlock()
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = conn.Close()
 	}
+}
+
+// arrives judges a request with a token when it arrives. A request is on its way until it ends, or the deadline of its node: two thirds of
+// the lease.
+func (j *judge) arrives(r *http.Request, grant int, token string) {
+	now := time.Now()
+	for _, deadline := range j.flying[grant] {
+		if now.Before(deadline) {
+			j.faults = append(j.faults, "two requests with tokens of a grant are on their way")
+		}
+	}
+	j.flying[grant][r] = now.Add(lease * 2 / 3)
+	if a, ok := j.answered[token]; ok {
+		if j.kept(a) {
+			j.faults = append(j.faults, "a refresh token was sent again after an answer")
+		}
+		j.unkept[grant] = true
+	}
+	switch policy := owners[grant].policy; {
+	case j.sent[token] && policy == never:
+		j.faults = append(j.faults, "a refresh token that is never sent again was sent again")
+	case j.sent[token] && policy == rotates:
+		j.again++
+	}
+	j.sent[token] = true
+}
+
+// goes notes that a node was killed or stopped just now, so that it may not keep what it was answered.
+func (j *judge) goes() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.gone = append(j.gone, time.Now())
 }
 
 // redeem sends a token request to the provider, also if the sender has gone.
