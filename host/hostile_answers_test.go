@@ -148,7 +148,7 @@ var hostileAnswers = []hostile{
 	{name: "an escape without an end", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN\`), exchange: "error", token: "error", api: "401"},
 	{name: "nothing but commas", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: ,,,,,,,,`), exchange: "error", token: "error", api: "401"},
 	{name: "nothing but signs", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: ="=",==,"""\"`), exchange: "error", token: "error", api: "401"},
-	{name: "an empty nonce", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce=""`), exchange: "error", token: "error", api: "401"},
+	{name: "an empty nonce", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce=""`), exchange: "error", token: "error", api: "error"},
 	{name: "an algorithm that nobody has", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN", algorithm=SECRET`), exchange: "error", token: "error", api: "401"},
 	{name: "a date that is none", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN"`, `Date: SECRET`), exchange: "error", token: "error", api: "401"},
 	{name: "the year 9999", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN"`, `Date: Fri, 31 Dec 9999 23:59:59 GMT`), exchange: "error", token: "error", api: "401"},

@@ -92,7 +92,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
 	url, parameters := c.First("refresh_url", "token_url"), c.First("refresh_parameters", "parameters")
 	grant := []sdk.Pair{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}
-	token, err := oauth.InTime(c, func() (sdk.Token, error) { return request(c, url, parameters, grant...) })
+	token, err := oauth.OfClient(c, func() (sdk.Token, error) { return request(c, url, parameters, grant...) })
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

@@ -84,7 +84,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("access_token"); ok {
 		return sdk.Bearer(token), nil
 	}
-	token, err := oauth.InTime(c, func() (sdk.Token, error) { return exchange(c) })
+	token, err := oauth.OfClient(c, func() (sdk.Token, error) { return exchange(c) })
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

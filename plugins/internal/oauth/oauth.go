@@ -34,7 +34,7 @@ func Parameters(name string) sdk.Field {
 // Exchange requests a token with a grant, caches the token until a minute before it expires, and returns the mutation that sends
 // it.
 func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
-	token, err := InTime(c, func() (sdk.Token, error) {
+	token, err := OfClient(c, func() (sdk.Token, error) {
 		request, err := TokenRequest(c, grant...)
 		if err != nil {
 			return sdk.Token{}, err
@@ -56,6 +56,15 @@ func InTime[T any](c *sdk.Call, send func() (T, error)) (T, error) {
 		return send()
 	}
 	return answer, err
+}
+
+// OfClient is like [InTime] for a request that has the time in the client's assertion alone. Without one, nothing changes with the clock, and
+// a wrong password is not sent twice.
+func OfClient[T any](c *sdk.Call, send func() (T, error)) (T, error) {
+	if !strings.HasSuffix(c.Config("client_auth"), "_jwt") {
+		return send()
+	}
+	return InTime(c, send)
 }
 
 // TokenRequest returns the request that the fields of [Request] and of the [Client] describe. grant has its first parameters.

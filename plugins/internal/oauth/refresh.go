@@ -28,7 +28,7 @@ func Refresh(c *sdk.Call) (sdk.Mutation, error) {
 	if !ok {
 		return sdk.Mutation{}, errors.New("the grant has no refresh token")
 	}
-	token, err := InTime(c, func() (sdk.Token, error) {
+	token, err := OfClient(c, func() (sdk.Token, error) {
 		request, err := TokenRequest(c, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
 		if err != nil {
 			return sdk.Token{}, err

@@ -149,7 +149,7 @@ func TestTokenEndpointElsewhere(t *testing.T) {
 // neutral has the members of which no change allows more, as patterns of their paths.
 var neutral = []string{
 	"name", "headers.*.name", "headers.*.value", "query.*.name", "query.*.value", "response.content_type", "tls.certificate", "tls.key", "tls.for",
-	"timeout", "refresh_ahead", "gateway.access_log",
+	"timeout", "streams.silence", "refresh_ahead", "gateway.access_log",
 }
 
 // Each field of a definition and of the settings is a member of the difference, and it is known what its changes allow. A field that is

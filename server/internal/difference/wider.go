@@ -26,6 +26,7 @@ var rules = []rule{
 	{"query.*.overridable", on("callers may set it")},
 	{"headers.*.repeated", on("callers may set it several times")},
 	{"query.*.repeated", on("callers may set it several times")},
+	{"resend", off("a refresh token whose answer was lost may be sent again")},
 	{"request", replaced("callers' bodies are shaped in another way, or not at all")},
 	{"response.filter", replaced("other records may pass")},
 	{"response.body", replaced("other parts of answers may pass")},
