@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The code verifier is a secret: whoever sees the authorization URL, as in the history of a browser, cannot redeem the code with it. State,
+// The code verifier is a secret: somebody who sees the authorization URL, as in the history of a browser, cannot redeem the code with it. State,
 // verifier and nonce differ, in each consent and from those of others (threats.md 129).
 func TestTheVerifierIsNotInTheAuthorizationURL(t *testing.T) {
 	c := consenting(t, "the-first-code", "the-second-code")

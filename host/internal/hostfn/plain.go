@@ -16,7 +16,7 @@ import (
 // it. If it held a credential, the guest would have its digits, or learn by an echo whether the credential is equal to a guess. So what
 // repeats a text of its request is not read. A guess is refused like the credential: otherwise, that would be the answer.
 
-// sentTexts is what an answer may not repeat.
+// sentTexts holds the texts that an answer may not repeat.
 type sentTexts struct {
 	// credentials are the credentials of a request, and request is all that a plugin may have written into it.
 	credentials, request []string

@@ -65,7 +65,7 @@ type Fill struct {
 	What, Where, Example string
 }
 
-// A Rule is what a page of the product says about its requests.
+// A Rule has the demands of a page of the product on its requests.
 type Rule struct {
 	// Page is the URL of the page. If none could be read, Source says in its place where the rule is from, or that none was found.
 	Page, Source string `yaml:",omitempty"`
@@ -81,7 +81,7 @@ type Rule struct {
 	ClientAuth []string `yaml:"client_auth,omitempty"`
 	// Scope is the separator of scopes.
 	Scope string `yaml:",omitempty"`
-	// Lifetime is how long a JWT may last, in seconds.
+	// Lifetime is the longest lifetime of a JWT, in seconds.
 	Lifetime int `yaml:"lifetime_seconds,omitempty"`
 	// None lists the members of which the page says nothing that a request can break, or of which nothing is known.
 	None []string `yaml:",omitempty"`
