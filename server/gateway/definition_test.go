@@ -116,7 +116,7 @@ func TestAListThatIsMissing(t *testing.T) {
 		`{"messages":{"a":1}}`:               {"messages", "", false},
 		`{"messages":"x"}`:                   {"messages", "", false},
 		`[{"a":1}]`:                          {"messages", "", false},
-		`{"estimate":0,"a":1}`:                {"", "", false},
+		`{"estimate":0,"a":1}`:               {"", "", false},
 		`null{`:                              {"", "", false},
 	} {
 		w := newWorld(t, func(_ *options, d *gateway.Definition) {
