@@ -275,9 +275,6 @@ func TestJWTBearerRefused(t *testing.T) {
 		name   string
 		change func(t *testing.T, s *setup, config map[string]any)
 	}{
-		{"expired assertion", func(_ *testing.T, s *setup, _ map[string]any) {
-			s.ahead = -181 * time.Second
-		}},
 		{"wrong audience", func(_ *testing.T, _ *setup, config map[string]any) {
 			config["audience"] = "https://login.example.com/token"
 		}},

@@ -301,7 +301,6 @@ func TestConsentsThatDoNotCount(t *testing.T) {
 	}{
 		{"the user refuses", nil, "refuse", nil, host.ConsentDenied, ""},
 		{"another iss", nil, "allow", set("iss", "https://evil.test"), host.ConsentForged, ""},
-		{"no iss", nil, "allow", func(v url.Values) { v.Del("iss") }, host.ConsentForged, ""},
 		{"another state", nil, "allow", set("state", "another"), host.ConsentUnknown, ""},
 		{"too late", nil, "allow", func(url.Values) { s.now = s.now.Add(10 * time.Minute) }, host.ConsentUnknown, ""},
 		{"another nonce", func(target string) string { return parameter(target, "nonce", "another") }, "allow", nil, host.ConsentForged, ""},
