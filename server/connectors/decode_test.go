@@ -23,10 +23,12 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"filter, records, body, content_type, headers":                                    gateway.Response{},
 		"per_user, total, request_bytes, response_bytes, concurrent":                      gateway.Limits{},
 		"hosts, origins, consent, user, tls, traces, access_log, audit, access_log_users": Settings{},
-		"file, stdout, on_error":                                                          Audit{},
-		"cert, key":                                                                       TLS{},
-		"certificate, key, ca, for":                                                       host.TLS{},
-		"type, jwt, header":                                                               identity.Config{},
+
+		"file, stdout, on_error":    Audit{},
+		"cert, key":                 TLS{},
+		"certificate, key, ca, for": host.TLS{},
+		"type, jwt, header":         identity.Config{},
+
 		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                    identity.JWT{},
 		"id, email, username, first_name, last_name, tenant_id":                                                      identity.Claims{},
 		"proxies, required, id, email, username, first_name, last_name, tenant_id":                                   identity.Header{},
