@@ -68,17 +68,22 @@ func pages(h http.Handler, n int, address, key string) <-chan int {
 	return codes
 }
 
-// threats.md 77: a page may be large, so the number of concurrent requests is bounded, and a caller has at most half of
-// them. Further requests wait for a bounded time.
+// threats.md 77: a page may be large, so the number of concurrent requests is bounded, a caller has at most half of them, and the last
+// quarter is for callers without one. Further requests wait for a bounded time.
 func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 	for name, c := range map[string]struct {
-		config     httpapi.Config
-		one, other [2]string // address and key
+		config                    httpapi.Config
+		one, other, third, fourth [2]string // address and key
 	}{
-		"callers who prove themselves": {httpapi.Config{Callers: keys{}}, [2]string{"192.0.2.1", "reader"}, [2]string{"192.0.2.1", "moderator"}},
-		"tokens of two people":         {httpapi.Config{Callers: keys{}}, [2]string{"192.0.2.1", "person 1"}, [2]string{"192.0.2.1", "person 2"}},
-		"addresses":                    {httpapi.Config{}, [2]string{"192.0.2.1", ""}, [2]string{"192.0.2.2", ""}},
-		"networks of IPv6":             {httpapi.Config{}, [2]string{"[2001:db8::1]", ""}, [2]string{"[2001:db8:0:1::1]", ""}},
+		"callers who prove themselves": {
+			httpapi.Config{Callers: keys{}},
+			[2]string{"192.0.2.1", "reader"}, [2]string{"192.0.2.1", "moderator"}, [2]string{"192.0.2.1", "person 1"}, [2]string{"192.0.2.1", "person 2"},
+		},
+		"addresses": {httpapi.Config{}, [2]string{"192.0.2.1"}, [2]string{"192.0.2.2"}, [2]string{"192.0.2.3"}, [2]string{"192.0.2.4"}},
+		"networks of IPv6": {
+			httpapi.Config{},
+			[2]string{"[2001:db8::1]"}, [2]string{"[2001:db8:0:1::1]"}, [2]string{"[2001:db8:0:2::1]"}, [2]string{"[2001:db8:0:3::1]"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,12 +94,14 @@ func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 				synctest.Wait()
 				others := pages(h, 4, c.other[0], c.other[1])
 				synctest.Wait()
+				third, fourth := pages(h, 1, c.third[0], c.third[1]), pages(h, 1, c.fourth[0], c.fourth[1])
+				synctest.Wait()
 				for range 8 { // the requests that have a place
 					store.release <- struct{}{}
 				}
 				synctest.Wait()
-				if len(inside) != 4 || len(others) != 4 {
-					t.Errorf("the first 8 places had %d requests of one caller and %d of another", len(inside), len(others))
+				if len(inside) != 4 || len(others) != 2 || len(third) != 1 || len(fourth) != 1 {
+					t.Errorf("the first 8 places had %d requests of one caller, %d of another, and %d and %d of two more", len(inside), len(others), len(third), len(fourth))
 				}
 				<-time.After(5 * time.Second) // in the bubble's time
 				w := httptest.NewRecorder()

@@ -94,7 +94,7 @@ func TestIdentityOfThePage(t *testing.T) {
 	for _, name := range []string{
 		"X-User-Email", "x-user-email", "X_User_Email", "X-Forwarded-Email", "X_Forwarded_Email", "X-Forwarded-User", "X-Auth-Request-Email", "User.Email", "Remote-User",
 	} {
-		got := b.fetch(w.gateway+"/connectors/header?user.email="+eve+"&X-User-Email="+eve, map[string]any{
+		got := b.fetch(w.gateway+"/connectors/header", map[string]any{
 			"credentials": "include", "method": "POST", "headers": map[string]string{name: eve}, "body": `{"user":{"email":"` + eve + `"}}`,
 		})
 		if got.Status != http.StatusOK || !strings.Contains(got.Body, `"email":"`+ann+`"`) {
@@ -108,6 +108,16 @@ func TestIdentityOfThePage(t *testing.T) {
 		if holds(r.Header, eve) || strings.Contains(r.URL.String(), "eve") {
 			t.Errorf("%s: the API got %s %v", name, r.URL, r.Header)
 		}
+	}
+	reached := w.api.count()
+	for method, status := range map[string]int{"GET": http.StatusOK, "POST": http.StatusBadRequest} {
+		got := b.fetch(w.gateway+"/connectors/header?user.email="+eve+"&X-User-Email="+eve, map[string]any{"credentials": "include", "method": method})
+		if got.Status != status {
+			t.Errorf("%s with parameters: the page gets %+v", method, got)
+		}
+	}
+	if r := w.api.last(); w.api.count() != reached+1 || r.URL.RawQuery != "" {
+		t.Errorf("of two requests with parameters, %d reached the API, the last with %s", w.api.count()-reached, r.URL)
 	}
 	asked := false
 	for _, sent := range b.requests(1) {

@@ -123,7 +123,7 @@ connectors:
     auth:
       type: oauth_authorization_code
       config:
-        authorization_url: PROVIDER/auth
+        authorization_url: "{{ discover('PROVIDER', 'authorization_endpoint') }}"
         token_url: PROVIDER/token
         revocation_url: PROVIDER/token/revocation
         issuer: PROVIDER
