@@ -16,6 +16,17 @@ type exchanged struct {
 	response *http.Response
 	out      *outcome
 	guard    *guard
+	// refused is why the answer is not passed on, or nil. Its status and headers count all the same.
+	refused error
+}
+
+// result returns what the caller of the request gets.
+func (e *exchanged) result(c *Connector) (*http.Response, error) {
+	if e.refused != nil {
+		_ = e.response.Body.Close()
+		return nil, c.fail(StageResponse, e.refused)
+	}
+	return e.guard.response(e.response)
 }
 
 // repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	}
 	answer, again := t.connector.another(first, nil, func() bool { return replayable(r) || body.kept != nil })
 	if !again {
-		return first.guard.response(first.response)
+		return first.result(t.connector)
 	}
 	body.again = true
 	before := &repeated{first, answer}
@@ -154,7 +155,7 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	if second != first {
 		t.connector.another(second, before.credentials(), func() bool { return false })
 	}
-	return second.guard.response(second.response)
+	return second.result(t.connector)
 }
 
 // send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
@@ -201,16 +202,9 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 		response.Body = http.NoBody
 	}
 	if sent.guard != nil {
-		err = answers.Decode(response, t.connector.host.config.ContentCodings)
+		sent.refused = answers.Decode(response, t.connector.host.config.ContentCodings)
 	}
-	if err == nil {
-		err = dropCredential(response, out.mutation)
-	}
-	if err != nil {
-		_ = response.Body.Close()
-		return exchanged{}, t.connector.fail(StageResponse, err)
-	}
-	sent.response = response
+	sent.response, sent.refused = response, cmp.Or(sent.refused, dropCredential(response, out.mutation))
 	return sent, nil
 }
 

@@ -56,6 +56,39 @@ func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 	}
 }
 
+// A 401 counts whatever its coding is: the token is dropped, and only an answer that is passed on has to be read (threats.md 35).
+func TestA401InAnUnknownCodingDropsTheToken_threats_35(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	w.login.Answer(tokens(3600))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w.get(c)
+	var closed []*counting
+	refused := refusing("t1")
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		response, err := refused(r)
+		if response.StatusCode == http.StatusUnauthorized {
+			response.Header.Set("Content-Encoding", "br")
+			closed = append(closed, &counting{Reader: strings.NewReader("\x0b\x02\x80text\x03")})
+			response.Body = closed[len(closed)-1]
+		}
+		return response, err
+	})
+	if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); err != nil || w.login.Count() != 2 || w.api.Count() != 3 {
+		t.Errorf("the answer is %q, %v after %d requests and %d exchanges", got, err, w.api.Count(), w.login.Count())
+	}
+	refused = refusing("t2", "t3")
+	var failed *host.Error
+	if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.As(err, &failed) || failed.Stage != host.StageResponse || w.api.Count() != 4 { // a token is dropped at most once in 10 s
+		t.Errorf("the second refusal is %q, %v after %d requests", got, err, w.api.Count())
+	}
+	for i, body := range closed {
+		if body.closed == 0 {
+			t.Errorf("body %d of %d is left open", i, len(closed))
+		}
+	}
+}
+
 func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")

@@ -89,6 +89,29 @@ func TestServerTimingOfTwoAttempts(t *testing.T) {
 	}
 }
 
+// A refusal that cannot be decoded is answered all the same, and only the answer to that is refused (threats.md 35).
+func TestARefusalInAnUnknownCoding_threats_35(t *testing.T) {
+	for second, want := range map[int]string{http.StatusOK: "", http.StatusUnauthorized: "answer-refused"} {
+		attempts := 0
+		w := newWorld(t, func(o *options, d *gateway.Definition) {
+			o.Plugins = []host.Plugin{{Name: "digest.wasm", Wasm: plugins.Digest}}
+			d.Auth = host.Auth{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}
+			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				if attempts++; attempts > 1 && second == http.StatusOK {
+					return testworld.Response(second, "text"), nil
+				}
+				response := testworld.Response(http.StatusUnauthorized, "no text")
+				response.Header.Set("Www-Authenticate", `Digest realm="r", nonce="n", algorithm=SHA-256, qop="auth"`)
+				response.Header.Set("Content-Encoding", "compress")
+				return response, nil
+			})
+		})
+		if got := w.get("/connectors/weather"); got.kind != want || (got.body == "text") != (want == "") || attempts != 2 {
+			t.Errorf("%d attempts, %d %s, want %q", attempts, got.status, got.kind, want)
+		}
+	}
+}
+
 // A problem has its own headers, and not those of other problems.
 func TestHeadersOfProblems(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.json")

@@ -49,6 +49,8 @@ type call struct {
 	passing bool
 	// noRecords reports whether the API's answer has no records for the filter, not even an empty list.
 	noRecords bool
+	// undecoded is why the content codings of the API's last answer cannot be undone, or nil.
+	undecoded error
 	// ends reports whether the API's answer is of a known length, as it is sent.
 	ends bool
 
@@ -96,6 +98,9 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }() // a closure, because answer may replace the body
+	if c.undecoded != nil {
+		return c.undecoded
+	}
 	buf := c.gateway.buffers.get()
 	defer c.gateway.buffers.put(buf)
 	if err := c.answer(response, buf); err != nil {
@@ -145,12 +150,9 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = &stalling{ReadCloser: response.Body, timer: timer, timeout: timeout, passing: &c.passing}
 	}
 	c.ends = response.ContentLength >= 0
-	response.Request = r
-	if len(response.Header["Content-Encoding"]) > 0 {
-		if err := answers.Decode(response, c.gateway.codings(c.connector.definition.Permalink)); err != nil {
-			_ = response.Body.Close()
-			return nil, err
-		}
+	response.Request, c.undecoded = r, nil
+	if len(response.Header["Content-Encoding"]) > 0 { // the host still gets an answer that cannot be passed on: with a 401, it drops the token
+		c.undecoded = answers.Decode(response, c.gateway.codings(c.connector.definition.Permalink))
 	}
 	return response, nil
 }
