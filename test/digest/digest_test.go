@@ -10,10 +10,9 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/test/digest/server"
 )
 
-var lion = server.Account{User: "Mufasa", Password: "the password, or: a \"canary\"", Realm: "a savannah"}
+var lion = Account{User: "Mufasa", Password: "the password, or: a \"canary\"", Realm: "a savannah"}
 
 // counter is a transport that counts requests.
 type counter struct{ requests int }
@@ -51,21 +50,21 @@ func client(t *testing.T, address, user, password string) (*http.Client, *counte
 
 // The servers let requests in: the first one at the second attempt, and all others at the first.
 func TestLetIn(t *testing.T) {
-	hashed := server.Account{User: "Jäsøn Doe", Password: "Secret, or not?", Realm: "api@example.org"}
+	hashed := Account{User: "Jäsøn Doe", Password: "Secret, or not?", Realm: "api@example.org"}
 	for name, test := range map[string]struct {
-		account server.Account
-		start   func(t *testing.T, account server.Account) string
+		account Account
+		start   func(t *testing.T, account Account) string
 	}{
-		"lighttpd with SHA-256": {lion, func(t *testing.T, a server.Account) string { return server.Lighttpd(t, a, "SHA-256", false) }},
-		"lighttpd with MD5":     {lion, func(t *testing.T, a server.Account) string { return server.Lighttpd(t, a, "MD5", false) }},
-		"lighttpd with both":    {lion, func(t *testing.T, a server.Account) string { return server.Lighttpd(t, a, "SHA-256|MD5", false) }},
-		"lighttpd with UTF-8":   {hashed, func(t *testing.T, a server.Account) string { return server.Lighttpd(t, a, "SHA-256", false) }},
-		"lighttpd with hashed user names": {hashed, func(t *testing.T, a server.Account) string {
-			return server.Lighttpd(t, a, "SHA-256", true)
+		"lighttpd with SHA-256": {lion, func(t *testing.T, a Account) string { return Lighttpd(t, a, "SHA-256", false) }},
+		"lighttpd with MD5":     {lion, func(t *testing.T, a Account) string { return Lighttpd(t, a, "MD5", false) }},
+		"lighttpd with both":    {lion, func(t *testing.T, a Account) string { return Lighttpd(t, a, "SHA-256|MD5", false) }},
+		"lighttpd with UTF-8":   {hashed, func(t *testing.T, a Account) string { return Lighttpd(t, a, "SHA-256", false) }},
+		"lighttpd with hashed user names": {hashed, func(t *testing.T, a Account) string {
+			return Lighttpd(t, a, "SHA-256", true)
 		}},
-		"Apache":                         {lion, func(t *testing.T, a server.Account) string { return server.Apache(t, a, false) }},
-		"Apache with UTF-8":              {hashed, func(t *testing.T, a server.Account) string { return server.Apache(t, a, false) }},
-		"Apache with nonces for one use": {lion, func(t *testing.T, a server.Account) string { return server.Apache(t, a, true) }},
+		"Apache":                         {lion, func(t *testing.T, a Account) string { return Apache(t, a, false) }},
+		"Apache with UTF-8":              {hashed, func(t *testing.T, a Account) string { return Apache(t, a, false) }},
+		"Apache with nonces for one use": {lion, func(t *testing.T, a Account) string { return Apache(t, a, true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := test.start(t, test.account)
@@ -77,7 +76,7 @@ func TestLetIn(t *testing.T) {
 				}
 				body, err := io.ReadAll(response.Body)
 				response.Body.Close()
-				if err != nil || response.StatusCode != http.StatusOK || string(body) != server.Page {
+				if err != nil || response.StatusCode != http.StatusOK || string(body) != Page {
 					t.Errorf("%s: status %d, %q, %v", target, response.StatusCode, body, err)
 				}
 				if count.requests != i+2 {
@@ -99,9 +98,9 @@ func TestLetIn(t *testing.T) {
 // The servers refuse a wrong password and a wrong user, whose 401 goes to the caller.
 func TestRefused(t *testing.T) {
 	for name, address := range map[string]string{
-		"lighttpd": server.Lighttpd(t, lion, "SHA-256", false), "Apache": server.Apache(t, lion, false),
+		"lighttpd": Lighttpd(t, lion, "SHA-256", false), "Apache": Apache(t, lion, false),
 	} {
-		for _, account := range []server.Account{{User: lion.User, Password: "wrong password"}, {User: "Scar", Password: lion.Password}} {
+		for _, account := range []Account{{User: lion.User, Password: "wrong password"}, {User: "Scar", Password: lion.Password}} {
 			c, count := client(t, address, account.User, account.Password)
 			response, err := c.Get(address + "/lions")
 			if err != nil {

@@ -10,21 +10,20 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/secretstore"
-	"github.com/keywright/keywright/server/test/vault/server"
 )
 
 const canary = "canary-9bQe4Wm7Lz1Y"
 
 // A setup is a server, and a clock for the store that can be ahead of the server's.
 type setup struct {
-	*server.Server
+	*Server
 	t     *testing.T
 	ahead time.Duration
 }
 
 func newSetup(t *testing.T) *setup {
 	t.Helper()
-	s := &setup{Server: server.New(t), t: t}
+	s := &setup{Server: New(t), t: t}
 	s.Put("apps/crm", map[string]any{"value": canary, "other": 7})
 	return s
 }

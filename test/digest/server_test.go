@@ -1,6 +1,4 @@
-// Package server runs web servers that want HTTP Digest, with the programs of the Debian packages lighttpd and apache2-bin.
-// They listen on loopback, have their files in a temporary directory, and end with the test.
-package server
+package digest
 
 import (
 	"bufio"

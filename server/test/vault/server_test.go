@@ -1,6 +1,4 @@
-// Package server runs HashiCorp's Vault for tests: in memory, behind a TLS listener on loopback, with a fake API server of
-// Kubernetes that has one service account.
-package server
+package vault
 
 import (
 	"bytes"
