@@ -9,9 +9,8 @@ import (
 )
 
 // An iss that comes back is compared whether or not the server promises it, byte by byte with the issuer, or by its origin where no
-// issuer is known. It must come where the metadata promises it (RFC 9207 sections 2.4 and 3), and only there (threats.md 129). So do
-// the scenarios iss-supported, iss-not-advertised, iss-supported-missing, iss-wrong-issuer, iss-unexpected and iss-normalized of the
-// conformance suite of MCP.
+// issuer is known. It must come where the metadata promises it (RFC 9207 sections 2.4 and 3), and only there (threats.md 129). test/mcp
+// has the judge.
 func TestIssOfAConsent(t *testing.T) {
 	const code, promise = "the-code-of-alice", `"authorization_response_iss_parameter_supported":`
 	discovered := []any{"authorization_url", "{{ discover('https://login.test', 'authorization_endpoint') }}"}
