@@ -77,12 +77,18 @@ func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
 	}{
 		"callers who prove themselves": {
 			httpapi.Config{Callers: keys{}},
-			[2]string{"192.0.2.1", "reader"}, [2]string{"192.0.2.1", "moderator"}, [2]string{"192.0.2.1", "person 1"}, [2]string{"192.0.2.1", "person 2"},
+			[2]string{"192.0.2.1", "reader"},
+			[2]string{"192.0.2.1", "moderator"},
+			[2]string{"192.0.2.1", "person 1"},
+			[2]string{"192.0.2.1", "person 2"},
 		},
 		"addresses": {httpapi.Config{}, [2]string{"192.0.2.1"}, [2]string{"192.0.2.2"}, [2]string{"192.0.2.3"}, [2]string{"192.0.2.4"}},
 		"networks of IPv6": {
 			httpapi.Config{},
-			[2]string{"[2001:db8::1]"}, [2]string{"[2001:db8:0:1::1]"}, [2]string{"[2001:db8:0:2::1]"}, [2]string{"[2001:db8:0:3::1]"},
+			[2]string{"[2001:db8::1]"},
+			[2]string{"[2001:db8:0:1::1]"},
+			[2]string{"[2001:db8:0:2::1]"},
+			[2]string{"[2001:db8:0:3::1]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
