@@ -240,8 +240,11 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 }
 
 // SQLite searches the index by activity and id, so that a page among many articles of the same activity is found as
-// fast as others.
+// fast as others. It does not look at a bound LIMIT while it plans, which would have it plan each page again.
 func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
+	if strings.Contains(sqlstore.SelectArticles, "LIMIT $") {
+		t.Error("LIMIT is a bound value by itself")
+	}
 	db := empty(t, "sqlite")
 	db.open(t)
 	rows, err := db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlstore.SelectArticles, 0, 25)
