@@ -41,6 +41,11 @@ type ConnectorConfig struct {
 	// NeverResend keeps the host from sending a token that may be used once again, after a request without an answer that says what
 	// became of it. Such a grant is [Lost] then. Without it, the grant is [Uncertain], and a later request sends the token again.
 	NeverResend bool
+	// CrossOriginRedirects lets a client follow a redirect of the API to another origin, such as a signed URL of a store of objects. Such
+	// a request has no credential, no client certificate and no header of the caller but those about content, caches, ranges and
+	// User-Agent. It is a GET or HEAD without a body, to https, after 10 redirects at most. Its redirects back to the connector's
+	// origins have no credential either, and a redirect whose URL holds the credential is an error. The gateway follows no redirects.
+	CrossOriginRedirects bool
 	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of
 	// the host's Limits.
 	BodyBytes int64

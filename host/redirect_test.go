@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Redirects by the API, with the client and the servers of net/http: threats.md 19 and 25.
@@ -250,4 +252,78 @@ func fails(response *http.Response, err error) error {
 		_ = response.Body.Close()
 	}
 	return err
+}
+
+// threats.md 430: with CrossOriginRedirects a client follows a redirect to another origin without any credential, its own or that of
+// the connector, and gets none back there.
+func TestCrossOriginRedirects(t *testing.T) {
+	w := newWorld(t)
+	secret := w.canary("s")
+	for name, c := range map[string]struct {
+		auth, method, location, want string // want is the beginning of the last request, or of the error
+	}{
+		"a signed URL":             {"custom header", "GET", "https://store.test/a?sig=1", "GET https://store.test/a?sig=1 keeps"},
+		"HEAD":                     {"Authorization", "HEAD", "https://store.test/a?sig=1", "HEAD https://store.test/a?sig=1 keeps"},
+		"a subdomain":              {"Authorization", "GET", "https://a.api.test/a", "GET https://a.api.test/a keeps"},
+		"a user":                   {"Authorization", "GET", "https://me:pw@store.test/a", "GET https://store.test/a keeps"},
+		"its own query goes":       {"query", "GET", "https://store.test/things?QUERY", "GET https://store.test/things?a=1 keeps"},
+		"back again":               {"custom header", "GET", "https://store.test/back", "GET https://api.test/chosen keeps"},
+		"the credential in a path": {"custom header", "GET", "https://store.test/SECRET", "error a redirect, in Location: the API answered 302"},
+		"the credential escaped":   {"Authorization", "GET", "https://store.test/?a=ESCAPED", "error a redirect, in Location: the API answered 302"},
+		"plain http":               {"custom header", "GET", "http://store.test/a", "error a redirect to another origin is followed to https only"},
+		"a method that changes":    {"custom header", "POST", "https://store.test/a", "error a redirect to another origin is followed by GET and HEAD"},
+		"forever":                  {"custom header", "GET", "https://store.test/on", "error the request has followed too many redirects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var last *http.Request
+			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				last = r
+				status, location := http.StatusTemporaryRedirect, ""
+				switch {
+				case r.URL.Path == "/back":
+					location = "https://api.test/chosen"
+				case r.URL.Path == "/on":
+					location = "https://store.test/on"
+				case r.URL.Path == "/things" && r.URL.Host == "api.test":
+					status, location = http.StatusFound, strings.NewReplacer("QUERY", r.URL.RawQuery, "SECRET", secret, "ESCAPED", strings.ReplaceAll(secret, secret[3:4], fmt.Sprintf("%%%x", secret[3]))).Replace(c.location)
+					if c.method == http.MethodPost {
+						status = http.StatusTemporaryRedirect
+					}
+				default:
+					return respond(http.StatusOK, "kept")(r)
+				}
+				return respond(status, "", "Location", location)(r)
+			})
+			connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+				Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials[c.auth]}, CrossOriginRedirects: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			jar, err := cookiejar.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jar.SetCookies(&url.URL{Scheme: "https", Host: "store.test", Path: "/"}, []*http.Cookie{{Name: "c", Value: "1"}})
+			client := &http.Client{Transport: connector.Transport(base), Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
+			r, err := http.NewRequestWithContext(t.Context(), c.method, "https://api.test/things?a=1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"X-Own": {"mine"}, "Cookie": {"a=b"}, "Range": {"bytes=0-9"}}
+			response, err := client.Do(r)
+			got := fmt.Sprintf("%s %s keeps", last.Method, last.URL)
+			if err != nil {
+				var failure *host.Error
+				if got = err.Error(); errors.As(err, &failure) {
+					got = "error " + failure.Err.Error()
+				}
+			} else if _ = response.Body.Close(); response.Request.URL.Host != last.URL.Host || len(last.Header) != 1 || last.Header.Get("Range") != "bytes=0-9" {
+				t.Errorf("%s has the headers %v", last.URL, last.Header)
+			}
+			if w.OutError("the error", err); !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
 }

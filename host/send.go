@@ -26,7 +26,7 @@ import (
 //
 // The caller's request is never changed: the credential goes into a clone. Response.Request is the caller's request, so
 // that redirects, Referer and errors use a URL without credentials. A request for an origin that is not the connector's
-// fails, also if a client sends it to follow a redirect.
+// fails, also if a client sends it to follow a redirect, unless [ConnectorConfig].CrossOriginRedirects allows that.
 //
 // If the API answers a request with a cached token with 401, the token is dropped, and the request is sent once more if
 // its body can be replayed: if there is no body, if the request has GetBody, or if the body is kept. Other cache
@@ -60,7 +60,7 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 // Each text is found as it is, in UTF-16 (ASCII only), in Base64 (standard or URL alphabet, also as part of a longer
 // Base64 text) and in hex. In each of these forms but UTF-16, any character may be escaped in one of these ways:
 //
-//   - as in URLs, in either case, with + for a space, up to four times over: %2F, %252f;
+//   - as in URLs, in either case, with + for a space, up to four times over, where each time encodes the percent sign alone: %2F, %252f;
 //   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and the like, and a
 //     backslash before any punctuation mark;
 //   - as a numeric reference of HTML, or as one of its named references for & < > " ', up to four times over and also
@@ -136,6 +136,9 @@ func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // attempts authenticates a request and sends it, and does so once more if the API's answer is a reason.
 func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
+	if t.connector.hasLeft(r) {
+		return t.leave(r)
+	}
 	body := &payload{}
 	defer body.release()
 	first, err := t.send(r, body, nil)
@@ -205,6 +208,11 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 		sent.refused = answers.Decode(response, t.connector.host.config.ContentCodings)
 	}
 	sent.response, sent.refused = response, cmp.Or(sent.refused, dropCredential(response, out.mutation))
+	if sent.refused == nil && t.connector.config.CrossOriginRedirects && response.Header["Location"] != nil {
+		if g := t.connector.guard(r.Context(), out, before.credentials()); g != nil {
+			sent.refused = g.checkAnswer(response)
+		}
+	}
 	return sent, nil
 }
 

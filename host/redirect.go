@@ -1,0 +1,73 @@
+package host
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/internal/answers"
+)
+
+// maxRedirects is the maximum number of redirects before a request that has left the connector's origins.
+const maxRedirects = 10
+
+// keptHeaders are the headers of a caller that go to another origin. Any other header may be a credential.
+var keptHeaders = []string{
+	"Accept", "Accept-Encoding", "Accept-Language", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "User-Agent",
+}
+
+// hasLeft reports whether a request follows a redirect that has led to another origin. It still does when further redirects come back,
+// because another server has chosen what they ask for.
+func (c *Connector) hasLeft(r *http.Request) (left bool) {
+	if !c.config.CrossOriginRedirects || r.Response == nil {
+		return false
+	}
+	for ; r != nil && !left; r = r.Response.Request {
+		if left = r.URL == nil || r.URL.Opaque != "" || c.checkHost(r.URL) != nil; r.Response == nil {
+			break
+		}
+	}
+	return left
+}
+
+// leave sends a request that hasLeft reports, without a credential.
+func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
+	count := 0
+	for at := r; at != nil && at.Response != nil && count <= maxRedirects; at = at.Response.Request {
+		count++
+	}
+	var err error
+	switch {
+	case r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead, r.Body != nil && r.Body != http.NoBody:
+		err = errors.New("a redirect to another origin is followed by GET and HEAD without a body only")
+	case r.URL == nil || r.URL.Opaque != "" || r.URL.Scheme != "https":
+		err = errors.New("a redirect to another origin is followed to https only")
+	case count > maxRedirects:
+		err = errors.New("the request has followed too many redirects")
+	}
+	if err != nil {
+		closeBody(r)
+		return nil, t.connector.fail(StageOrigin, err)
+	}
+	header := http.Header{}
+	for _, name := range keptHeaders {
+		if values, ok := r.Header[name]; ok {
+			header[name] = values
+		}
+	}
+	target := *r.URL
+	target.User = nil
+	base := t.base
+	if _, identified := base.(identityBase); identified {
+		base = t.connector.dialer.api // which presents no certificate
+	}
+	response, err := answers.Final(base.RoundTrip((&http.Request{Method: r.Method, URL: &target, Header: header}).WithContext(r.Context())))
+	if err != nil {
+		if _, plain := base.(*http.Transport); plain {
+			err = egress.Failure(err)
+		}
+		return nil, err
+	}
+	response.Request = r
+	return response, nil
+}
