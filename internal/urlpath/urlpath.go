@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -198,4 +199,27 @@ func AtSomeDepth(segment string, holds func(string) bool) bool {
 		segment = decoded
 	}
 	return true
+}
+
+var expression = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+
+// Emptied reports whether a segment of a URL is empty that is not in its template, whose scheme and host are literal.
+func Emptied(template, text string) bool {
+	own, made := segments(expression.ReplaceAllLiteralString(template, "x")), segments(text)
+	if len(own) != len(made) {
+		return false // a value has a slash, which EndsSegment reports
+	}
+	for i, segment := range made {
+		if segment == "" && own[i] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// segments returns the host of a URL and the segments of its path.
+func segments(text string) []string {
+	text, _, _ = strings.Cut(text, "?")
+	_, text, _ = strings.Cut(text, "://")
+	return strings.Split(text, "/")
 }

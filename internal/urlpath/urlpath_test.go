@@ -160,3 +160,22 @@ func FuzzJoin(f *testing.F) {
 		}
 	})
 }
+
+// A value that is empty leaves a segment empty that the template has, wherever that is. What the template has itself is none.
+func TestEmptied(t *testing.T) {
+	for _, c := range []struct {
+		template, text string
+		want           bool
+	}{
+		{"https://a/b/{{ x }}/c?d={{ y }}", "https://a/b/1/c?d=", false},
+		{"https://a/b/{{ x }}/c", "https://a/b//c", true},
+		{"https://a/b/{{ x }}", "https://a/b/", true},
+		{"https://a/{{ x }}-{{ y }}/", "https://a/-/", false},
+		{"https://a//{{ default(x, 'a/b?c') }}", "https://a//1", false},
+		{"https://a/{{ x }}", "https://a/1/2", false},
+	} {
+		if got := urlpath.Emptied(c.template, c.text); got != c.want {
+			t.Errorf("%s of %s: %t", c.text, c.template, got)
+		}
+	}
+}

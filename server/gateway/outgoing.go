@@ -193,6 +193,9 @@ func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
+	if urlpath.Emptied(c.definition.URL, text.Value) {
+		return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path is empty")
+	}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(base.EscapedPath(), c.own), "/") {
 		if urlpath.EndsSegment(urlpath.Decode(segment)) {
 			return nil, refuse(http.StatusBadRequest, "a value that is part of the API's path has a character that ends a segment of one")

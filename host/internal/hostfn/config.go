@@ -159,7 +159,7 @@ func (c *Call) parts(f *Field) []template.Part {
 		c.endf(StageTemplate, "%s: %w", f.Name, err)
 	}
 	if inURL && leavesSegment(f.Text.Source(), template.Join(parts)) {
-		c.endf(StageConfig, "%s has a value in its path that is . or .., or has a character that ends a segment", f.Name)
+		c.endf(StageConfig, "%s has a value in its path that is empty, . or .., or has a character that ends a segment", f.Name)
 	}
 	return parts
 }
@@ -177,7 +177,7 @@ func leavesSegment(source, text string) bool {
 			return true
 		}
 	}
-	return urlpath.Check(path) != nil
+	return urlpath.Check(path) != nil || urlpath.Emptied(source, text)
 }
 
 // sealParts joins the parts of a field's text. Parts from secrets become sealed values, and the others stay plain.
