@@ -82,6 +82,23 @@ func TestDiscoveredEndpoints(t *testing.T) {
 	}
 }
 
+// threats.md 312: an issuer and its endpoints may be of plain http if PlainHTTP names the host, and no other one.
+func TestAnIssuerOfPlainHTTP(t *testing.T) {
+	for hosts, want := range map[string]string{"login.test": "", "login.test:80": "", "other.test": "is plain http", "login.test:8080": "is plain http"} {
+		w := newWorld(t, func(c *host.Config) { c.Egress.PlainHTTP = []string{hosts} })
+		w.canary("s")
+		w.login.Answer(metadata(strings.ReplaceAll(loginDocument, "https://", "http://")))
+		auth := with(discovering(), "token_url", "{{ discover('http://login.test', 'token_endpoint') }}")
+		c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
+		if err == nil {
+			_, err = w.try(c, get(t.Context()))
+		}
+		if want == "" && (err != nil || w.login.Last().URL != "http://login.test/token") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("with %s: %v, sent to %s", hosts, err, w.login.Last().URL)
+		}
+	}
+}
+
 // An object's texts may have discovered endpoints too, such as the audience of an assertion.
 func TestDiscoveredAudience(t *testing.T) {
 	w := newWorld(t)

@@ -141,11 +141,10 @@ func (l *loader) sessionKeys(ctx context.Context, root *node) {
 	n, _, found := root.locate("gateway.user.jwt.jwks_file")
 	user := l.set.Settings.User
 	const path = "gateway.user.jwt.jwks_file"
-	allowHTTP := l.options.Host.Egress.AllowHTTP
-	if !found || user.JWT == nil || len(user.Check(allowHTTP)) > 0 || !l.there(n, path, user.JWT.JWKSFile) {
+	if !found || user.JWT == nil || len(user.Check(l.set.Egress.AllowsHTTP)) > 0 || !l.there(n, path, user.JWT.JWKSFile) {
 		return
 	}
-	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, AllowHTTP: allowHTTP})
+	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, HTTP: l.set.Egress.AllowsHTTP})
 	if err != nil {
 		l.at(n.Place, path, "%v", err)
 		return

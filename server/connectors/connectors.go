@@ -333,7 +333,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 		return nil
 	}
 	d := &definer{
-		problems: &l.problems, allowHTTP: l.options.Host.Egress.AllowHTTP, dir: l.dir, suggestions: map[*node][]string{},
+		problems: &l.problems, dir: l.dir, suggestions: map[*node][]string{},
 		source: &l.source, ctx: ctx, given: l.options.Host.Egress, trusted: map[string]*tls.Config{},
 	}
 	definitions, files := d.document(root)

@@ -93,7 +93,6 @@ func (f limitsFile) change(l *host.Limits) {
 // A definer reads the definitions from a document.
 type definer struct {
 	*problems
-	allowHTTP bool
 	// dir is the directory of the file.
 	dir string
 	// given is the Egress of the options, and egress that of the file.

@@ -36,7 +36,7 @@ func TestEgressProblems(t *testing.T) {
 		"everything":     {"{allow: 0.0.0.0/0}", []string{`connectors.yaml:7:17: egress.allow[0]: is every address there is: name the ranges of the APIs`}},
 		"a zone":         {`{allow: "fe80::1%eth0"}`, []string{`connectors.yaml:7:17: egress.allow[0]: is neither an address nor a range of addresses, such as 10.20.0.0/16: the address that is dialled is checked, not a name`}},
 		"no file":        {"{ca_file: none.pem}", []string{`connectors.yaml:7:19: egress.ca_file: cannot be read: no such file or directory`}},
-		"a directory":    {"{ca_file: .}", []string{`connectors.yaml:7:19: egress.ca_file: cannot be read: is a directory`}},
+		"a directory":    {"{ca_file: .}", []string{`connectors.yaml:7:19: egress.ca_file: cannot be read: it is no regular file`}},
 		"no certificate": {"{ca_file: " + filepath.Join(dir, "text.pem") + "}", []string{`connectors.yaml:7:19: egress.ca_file: has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----`}},
 		"no proxy":       {"{proxy: proxy.example:3128}", []string{`connectors.yaml:7:17: egress.proxy: is no URL of a proxy, such as http://proxy.example:3128, or none`}},
 		"a password":     {`{proxy: "http://a:hunter2@proxy.example"}`, []string{`connectors.yaml:7:17: egress.proxy: has a credential, which would stand in the file: name a proxy that asks for none`}},
@@ -75,6 +75,25 @@ connectors:
 	const want = "connectors.yaml:11:10: connectors.replaced.url: is plain http, which sends everything in the open: use https, or name the host in plain_http of egress"
 	if _, got := load(t, text, connectors.Options{}); len(got) != 1 || got[0] != want {
 		t.Errorf("the problems are %q", got)
+	}
+}
+
+// threats.md 312: plain_http of the file is for the keys and the issuer of sessions and for Vault as well.
+func TestPlainHTTPOfSessionsAndVault(t *testing.T) {
+	const rest = `
+secrets: [{type: vault, address: 'http://vault:8200', token_file: t, path: secret/data/x}]
+connectors: [{name: A, url: 'https://api.example.com', auth: {type: none}}]
+gateway: {user: {type: jwt, jwt: {issuer: 'http://login', audiences: [a]KEYS}}}
+`
+	for keys, member := range map[string]string{"": "issuer", ", jwks_url: 'http://login/jwks'": "jwks_url"} {
+		text := strings.Replace(rest, "KEYS", keys, 1)
+		if _, got := load(t, "egress: {plain_http: [vault, login]}"+text, connectors.Options{}); len(got) > 0 {
+			t.Errorf("%s: the problems are %q", member, got)
+		}
+		_, got := load(t, "egress: {plain_http: [elsewhere]}"+text, connectors.Options{})
+		if all := strings.Join(got, "\n"); len(got) != 2 || !strings.Contains(all, "secrets[0].address: is plain http") || !strings.Contains(all, "gateway.user.jwt."+member+": is plain http") {
+			t.Errorf("%s without it: the problems are %q", member, got)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (d *definer) settings(root *node) Settings {
 		d.at(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
 	}
 	if consent := n.get("consent"); consent != nil {
-		for _, p := range s.Consent.Check(d.allowHTTP) {
+		for _, p := range s.Consent.Check(d.egress.AllowHTTP) {
 			d.at(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
 		}
 		if u, err := url.Parse(s.Consent.URL); err == nil && u.Host != "" && len(s.Hosts) > 0 && !slices.ContainsFunc(s.Hosts, func(name string) bool {
@@ -71,7 +71,7 @@ func (d *definer) identity(n *node) {
 	if c.Header != nil && n.get("header").value.get("required") == nil {
 		c.Header.Required = true
 	}
-	for _, p := range c.Check(d.allowHTTP) {
+	for _, p := range c.Check(d.egress.AllowsHTTP) {
 		n, where, _ := n.locate(p.Path)
 		if len(d.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
 			d.at(where, "gateway.user."+p.Path, "%s", p.Message)

@@ -185,7 +185,7 @@ func TestVaultProblems(t *testing.T) {
 connectors: [{name: A, url: "https://api.example.com", auth: {type: none}}]
 `, connectors.Options{})
 	want := []string{
-		`connectors.yaml:2:19: secrets[0].address: is plain http, which shows secrets and token to the network: use https, or --dev while developing`,
+		`connectors.yaml:2:19: secrets[0].address: is plain http, which shows secrets and token to the network: use https, or name the host in plain_http of egress`,
 		`connectors.yaml:2:56: secrets[0].mount: "a//b" must be names with a slash between them`,
 		`connectors.yaml:2:94: secrets[0].remember: secrets may be remembered for 1s to 1m0s, not 2m0s`,
 	}
@@ -249,9 +249,10 @@ func TestConsentOfAFile(t *testing.T) {
 		"{url: https://gw.example.com/}":                                    "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
 		"{url: https://gw.example.com/prefix}":                              "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
 		"{url: gw.example.com}":                                             "4:18: gateway.consent.url: is not an https URL such as https://gateway.example.com",
-		"{url: http://gw.example.com}":                                      "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{url: http://gw.example.com, plain_http: true}":                    "",
+		"{url: http://gw.example.com}":                                      "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true",
 		"{url: http://localhost:8080}":                                      "",
-		"{return_to: http://app.example.com}":                               "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or --dev while developing",
+		"{return_to: http://app.example.com}":                               "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true",
 		"{return_to: javascript:alert}":                                     "4:24: gateway.consent.return_to: is not a URL such as https://app.example.com/settings",
 		"{return_to: /settings}":                                            "4:24: gateway.consent.return_to: is not an https URL such as https://app.example.com/settings",
 		"{return_to: https://app.example.com/}":                             "",

@@ -82,7 +82,8 @@ var described = map[string]words{
 		text:    "Page to which a browser goes after a consent. Without it, the gateway shows a page of its own.",
 		pattern: httpURL, wrong: wantedURL,
 	},
-	"gateway.user": {text: "How the gateway finds the user of a request. Without it, requests have no user.", change: changeUser},
+	"gateway.consent.plain_http": {text: "The URLs of consent may be of plain http. Who can read it can take over what users connect."},
+	"gateway.user":               {text: "How the gateway finds the user of a request. Without it, requests have no user.", change: changeUser},
 	"gateway.user.type": {
 		text: "Where the user of a request comes from.", values: []string{identity.ModeNone, identity.ModeJWT, identity.ModeHeader},
 		each: []string{"Requests have no user.", "The user is that of a session token, which the gateway verifies.", "A proxy in front of the gateway names the user in headers."},

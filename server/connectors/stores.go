@@ -131,7 +131,7 @@ type vaultFile struct {
 }
 
 func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
-	f.AllowHTTP = d.allowHTTP
+	f.HTTP = d.egress.AllowsHTTP
 	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {

@@ -25,12 +25,14 @@ type Consent struct {
 	// ReturnTo is the URL to which the gateway sends a browser whose user has connected an account. If it is empty, the gateway
 	// answers with a page of its own. No request can name another one.
 	ReturnTo string
+	// PlainHTTP allows both to be of plain http, inside a network whose members are trusted with what users connect.
+	PlainHTTP bool
 }
 
 // Check returns all problems, nil if there are none. The path of a problem names a member as in connectors.yaml: url, return_to.
-// allowHTTP allows plain http; without it, http is valid for localhost and loopback addresses only.
+// allowHTTP allows plain http, as PlainHTTP does; without them, http is valid for localhost and loopback addresses only.
 func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
-	const plain = "with which anybody on the way can take over what users connect: use https, or --dev while developing"
+	const plain = "with which anybody on the way can take over what users connect: use https, or plain_http: true"
 	for _, m := range []struct{ path, text, example string }{
 		{"url", c.URL, "https://gateway.example.com"},
 		{"return_to", c.ReturnTo, "https://app.example.com/settings"},
@@ -42,7 +44,7 @@ func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
 		switch {
 		case err != nil:
 			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
-		case u.Scheme == "http" && !allowHTTP && !isLoopback(withoutPort(u.Host)):
+		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !isLoopback(withoutPort(u.Host)):
 			all = append(all, host.Problem{Path: m.path, Message: "is plain http, " + plain})
 		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
 			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})

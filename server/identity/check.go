@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -18,18 +19,18 @@ import (
 type checker struct{ problem.Collector }
 
 // Check returns all problems of a configuration, nil if it is valid. The Path of a problem names a member as in
-// connectors.yaml, relative to the configuration: jwt.jwks_url, header.proxies[0]. Message is printable. allowHTTP has the
-// meaning of AllowHTTP in [Options]. Check does not read keys.
-func (c Config) Check(allowHTTP bool) (all []host.Problem) {
+// connectors.yaml, relative to the configuration: jwt.jwks_url, header.proxies[0]. Message is printable. http has the
+// meaning of HTTP in [Options]. Check does not read keys.
+func (c Config) Check(http func(*url.URL) bool) (all []host.Problem) {
 	var k checker
-	k.config(c, allowHTTP)
+	k.config(c, http)
 	for _, p := range k.Problems {
 		all = append(all, host.Problem{Path: p.Path, Message: host.Printable(p.Message)})
 	}
 	return all
 }
 
-func (k *checker) config(c Config, allowHTTP bool) {
+func (k *checker) config(c Config, http func(*url.URL) bool) {
 	switch {
 	case !slices.Contains([]string{"", ModeNone, ModeJWT, ModeHeader}, c.Mode):
 		k.Wrong("type", "is %q; there are none, jwt and header", c.Mode)
@@ -44,21 +45,21 @@ func (k *checker) config(c Config, allowHTTP bool) {
 		k.Wrong("header", "is missing: it says which headers name the user, and whose are believed")
 	}
 	if c.JWT != nil {
-		k.jwt(c.JWT, allowHTTP)
+		k.jwt(c.JWT, http)
 	}
 	if c.Header != nil {
 		k.header(c.Header)
 	}
 }
 
-func (k *checker) jwt(c *JWT, allowHTTP bool) {
+func (k *checker) jwt(c *JWT, http func(*url.URL) bool) {
 	if !c.Bearer && c.Cookie == "" {
 		k.Wrong("jwt", "does not say where the token stands: set bearer to true, or cookie to the name of a cookie")
 	}
 	if c.Cookie != "" && !isToken(c.Cookie) {
 		k.Wrong("jwt.cookie", "is not the name of a cookie")
 	}
-	k.keys(c, allowHTTP)
+	k.keys(c, http)
 	if len(c.Audiences) == 0 {
 		k.Wrong("jwt.audiences", "is missing: without it a token that was made for another service would count here")
 	}
@@ -81,8 +82,8 @@ func (k *checker) jwt(c *JWT, allowHTTP bool) {
 }
 
 // keys checks where the keys come from, and the issuer.
-func (k *checker) keys(c *JWT, allowHTTP bool) {
-	rule := urlcheck.Rule{AllowHTTP: allowHTTP, PlainHTTP: plainKeys, Example: "https://login.example.com/jwks.json"}
+func (k *checker) keys(c *JWT, http func(*url.URL) bool) {
+	rule := urlcheck.Rule{HTTP: http, PlainHTTP: plainKeys, Example: "https://login.example.com/jwks.json"}
 	discovers := c.JWKSFile == "" && c.JWKSURL == ""
 	if c.JWKSFile != "" && c.JWKSURL != "" {
 		k.Wrong("jwt.jwks_file", "is given besides jwks_url: remove one of them")

@@ -69,7 +69,7 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 		"one header twice":                    {header(func(c *identity.Header) { c.TenantID = "X-Forwarded-EMAIL" }), []string{"header.tenant_id is the header of email"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := test.config.Check(false)
+			got := test.config.Check(nil)
 			ok := slices.EqualFunc(got, test.want, func(p host.Problem, want string) bool { return strings.HasPrefix(p.Path+" "+p.Message, want) })
 			if !ok {
 				t.Errorf("got %+v, want %+v", got, test.want)
@@ -82,7 +82,7 @@ func TestCheckNamesEveryProblemWithItsPlace(t *testing.T) {
 			}
 		})
 	}
-	if got := jwt(func(c *identity.JWT) { c.JWKSURL = "http://127.0.0.1:1/jwks" }).Check(true); len(got) > 0 {
+	if got := jwt(func(c *identity.JWT) { c.JWKSURL = "http://127.0.0.1:1/jwks" }).Check(host.Egress{PlainHTTP: []string{"127.0.0.1:1"}}.AllowsHTTP); len(got) > 0 {
 		t.Errorf("in development: %v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/go-json-experiment/json"
 
@@ -13,13 +14,13 @@ import (
 )
 
 // plainKeys is the end of the error for keys at a URL with plain http.
-const plainKeys = "on which anybody on the way can put keys of their own: use https, or --dev while developing"
+const plainKeys = "on which anybody on the way can put keys of their own: use https, or name the host in plain_http of egress"
 
 // readIssuer returns a function that fetches the keys of an issuer. It reads the metadata of the issuer each time, so that keys
 // that have moved count like keys that have changed.
-func readIssuer(issuer string, transport http.RoundTripper, allowHTTP bool) func(context.Context) ([]byte, error) {
+func readIssuer(issuer string, transport http.RoundTripper, plain func(*url.URL) bool) func(context.Context) ([]byte, error) {
 	f := fetcher{transport}
-	rule := urlcheck.Rule{AllowHTTP: allowHTTP, PlainHTTP: plainKeys}
+	rule := urlcheck.Rule{HTTP: plain, PlainHTTP: plainKeys}
 	return func(ctx context.Context) ([]byte, error) {
 		address, err := f.discover(ctx, issuer)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -117,8 +118,8 @@ type Options struct {
 	// Transport fetches the keys, and the metadata of the issuer. It should be the guarded transport of a host, see [host.Host.Base]. Redirects are not
 	// followed.
 	Transport http.RoundTripper
-	// AllowHTTP accepts a JWKSURL and an issuer with plain http, for development.
-	AllowHTTP bool
+	// HTTP reports whether a JWKSURL and an issuer may be of plain http, as [host.Egress.AllowsHTTP] does. Nil means that none may.
+	HTTP func(*url.URL) bool
 	// Clock returns the current time. If nil, it is time.Now.
 	Clock func() time.Time
 	// Logger logs changes of the keys and failures to read them. If nil, nothing is logged.
@@ -141,7 +142,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	var wrong []error
-	for _, p := range c.Check(o.AllowHTTP) {
+	for _, p := range c.Check(o.HTTP) {
 		wrong = append(wrong, errors.New(p.Path+" "+p.Message))
 	}
 	if err := errors.Join(wrong...); err != nil {

@@ -51,7 +51,7 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 	case c.JWKSURL != "":
 		s.keys.read = readURL(c.JWKSURL, o.Transport)
 	default:
-		s.keys.read = readIssuer(c.Issuer, o.Transport, o.AllowHTTP)
+		s.keys.read = readIssuer(c.Issuer, o.Transport, o.HTTP)
 	}
 	return s
 }

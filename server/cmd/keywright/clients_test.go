@@ -105,7 +105,7 @@ func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
 		"keys": func() error {
 			users, err := identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 				Bearer: true, JWKSURL: server.URL, Issuer: "https://issuer.example", Audiences: []string{"me"},
-			}}, identity.Options{Transport: http.DefaultTransport, AllowHTTP: true})
+			}}, identity.Options{Transport: http.DefaultTransport, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP})
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
 			return err
 		},
 		"Vault": func() error {
-			store, err := secretstore.Vault(secretstore.VaultConfig{Address: server.URL, AllowHTTP: true, TokenFile: token})
+			store, err := secretstore.Vault(secretstore.VaultConfig{Address: server.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: token})
 			if err != nil {
 				return err
 			}

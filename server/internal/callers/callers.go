@@ -98,7 +98,7 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 		all.claim, all.value = t.Claim, t.Value
 		all.tokens, err = identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 			Bearer: true, JWKSFile: t.JWKSFile, JWKSURL: t.JWKSURL, Issuer: t.Issuer, Audiences: t.Audiences,
-		}}, identity.Options{Transport: c.Transport, AllowHTTP: c.AllowHTTP, Clock: c.Clock, Logger: c.Logger})
+		}}, identity.Options{Transport: c.Transport, HTTP: host.Egress{AllowHTTP: c.AllowHTTP}.AllowsHTTP, Clock: c.Clock, Logger: c.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("bearer tokens: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,7 +183,7 @@ func (d *daemon) kept() *identity.Identifier {
 // sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
 // issuer may be down, and new ones otherwise.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
-	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
+	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) && slices.Equal(before.Egress.PlainHTTP, next.Egress.PlainHTTP) {
 		return before.sessions, nil
 	}
 	transport := base(func() http.RoundTripper {
@@ -191,7 +192,7 @@ func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifie
 		}
 		return next.Host.Base()
 	})
-	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, AllowHTTP: d.config.Options.Host.Egress.AllowHTTP, Logger: d.config.Logger})
+	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, HTTP: next.Egress.AllowsHTTP, Logger: d.config.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("gateway.user: %w", err)
 	}

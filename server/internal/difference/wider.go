@@ -52,6 +52,7 @@ var rules = []rule{
 	{"gateway.user.*", another("users are found in another way")},
 	{"gateway.user.*.*", another("users are found in another way")},
 	{"gateway.user.*.*.*", another("users are found in another way")},
+	{"gateway.consent.plain_http", on("browsers may use plain http")},
 	{"gateway.consent.*", another("browsers are sent elsewhere")},
 	{"gateway.tls.*", func(_, a member) string { return when(a.value == nil, "callers may use plain HTTP") }},
 	{"gateway.audit.*", another("uses of credentials are recorded in another way, or not at all")},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ import (
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
 	Address string `file:",required"`
-	// AllowHTTP permits an Address with plain http, which shows secrets and the token to the network.
-	AllowHTTP bool `file:"-"`
+	// HTTP reports whether an Address may be of plain http, which shows secrets and the token to the network. Nil means that none may.
+	HTTP func(*url.URL) bool `file:"-"`
 	// Namespace is a namespace of Vault Enterprise or OpenBao. By default there is none.
 	Namespace string
 	// CAFile is the path of a PEM file with the certificates that the server's certificate is verified with. It is read once.
@@ -244,7 +245,7 @@ func noEngine(path string) error {
 func newVault(c VaultConfig) (*vault, error) {
 	k := &checker{}
 	v := &vault{
-		base: k.address(c.Address, c.AllowHTTP), namespace: k.path("namespace", c.Namespace),
+		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
 		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
 	}
 	if v.clock == nil {

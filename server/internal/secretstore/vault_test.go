@@ -137,8 +137,8 @@ func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", secretstore.VaultConfig{}, []string{"address: is not an https URL such as https://vault.example.com:8200", "there must be one of token_file, approle and kubernetes"}},
-		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or --dev"}},
-		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", AllowHTTP: true}, []string{"address: is not an https URL"}},
+		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or name the host in plain_http of egress"}},
+		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP}, []string{"address: is not an https URL"}},
 		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: has user info"}},
 		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: is not a URL such as"}},
 		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: has a query: remove it"}},

@@ -40,9 +40,9 @@ func (e *ConfigError) Error() string {
 // A checker collects the problems of a configuration.
 type checker struct{ problem.Collector }
 
-func (k *checker) address(text string, allowHTTP bool) string {
+func (k *checker) address(text string, http func(*url.URL) bool) string {
 	rule := urlcheck.Rule{
-		AllowHTTP: allowHTTP, PlainHTTP: "which shows secrets and token to the network: use https, or --dev while developing", Example: "https://vault.example.com:8200",
+		HTTP: http, PlainHTTP: "which shows secrets and token to the network: use https, or name the host in plain_http of egress", Example: "https://vault.example.com:8200",
 	}
 	u, err := rule.Parse(text)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {

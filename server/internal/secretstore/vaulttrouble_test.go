@@ -266,7 +266,7 @@ func TestPlainHTTPWhenItIsAllowed(t *testing.T) {
 	f.put("crm", map[string]any{"value": value})
 	plain := httptest.NewServer(f)
 	t.Cleanup(plain.Close)
-	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, AllowHTTP: true, Token: f.token(0, false)}), "crm", value)
+	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, Token: f.token(0, false)}), "crm", value)
 }
 
 func TestATransportOfTheCallers(t *testing.T) {
