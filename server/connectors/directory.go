@@ -109,16 +109,17 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 	return parts, nil
 }
 
+// openRegular opens a regular file. To open a pipe would block until its other end is opened.
+func openRegular(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	return os.Open(name)
+}
+
 // readPart reads a file, of which more than maxFile is not needed.
 func readPart(name string) (string, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return "", errors.New(cause(err))
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is no regular file") // to open a pipe would block until its other end is opened
-	}
-	file, err := os.Open(name)
+	file, err := openRegular(name)
 	if err != nil {
 		return "", errors.New(cause(err))
 	}

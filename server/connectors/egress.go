@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 
 	"github.com/keywright/keywright/host"
@@ -138,7 +137,7 @@ func (d *definer) authorities(name string) (*tls.Config, error) {
 }
 
 func readAuthorities(name string) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := openRegular(name)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %s", cause(err))
 	}

@@ -177,6 +177,9 @@ func (a *app) vendor(ctx context.Context, i *installation) error {
 		return err
 	}
 	dir := filepath.Join(i.dir, lock.VendorDir)
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // a link may lead to a directory of others, whose files would be deleted
+		return fmt.Errorf("%s is no directory: remove it, and vendor makes one", dir)
+	}
 	names, err := i.restore(ctx, client, dir)
 	if err != nil {
 		return err

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -109,12 +112,23 @@ func appendNumber(b []byte, name string, value int) []byte {
 	return strconv.AppendInt(b, int64(value), 10)
 }
 
-// appendText appends a text in JSON. Nearly all texts need no escape.
+// appendText appends a text in JSON, in which what is not printable is escaped, such as marks that reverse the direction of a line. Nearly
+// all texts need no escape.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			escaped, _ := json.Marshal(text) // encoding a text cannot fail
-			return append(b, escaped...)
+			for _, r := range string(escaped) {
+				switch high, low := utf16.EncodeRune(r); {
+				case unicode.IsPrint(r):
+					b = utf8.AppendRune(b, r)
+				case r > 0xffff:
+					b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+				default:
+					b = fmt.Appendf(b, `\u%04x`, r)
+				}
+			}
+			return b
 		}
 	}
 	b = append(b, '"')

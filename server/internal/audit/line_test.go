@@ -6,16 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/server/internal/audit"
 )
 
-// A text can hold any character, alone or among others, and stays within its line.
+// threats.md 21: a text can hold any character, alone or among others, stays within its line, and does not change how the line is shown.
 func TestTextsOfAnyCharacter(t *testing.T) {
 	w := newWorld(t)
 	l := w.open("audit.log")
-	var texts []string
+	texts := []string{"\u202eadmin", "\u2066", "\U000e0001"}
 	for c := range rune(0x100) {
 		texts = append(texts, string(c), "a"+string(c)+"b")
 	}
@@ -27,7 +28,7 @@ func TestTextsOfAnyCharacter(t *testing.T) {
 	}
 	for i, text := range texts {
 		var line struct{ User string }
-		if err := json.Unmarshal([]byte(lines[i+1]), &line); err != nil || line.User != text || strings.ContainsAny(lines[i+1], "<>&") {
+		if err := json.Unmarshal([]byte(lines[i+1]), &line); err != nil || line.User != text || strings.ContainsAny(lines[i+1], "<>&") || strings.ContainsFunc(lines[i+1], func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q is in %s: %v", text, lines[i+1], err)
 		}
 	}

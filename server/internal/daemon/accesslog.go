@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -17,9 +18,9 @@ func (d *daemon) logRequest(e gateway.Event) {
 	}
 	line := make([]slog.Attr, 0, 11)
 	line = append(line, slog.String("request_id", e.ID), slog.String("method", e.Method), slog.String("connector", e.Connector),
-		slog.String("pattern", e.Pattern), slog.String("tenant", e.Tenant))
+		slog.String("pattern", e.Pattern), slog.String("tenant", host.Printable(e.Tenant)))
 	if settings.AccessLogUsers {
-		line = append(line, slog.String("user", e.User))
+		line = append(line, slog.String("user", host.Printable(e.User)))
 	}
 	line = append(line, slog.Int("status", e.Status), slog.Int("upstream_status", e.UpstreamStatus), slog.String("problem", e.Problem),
 		slog.Float64("total_ms", milliseconds(e.Total)), slog.Float64("upstream_ms", milliseconds(e.Upstream)))

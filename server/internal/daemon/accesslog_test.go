@@ -23,11 +23,11 @@ func TestAccessLog(t *testing.T) {
 	}{
 		"off":        {"", 0, nil},
 		"on":         {"access_log: true, ", 2, nil},
-		"with users": {"access_log: true, access_log_users: true, ", 2, "ann"},
+		"with users": {"access_log: true, access_log_users: true, ", 2, `a\u202en`}, // threats.md 21
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, api, "gateway: {"+c.settings+headerUsers+"}\n"+echo+"    paths: [/notes/*]\n    query: [{name: q, value: '', overridable: true}]\n")
-			w.send("GET", "/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"ann"}, "X-Tenant": {"acme"}})
+			w.send("GET", "/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"a\u202en"}, "X-Tenant": {"acme"}})
 			w.send("BREW", "/connectors/echo/private", nil)
 			if err := w.end(); err != nil {
 				t.Error(err)

@@ -154,10 +154,16 @@ func Read(dir string) (*Lock, error) {
 
 // readText returns the text of the lock of a directory, or "" if there is none.
 func readText(dir string) (string, error) {
-	file, err := os.Open(filepath.Join(dir, Name))
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(filepath.Join(dir, Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular(): // to open a pipe would block until its other end is opened
+		return "", fmt.Errorf("%s is no regular file", Name)
 	}
+	file, err := os.Open(filepath.Join(dir, Name))
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -287,6 +288,17 @@ func TestALockThatIsNone(t *testing.T) {
 	out, _ := json.Marshal(Lock{Format: format, Plugins: []Plugin{example(), example()}})
 	if _, err := parse(out); err == nil || !strings.Contains(err.Error(), "is there twice") {
 		t.Errorf("a plugin twice: %v", err)
+	}
+}
+
+// A pipe in place of a lock is an error, and does not wait for a writer.
+func TestALockThatIsAPipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, Name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "keywright.lock is no regular file") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
