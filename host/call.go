@@ -314,7 +314,9 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 			errors.As(err, &failure)
 		}
 		out.putIn = call.PutIn()
-		out.expires = out.ends()
+		if c.plugin.uses[abi.GroupToken] { // others cache what is no token, such as a signing key
+			out.expires = out.ends()
+		}
 		stats.Expires = out.expires
 	}
 	if failure != nil {

@@ -118,7 +118,7 @@ type Attempt struct {
 	// Cached reports whether the call read a value of the token cache.
 	Cached bool
 	// Expires is the time at which the first of the cached values that went into the request ends, or the value that the attempt has
-	// fetched and stored. It is zero if there is none.
+	// fetched and stored. It is zero if there is none, and for an auth type that asks no token endpoint.
 	Expires time.Time
 	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
 	// waited for it, and none gets Err.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/plugins"
 )
 
 // An error has the reason as a value, so that nobody compares texts to find what to do about it.
@@ -111,7 +112,7 @@ func TestTheClockOfATokenEndpoint(t *testing.T) {
 
 // Attempt.Expires is the end of the token that went into the request, be it new, cached or reused.
 func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(c *host.Config) { c.Plugins = []host.Plugin{{Wasm: plugins.AWSSigV4}} })
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	key := w.connect("api_key", config{"in": "header", "key": "X-Key", "value": "{{ get_secret('s') }}"})
@@ -119,7 +120,8 @@ func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
 		w.get(c)
 	}
 	w.get(key)
-	if len(w.calls) != 4 {
+	w.get(w.connect("aws_sigv4", config{"access_key_id": "AKID", "secret_access_key": "{{ get_secret('s') }}", "region": "eu-central-1", "service": "s3"})) // keeps its signing key
+	if len(w.calls) != 5 {
 		t.Fatalf("%d attempts", len(w.calls))
 	}
 	for i, call := range w.calls[:3] {
@@ -127,7 +129,9 @@ func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
 			t.Errorf("attempt %d: %v, want %v", i, call.Expires, want)
 		}
 	}
-	if !w.calls[3].Expires.IsZero() {
-		t.Errorf("an attempt without a token: %v", w.calls[3].Expires)
+	for _, call := range w.calls[3:] {
+		if !call.Expires.IsZero() {
+			t.Errorf("an attempt of %s without a token: %v", call.Type, call.Expires)
+		}
 	}
 }

@@ -20,7 +20,7 @@ type outcome struct {
 	// putIn lists the cache entries whose sealed values are in the mutation.
 	putIn []*tokencache.Handle
 	// expires is the time at which the first of the values in the mutation ends that are cached, or the one that the call has
-	// fetched. It is zero if there is none.
+	// fetched. It is zero if there is none, or if the plugin asks no token endpoint.
 	expires time.Time
 	// call is the call itself. Its ScrubError removes the credential from the errors of base transports.
 	call *hostfn.Call

@@ -82,7 +82,8 @@ func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 }
 
 // guestFailure returns the failure for a guest's own error. If a token endpoint had refused the call, that refusal is the
-// cause, and the error wraps it. The guest's text follows, unless it only repeats the refusal.
+// cause, and the error wraps it. The guest's text follows, unless it only repeats the refusal, maybe with the status of a
+// refusal in place of a 2xx.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
 	text := call.Message(message)
 	if text == "" {
@@ -90,7 +91,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 	}
 	if answer := call.TokenError(); answer != nil {
 		refusal := (*TokenError)(answer)
-		if strings.HasPrefix(refusal.Error(), text) {
+		if status, repeats := strings.CutPrefix(text, "the token endpoint answered "); repeats && status != "" && '0' <= status[0] && status[0] <= '9' {
 			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
 		}
 		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %s", refusal, text)}

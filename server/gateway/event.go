@@ -237,8 +237,8 @@ var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_sc
 // leastOffset is the least time between two clocks that counts. The network takes some seconds.
 const leastOffset = 10 * time.Second
 
-// refused returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
-func refused(response *http.Response, now time.Time) (r Refused) {
+// RefusedBy returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
+func RefusedBy(response *http.Response, now time.Time) (r Refused) {
 	switch response.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:

@@ -204,3 +204,17 @@ func TestEncodingOfAnAnswerWithoutABody(t *testing.T) {
 		}
 	}
 }
+
+// The log has the tenant whose own secret is missing, and none where the secret is the operator's.
+func TestTheTenantOfAMissingSecret(t *testing.T) {
+	for secret, want := range map[string]bool{"'none', 'tenant'": true, "'none'": false} {
+		w := newWorld(t, func(o *options, d *gateway.Definition) {
+			o.Users = users(func(*http.Request) (host.User, error) { return host.User{ID: "ann", TenantID: "acme"}, nil })
+			d.Auth.Config["value"] = "{{ get_secret(" + secret + ") }}"
+		})
+		w.get("/connectors/weather")
+		if log := w.log.String(); strings.Contains(log, `"tenant":"acme"`) != want || !strings.Contains(log, "the secret is not found") {
+			t.Errorf("for %s the log is %s", secret, log)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,11 +168,17 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 		asked, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
 		known = append(known, slog.String("connector", host.Printable(asked[:min(len(asked), maxNameLogged)])))
 	}
+	if c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
+		known = append(known, slog.String("tenant", host.Printable(c.event.Tenant)))
+	}
 	if c.upstreamStatus != 0 {
 		known = append(known, slog.Int("upstream_status", c.upstreamStatus))
 	}
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
 }
+
+// isTenants reports whether each tenant has its own secret of this name.
+func isTenants(name string) bool { return strings.HasPrefix(name, "tenants/") }
 
 // fail writes the problem document for an error, or a page if a person reads the answer, and logs the error with its cause.
 func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {

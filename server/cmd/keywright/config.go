@@ -68,6 +68,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
 		UserAgent: userAgent(),
+		Observe:   observe,
 		Logger:    a.logger(),
 		CodeCache: codeCache(c.Context()),
 	}}, nil

@@ -218,6 +218,6 @@ func (a *app) writeNext(name string, wrote added, permalink string, result *impo
 	if wrote.schema != "" {
 		a.printErr("%s", schemaWritten(wrote.schema))
 	}
-	a.printErr("next: keywright check --secrets -c %s%s", name, variables)
+	a.printErr("next: keywright check --secrets -c %s%s", imports.Quote(name), variables)
 	return nil
 }

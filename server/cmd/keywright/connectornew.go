@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/catalogue"
+	"github.com/keywright/keywright/server/internal/imports"
 )
 
 // newFlags holds the flags of connector new.
@@ -129,6 +130,7 @@ func writeSteps(w io.Writer, file string, wrote added, api *catalogue.API) error
 	case api.NeedsState():
 		fmt.Fprintf(&b, "see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
 	}
+	file = imports.Quote(file)
 	b.WriteString("\nthen try it:\n")
 	for _, s := range secrets {
 		b.WriteString("  export " + s + "\n")
@@ -140,8 +142,9 @@ func writeSteps(w io.Writer, file string, wrote added, api *catalogue.API) error
 	}
 	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
 	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
+		curled := imports.Quote("http://127.0.0.1:8080/connectors/" + api.Name + path)
 		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
-			"  keywright serve -c %s\n  keywright test %s %s\n  curl http://127.0.0.1:8080/connectors/%s%s\n", file, api.Name, path, api.Name, path)
+			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -188,3 +188,20 @@ func TestARequestThatFailsHasARemedy(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
+
+// keywright request says what to do about an answer of the API that is a refusal.
+func TestARefusalOfTheAPIHasARemedy(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer api.Close()
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte("connectors:\n  - {name: orders, url: '"+api.URL+"', auth: {type: none}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := keywright(t.Context(), "request", "--dev", "-c", file, "orders", "")
+	if !strings.Contains(errs, "\nThe token lacks a scope: add the one that this request needs") || code != exitOK {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/imports"
 	"github.com/keywright/keywright/server/internal/install"
 	"github.com/keywright/keywright/server/internal/lock"
 	"github.com/keywright/keywright/server/internal/registry"
@@ -282,9 +283,9 @@ func (a *app) writeNewer(ctx context.Context, i *installation, client *registry.
 	}
 	file := ""
 	if i.file != "connectors.yaml" {
-		file = " -c " + i.file
+		file = " -c " + imports.Quote(i.file)
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s%s", p.Name, newest, ref.Name(), newest, p.Name, file))
+	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s%s", p.Name, newest, ref.Name(), newest, imports.Quote(p.Name), file))
 }
 
 // accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.

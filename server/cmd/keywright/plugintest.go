@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/server/internal/imports"
 )
 
 func (a *app) pluginTest() *cobra.Command {
@@ -106,10 +107,10 @@ func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested boo
 			return "", false, err
 		}
 		if _, err := os.Stat(plugin); errors.Is(err, fs.ErrNotExist) {
-			return "", false, fmt.Errorf("%s is missing: run `keywright plugin build %s`", plugin, dir)
+			return "", false, fmt.Errorf("%s is missing: run `keywright plugin build %s`", plugin, imports.Quote(dir))
 		}
 		if newer, err := pluginbuild.Newer(dir); err == nil && newer != "" {
-			t.app.printErr("keywright: %s is newer than %s, which is tested as it is: run `keywright plugin build %s`", host.Printable(newer), plugin, dir)
+			t.app.printErr("keywright: %s is newer than %s, which is tested as it is: run `keywright plugin build %s`", host.Printable(newer), plugin, imports.Quote(dir))
 		}
 	}
 	t.name = filepath.Base(plugin)

@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,11 +70,18 @@ func (a *app) request() *cobra.Command {
 				if t.descriptions && !t.show {
 					return misuse(c, "--error-description needs --trace")
 				}
+				var failure atomic.Value
+				request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
 				response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
 				if err != nil {
-					return withRemedy(err)
+					plugin, _ := failure.Load().(host.PluginFailure)
+					return withRemedy(err, plugin)
 				}
 				defer response.Body.Close()
+				refusal := gateway.Event{Status: response.StatusCode, Refusal: gateway.RefusedBy(response, time.Now())}
+				if text := refusal.Remedy(); text != "" {
+					a.printErr("%s", text)
+				}
 				if verbose || !include && terminal.Columns(a.err) > 0 {
 					a.printErr("%s", terminal.StyleOf(a.err, a.env).Dim(strings.TrimSpace(fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode)))))
 				}
@@ -89,9 +98,19 @@ func (a *app) request() *cobra.Command {
 	return c
 }
 
+// failureKey is the key of a request's context for the way in which its plugin failed.
+type failureKey struct{}
+
+// observe stores the way in which the plugin of an attempt failed.
+func observe(ctx context.Context, attempt host.Attempt) {
+	if failure, ok := ctx.Value(failureKey{}).(*atomic.Value); ok {
+		failure.Store(attempt.Failure)
+	}
+}
+
 // withRemedy adds to the error of a request a line that says what to do, if that is known.
-func withRemedy(err error) error {
-	fault := remedy.Fault{Err: err}
+func withRemedy(err error, plugin host.PluginFailure) error {
+	fault := remedy.Fault{Err: err, Plugin: plugin}
 	var failed *host.Error
 	if errors.As(err, &failed) {
 		fault.Stage = failed.Stage

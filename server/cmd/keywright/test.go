@@ -212,6 +212,9 @@ func unreached(base *url.URL, err error) error {
 // maxTestResult is the maximum size of a result: a MiB of a body as base64, and exchanges.
 const maxTestResult = 16 << 20
 
+// maxRefusal is the maximum number of bytes that are shown of a refusal without a problem document.
+const maxRefusal = 200
+
 // onThisMachine reports whether a host is this machine.
 func onThisMachine(name string) bool {
 	address := net.ParseIP(name)
@@ -224,8 +227,11 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
 		return fmt.Errorf("connector %q: %s", connector, host.Printable(problem.Detail))
 	}
-	if response.StatusCode == http.StatusUnauthorized {
-		return fmt.Errorf("the gateway wants operators to log in: give the token of its --admin-token-file with --token-file or in %s", operatorsToken)
+	switch said := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); response.StatusCode {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("the gateway wants operators to log in: give the token of its --admin-token-file, or a session token with its --admin-claim, with --token-file or in %s", operatorsToken)
+	case http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return fmt.Errorf("the gateway answered %d: %s", response.StatusCode, said)
 	}
 	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
 }

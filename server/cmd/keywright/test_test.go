@@ -84,6 +84,9 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 		}
 		g.Test().ServeHTTP(w, r)
 	})
+	mux.HandleFunc("POST /denied/connectors/{permalink}/test", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this session is not of an operator: its claim role is not ops", http.StatusForbidden)
+	})
 	atOperators := httptest.NewServer(mux)
 	t.Cleanup(atOperators.Close)
 	return atCallers.URL, atOperators.URL
@@ -194,8 +197,9 @@ func TestTestsThatDoNotRun(t *testing.T) {
 		want string
 	}{
 		"a misspelt connector": {[]string{"--admin", operators, "--token-file", file, "ordrs"}, exitFailure, `connector "ordrs": there is no such connector; did you mean "orders"?`},
-		"no token":             {[]string{"--admin", operators, "orders"}, exitFailure, "operators to log in: give the token of its --admin-token-file with --token-file"},
+		"no token":             {[]string{"--admin", operators, "orders"}, exitFailure, "operators to log in: give the token of its --admin-token-file, or a session token with its --admin-claim, with --token-file"},
 		"with the token":       {[]string{"--admin", operators, "--token-file", file, "orders", "/ok"}, exitOK, "a caller gets 200 OK"},
+		"another's session":    {[]string{"--admin", operators + "/denied", "orders"}, exitFailure, "the gateway answered 403: this session is not of an operator: its claim role is not ops"},
 		"no gateway":           {[]string{"--admin", nobody.URL, "orders"}, exitFailure, "no gateway answers at " + nobody.URL},
 		"another server":       {[]string{"--admin", operators + "/elsewhere", "orders"}, exitFailure, "is --admin the address for operators?"},
 		"no URL":               {[]string{"--admin", "127.0.0.1:8081", "orders"}, exitUsage, "--admin wants a URL"},

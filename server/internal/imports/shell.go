@@ -175,3 +175,12 @@ func shows(text string) bool {
 	}
 	return false
 }
+
+// Quote returns a word as it has to stand in a command line of a shell.
+func Quote(word string) string {
+	quoted, err := syntax.Quote(word, syntax.LangBash)
+	if err != nil {
+		return word // a NUL, which no argument can have
+	}
+	return quoted
+}

@@ -119,6 +119,10 @@ func explain(err error) (detail string, kind error) {
 		return "another process writes for too long", state.ErrUnreachable
 	case sqlite3.SQLITE_FULL:
 		return "the disk is full", state.ErrUnreachable
+	case sqlite3.SQLITE_CANTOPEN:
+		return "the file, or one that SQLite makes beside it, cannot be opened: put it into a directory that exists and that this user may write, on a disk that is not read-only", state.ErrUnreachable
+	case sqlite3.SQLITE_IOERR:
+		return "the disk fails: look at the system's log", state.ErrUnreachable
 	}
 	return fmt.Sprintf("code %d of SQLite", e.Code()), state.ErrUnreachable
 }

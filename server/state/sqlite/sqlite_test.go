@@ -106,3 +106,14 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A file beside which SQLite can make no other, as on a disk that is read-only, is an error that says what to do.
+func TestOpenWhereNoFileCanBeMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	if err := os.Mkdir(path+"-journal", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), "on a disk that is not read-only") {
+		t.Errorf("the error is %v", err)
+	}
+}
