@@ -246,10 +246,11 @@ connectors:
 // The member consent is for https, because somebody who sees a callback on its way could take over what users connect.
 func TestConsentOfAFile(t *testing.T) {
 	for text, want := range map[string]string{
+		"{url: http://gw.example.com, plain_http: true}": "",
+
 		"{url: https://gw.example.com/}":                                    "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
 		"{url: https://gw.example.com/prefix}":                              "4:18: gateway.consent.url: is not an origin: scheme and host, without a slash at the end, such as https://gateway.example.com",
 		"{url: gw.example.com}":                                             "4:18: gateway.consent.url: is not an https URL such as https://gateway.example.com",
-		"{url: http://gw.example.com, plain_http: true}":                    "",
 		"{url: http://gw.example.com}":                                      "4:18: gateway.consent.url: is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true",
 		"{url: http://localhost:8080}":                                      "",
 		"{return_to: http://app.example.com}":                               "4:24: gateway.consent.return_to: is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true",
