@@ -53,7 +53,7 @@ func (b *repeated) credentials() []string {
 // also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
 // there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
 //
-// earlier are the credentials of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
+// earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
 // would see it, and there is no other call.
 func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (answer *hostfn.APIAnswer, again bool) {
 	response, repeated := sent.response, ""

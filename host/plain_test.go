@@ -31,6 +31,9 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 		"milliseconds of a secret":   {abi.AnswerTime, long, `{"n":48151623421000}`, true},
 		"a date":                     {abi.AnswerTime, "2000000000", `{"n":"2033-05-18T03:33:20Z"}`, true},
 		"a part of a secret":         {abi.AnswerTime, long, `{"n":48151623}`, true},
+		"a text around a number":     {abi.AnswerTime, word, `{"n":13579246805}`, true},
+		"a text that was sent":       {abi.AnswerEnum, word, `{"n":"x, Sent-As-A-Guess"}`, true},
+		"a text around one":          {abi.AnswerEnum, word, `{"n":"x:sent-as-a-guess-y"}`, true},
 		"an enum":                    {abi.AnswerEnum, word, `{"n":"` + word + `"}`, true},
 		"an item of an enum":         {abi.AnswerEnum, word, `{"n":"x, ` + word + `"}`, true},
 		"a secret in Base64":         {abi.AnswerEnum, word, `{"n":"YS13b3JkLXRoYXQtaXMtc2VjcmV0"}`, true},
@@ -47,7 +50,7 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 			got := ""
 			g := misusing(func(env abi.Env) (string, error) {
 				var reply abi.ExchangeReply
-				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}}
+				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}, {Name: "d", Value: "sent-as-a-guess"}}
 				err := json.Unmarshal(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url"), Form: form}))), &reply)
 				got = reply.Answers["n"]
 				return header("X-Key", value(env, "to_header")), err
@@ -119,14 +122,14 @@ func TestOnePlaceOfAnAnswerIsNotSealedAndPlain(t *testing.T) {
 	}
 }
 
-// echoed is a plugin that reads all that an API may repeat, and writes down what it sees.
-func echoed(mode *func(env abi.Env) abi.Mutation, seen *[]string) *guest {
+// echoed is a plugin that reads all that an API may repeat, or one part of that, and writes down what it sees.
+func echoed(part string, mode *func(env abi.Env) abi.Mutation, seen *[]string) *guest {
 	about := challenged
-	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
+	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: slices.DeleteFunc([]abi.Answer{
 		{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
 		{Name: "mode", From: "header:X-Echo", Kind: abi.AnswerEnum, Enum: []string{"4815162342"}, Keep: true},
 		{Name: "number", From: "header:X-Echo", Kind: abi.AnswerTime},
-	}}
+	}, func(a abi.Answer) bool { return part != "all" && part != a.Name })}
 	return &guest{about: about, authenticate: func(env abi.Env) (string, error) {
 		c := challengeOf(env)
 		line := fmt.Sprintf("status %d, count %d, %v", c.Status, c.Count, slices.Sorted(maps.Keys(c.Answers)))
@@ -162,17 +165,28 @@ func TestEchoedGuessesAreNoOracle(t *testing.T) {
 		"in Base64": by(func(ref, g string) []abi.Pair {
 			return []abi.Pair{{Name: "X-Send", Value: "NDgxNTE2MjM0" + map[bool]string{true: "Mg==", false: "Mw=="}[g == secret]}, {Name: "X-Key", Value: ref}}
 		}),
+		"with text around it": by(func(ref, g string) []abi.Pair {
+			return []abi.Pair{{Name: "X-Send", Value: "id=" + g}, {Name: "X-Key", Value: ref}, {Name: "X-Around", Value: "1"}}
+		}),
+		"secret, with text around it": by(func(ref, g string) []abi.Pair {
+			return []abi.Pair{{Name: "X-Send", Value: ref}, {Name: "X-Key", Value: g}, {Name: "X-Around", Value: "1"}}
+		}),
+		"something else":  by(func(string, string) []abi.Pair { return []abi.Pair{{Name: "X-Around", Value: "1"}} }),
 		"a query instead": by(func(ref, _ string) []abi.Pair { return []abi.Pair{{Name: "X-Key", Value: ref}} }),
 		"neither":         by(func(string, string) []abi.Pair { return []abi.Pair{{Name: "X-Other", Value: "x"}} }),
 	}
-	run := func(t *testing.T, status int, steps []string, guess string) []string {
+	run := func(t *testing.T, part string, status int, steps []string, guess string) []string {
 		var seen []string
 		var mode func(abi.Env) abi.Mutation
-		w := newWorld(t, withoutBuiltIns, withGuest(echoed(&mode, &seen)))
+		w := newWorld(t, withoutBuiltIns, withGuest(echoed(part, &mode, &seen)))
 		w.setSecret("key", secret)
 		w.api.Answer(func(r *http.Request) (*http.Response, error) {
 			response := testworld.Response(status, "")
-			if sent, _, _ := strings.Cut(r.Header.Get("X-Send"), "/"); sent != "" {
+			sent, _, _ := strings.Cut(r.Header.Get("X-Send"), "/")
+			if r.Header.Get("X-Around") != "" {
+				sent = "00" + sent + "000"
+			}
+			if sent != "" {
 				response.Header.Set("X-Echo", sent)
 				response.Header.Set("X-Nonce", sent)
 			}
@@ -187,13 +201,14 @@ func TestEchoedGuessesAreNoOracle(t *testing.T) {
 		return append(seen, fmt.Sprintf("%d lines", strings.Count(w.log.String(), "\n")))
 	}
 	names := slices.Sorted(maps.Keys(step))
-	for _, status := range []int{200, 401} {
-		for _, first := range names {
-			for _, second := range names {
+	for _, part := range []string{"all", "nonce", "mode"} {
+		for _, status := range []int{200, 401} {
+			for i := range len(names) * len(names) {
+				first, second := names[i/len(names)], names[i%len(names)]
 				steps := []string{first, second, second, "neither", first, "neither"}
-				right, wrong := run(t, status, steps, secret), run(t, status, steps, "4815162343")
+				right, wrong := run(t, part, status, steps, secret), run(t, part, status, steps, "4815162343")
 				if !slices.Equal(right, wrong) {
-					t.Errorf("%d, %q: with the right guess\n%s\nand with a wrong one\n%s", status, steps, strings.Join(right, "\n"), strings.Join(wrong, "\n"))
+					t.Errorf("%s, %d, %q: with the right guess\n%s\nand with a wrong one\n%s", part, status, steps, strings.Join(right, "\n"), strings.Join(wrong, "\n"))
 				}
 			}
 		}

@@ -156,7 +156,7 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if second != first {
-		t.connector.another(second, before.credentials(), func() bool { return false })
+		t.connector.another(second, first.out.call.Texts(first.out.mutation), func() bool { return false })
 	}
 	return second.result(t.connector)
 }

@@ -131,11 +131,14 @@ func (p *parts) find(list []Answer, wanted []string, longest int) map[string]str
 	return found
 }
 
+// maxPlain is the maximum length of the text of an answer that is not sealed, in bytes. It bounds the work of repeated.
+const maxPlain = 1 << 10
+
 // read returns the value of an answer in the form in which the guest gets it, except that it is not sealed. raw is a string,
 // a json.Number or a bool.
 func (a *Answer) read(raw any, longest int) (value string, ok bool) {
 	text, ok := textOf(raw)
-	if !ok {
+	if !ok || a.Kind != abi.AnswerSealed && len(text) > maxPlain {
 		return "", false
 	}
 	switch a.Kind {

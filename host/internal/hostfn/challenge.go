@@ -44,14 +44,15 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 
 // Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set
 // if the answer is one after which the call runs again: then what it has replaces what is kept, and otherwise it is added to
-// that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier the credentials of an earlier
+// that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier are the texts of an earlier
 // attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part.
 func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (answer *APIAnswer, repeated string) {
 	list := c.plan.ChallengeAnswers
 	read := &parts{header: response.Header, body: body}
 	found := read.find(list, nil, maxChallenge)
 	if len(found) > 0 {
-		if repeated = read.repeated(list, found, sync.OnceValue(func() *sentTexts { return c.sent(m, earlier) }), c.knownAnswers()); repeated != "" {
+		known := c.knownAnswers()
+		if repeated = read.repeated(list, found, sync.OnceValue(func() *sentTexts { return c.sent(m, earlier, known) }), known); repeated != "" {
 			return nil, repeated
 		}
 	}
@@ -64,14 +65,14 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}, ""
 }
 
-// knownAnswers returns the values of earlier answers of the API that the call has, or could have.
-func (c *Call) knownAnswers() []string {
-	known := slices.Collect(maps.Values(c.readKept(false).found))
+// knownAnswers returns the earlier answers of the API that the call has, or could have.
+func (c *Call) knownAnswers() []map[string]string {
+	known := []map[string]string{c.readKept(false).found}
 	if c.inputs.kept != nil {
-		known = slices.AppendSeq(known, maps.Values(c.inputs.kept.found))
+		known = append(known, c.inputs.kept.found)
 	}
 	if c.inputs.Answer != nil {
-		known = slices.AppendSeq(known, maps.Values(c.inputs.Answer.found))
+		known = append(known, c.inputs.Answer.found)
 	}
 	return known
 }
