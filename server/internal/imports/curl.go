@@ -260,7 +260,8 @@ func isHost(u *url.URL, bare bool) bool {
 		return false
 	}
 	for _, label := range strings.Split(name, ".") {
-		if looksSecret(label) && (bare || strings.ToLower(label) != label) {
+		mixed := strings.ToLower(label) != label && strings.ContainsAny(label, "0123456789")
+		if looksSecret(label) && bare || mixed && mayBeCredential(label) {
 			return false
 		}
 	}

@@ -265,7 +265,7 @@ func looksSecret(value string) bool {
 // isCredential reports whether a name may be a credential itself: a part of it, between hyphens and the like, is long and mixes letters
 // and digits, or is longer than a word.
 func isCredential(name string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.[]:", r) }), func(part string) bool {
+	return issued.MatchString(name) || slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.[]:", r) }), func(part string) bool {
 		const longest = 24
 		if len(part) >= longest && strings.ToLower(part) != part && strings.ToUpper(part) != part && !strings.ContainsAny(part, "0123456789") {
 			return false // words, each of which begins with a capital
@@ -273,6 +273,9 @@ func isCredential(name string) bool {
 		return mayBeCredential(part)
 	})
 }
+
+// issued matches the beginnings that issuers give to their credentials, so that a part of one is known, too.
+var issued = regexp.MustCompile(`(?i)^(?:[rs]k_(?:live|test)_|gh[opusr]_|github_pat_|glpat-|xox[a-z]-|xapp-|shp[a-z]{2}_|AIza|ya29\.|SG\.|hvs\.)`)
 
 // leftOut notes that something of the command line has a credential for a name (threats.md 252).
 func (b *curlMaker) leftOut(in string) {

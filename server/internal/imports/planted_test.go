@@ -134,6 +134,23 @@ func TestMangledInputs(t *testing.T) {
 	}
 }
 
+// Inputs that fuzzing found (threats.md 198, threats.md 360).
+func TestFoundInputs(t *testing.T) {
+	const secret = "sk_live_x8I9HK10SWY1HGH9z4Z66Uz5"
+	swagger := `{"swagger": "2.0", "info": {"title": "Orders"}, "host": "api.example.com", "securityDefinitions": {"o": {"type": "oauth2", "flow": "application", "tokenUrl": "$", "scopes": {}}}}`
+	for _, text := range []string{
+		`curl -H sk_live_x8I9HK1:0SWY1HGH9z4Z66Uz5 https://api.example.com/v1/x`,
+		`curl https://me:sk_liv@e_x8I9HK10SWY1HGH9z4Z66Uz5api.example.com/v1/x`,
+		`curl https://me:sk_live_x8I9HK10SWY1@HGH9z4Z66Uz5api.example.com/v1/x`,
+		strings.Replace(swagger, "$", "https://login.example.com;client_secret="+secret, 1),
+		strings.Replace(swagger, "$", "https://login.example.comclient_secret="+secret, 1),
+		strings.Replace(swagger, `"oauth2"`, `"`+secret+`"`, 1),
+		strings.Replace(swagger, `"type": "oauth2"`, `"type": "apiKey", "name": "X-Key", "in": "`+secret+`"`, 1),
+	} {
+		keeps(t, text, secret)
+	}
+}
+
 // (threats.md 198, threats.md 360)
 func FuzzMangledInputs(f *testing.F) {
 	for i, text := range planted {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/host"
@@ -98,9 +99,17 @@ func (s *schemer) one(name string, n *node) error {
 	case "":
 		return fmt.Errorf("the scheme %s has no type", name)
 	default:
-		return fmt.Errorf("the scheme %s has the type %q, which OpenAPI does not have", name, kind)
+		return fmt.Errorf("the scheme %s has the type %s, which OpenAPI does not have", name, shownText(kind))
 	}
 	return nil
+}
+
+// shownText returns a text of the document for an error, unless it may be a credential.
+func shownText(text string) string {
+	if isHarmless(text) {
+		return strconv.Quote(text)
+	}
+	return "a text that may be a credential"
 }
 
 func (s *schemer) basic() {
@@ -120,7 +129,7 @@ func (s *schemer) clientCertificate() {
 func (s *schemer) key(name string, n *node) error {
 	in, key := n.string("in"), n.string("name")
 	if !slices.Contains([]string{"header", "query", "cookie"}, in) && (in != "form" || !s.document.ofOperation) {
-		return fmt.Errorf("the scheme %s has a key in %q: there are header, query and cookie", name, in)
+		return fmt.Errorf("the scheme %s has a key in %s: there are header, query and cookie", name, shownText(in))
 	}
 	if err := checkKey(name, in, key); err != nil {
 		return err
@@ -152,7 +161,7 @@ func checkKey(name, in, key string) error {
 	case key == "":
 		return fmt.Errorf("the scheme %s has a key without a name", name)
 	case in != "query" && !nameSyntax.MatchString(key), host.Printable(key) != key:
-		return fmt.Errorf("the scheme %s has a key in the %s with a name that cannot be sent: %q", name, parts[in], key)
+		return fmt.Errorf("the scheme %s has a key in the %s with a name that cannot be sent: %s", name, parts[in], shownText(key))
 	}
 	return nil
 }
@@ -203,7 +212,7 @@ func (s *schemer) http(name string, n *node) error {
 		if !known {
 			why = "no auth type has this scheme, and the document does not say how it works; a plugin can"
 		}
-		return fmt.Errorf("the scheme %s is %q of the header Authorization: %s", name, n.string("scheme"), why)
+		return fmt.Errorf("the scheme %s is %s of the header Authorization: %s", name, shownText(n.string("scheme")), why)
 	}
 	return nil
 }

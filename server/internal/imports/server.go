@@ -154,6 +154,9 @@ func (s *server) resolve(text, given string) (string, error) {
 	if u.User != nil {
 		return "", errors.New("has a user name, which could be mistaken for its host")
 	}
+	if text != given && u.Host != "" && !isHost(u, false) {
+		return "", errors.New("has no name of a host")
+	}
 	if text != given && (u.Fragment != "" || strings.ContainsAny(u.Path, "=&") || shows(uuids.ReplaceAllString(u.Path, "")) || behindName.MatchString(u.RawQuery) || !isHarmless(uuids.ReplaceAllString(u.RawQuery, ""))) {
 		return "", errors.New("may have a credential")
 	}
