@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -241,7 +242,11 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	text, ok := scalar(f.Kind, value)
 	if !ok {
-		k.Wrong(k.connector.path(f.Name), "is %s, %s is wanted", typeOf(value), wanted(f.Kind))
+		doc := ""
+		if _, isList := value.([]any); isList && f.Doc != "" { // it says what separates the parts of a text
+			doc = ": " + hint(f.Doc)
+		}
+		k.Wrong(k.connector.path(f.Name), "is %s, %s is wanted%s", typeOf(value), wanted(f.Kind), doc)
 		return
 	}
 	compiled, errs := template.CompileEscaped(text, f.Escape)
@@ -269,11 +274,16 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		err = errors.New("is empty")
 	case err == nil && f.Kind == abi.KindURL:
 		err = k.connector.dialer.checkTokenURL(literal)
+	case err == nil && (f.Sealed || f.Kind == abi.KindKey) && filePath.MatchString(literal):
+		err = errors.New("is the path of a file: keep the text of the file as a secret, and write {{ get_secret('NAME') }}")
 	}
 	if err != nil {
 		k.Wrong(k.connector.path(f.Name), "%v", err)
 	}
 }
+
+// filePath matches paths of files that people write in place of what is in the file, such as ./key.pem and /run/secrets/token.
+var filePath = regexp.MustCompile(`^(?:file:|\.{1,2}/|~/|/run/secrets/|[A-Za-z]:\\)\S+$|^[^\s{}]+\.(?:pem|key|p8|p12|pfx|der|crt|cer|jwk|json|txt)$`)
 
 // names adds the names in a field's templates to the plan: for the cache partition, for secret_get, and for errors.
 func (k *checker) names(f *hostfn.Field, names template.Names) {

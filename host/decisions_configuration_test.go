@@ -48,6 +48,10 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 		{"bad enum", "api_key", with(key("v"), "in", "Header"), []string{"auth.config.in: is none of header, query"}},
 		{"a built-in type that the host does not have", "aws_sigv4", nil, []string{`auth.type: this host does not have the auth type "aws_sigv4": add its module, from package plugins, to Config.Plugins`}},
 		{"unknown type", "api_kei", nil, []string{`auth.type: there is no auth type "api_kei"; did you mean "api_key"?`}},
+		{"OAuth 2.0 as a whole", "OAuth2", nil, []string{`auth.type: there is no auth type "OAuth2", since OAuth 2.0 has one for each way to a token: oauth_client_credentials with`}},
+		{"a list of scopes", "oauth_client_credentials", config{"client_id": "a", "client_secret": "b", "token_url": "https://login.test", "scope": []any{"a", "b"}}, []string{"auth.config.scope: is a list, text is wanted: Scopes to request, separated by spaces"}},
+		{"the path of a key", "jwt", config{"private_key": "./key.pem", "claims": config{"sub": "a"}}, []string{"auth.config.private_key: is the path of a file: keep the text"}},
+		{"the path of a secret", "api_key", key("/run/secrets/crm"), []string{"auth.config.value: is the path of a file"}},
 		{"no type", "", nil, []string{"auth.type: there is no auth type"}},
 		{"a literal that is blank", "api_key", key(" "), []string{"auth.config.value: is empty"}},
 	} {

@@ -22,7 +22,7 @@ func (b *builder) value(n ast.Node, output, optional bool) operand {
 		case inGroup && literal:
 			return b.input(n, group, name.Value, optional)
 		case !b.Bodies:
-			return b.fail(n, "only user has fields, and they are literal names")
+			return b.fail(n, "only user has fields, and they are literal names; a secret, also one of the environment, is get_secret('NAME')")
 		case inGroup:
 			return b.fail(n, "%s takes a literal name", group)
 		}

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/server/gateway"
 )
 
 // AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
@@ -158,7 +160,7 @@ func (l *Layout) add(file string, list *node) {
 	for _, item := range list.items {
 		permalink, given := stringOf(item.get("permalink"))
 		if name, _ := stringOf(item.get("name")); !given {
-			permalink = Permalink(name)
+			permalink = gateway.Permalink(name)
 		}
 		if l.Files[permalink] == "" {
 			l.Files[permalink] = file

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -46,7 +47,7 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
 		if l.expressions > maxExpressions {
-			l.at(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: split it", maxExpressions>>10)
+			l.at(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: use several gateways", maxExpressions>>10)
 		}
 	}
 	if l.expressions > maxExpressions {
@@ -108,12 +109,12 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 }
 
 // lacks reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
-// of a known one.
+// of a built-in one. That of a plugin may resemble that of another, as acme_1 and acme_2 do.
 func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
 	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
 		return false
 	}
-	_, slip := problem.Nearest(c.gateway.Auth.Type, l.types)
+	_, slip := problem.Nearest(c.gateway.Auth.Type, plugins.Types())
 	return !slip
 }
 

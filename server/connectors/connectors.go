@@ -36,7 +36,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
-	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/lock"
@@ -101,6 +100,8 @@ type Set struct {
 	SHA256 string
 	// Egress is the member egress of the file, with that of the options.
 	Egress host.Egress
+	// Limits are those of the options, with the member limits.
+	Limits host.Limits
 	// Files holds the paths of the files that the file names and that were read with it, absolute or relative to the working
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
@@ -309,8 +310,6 @@ type loader struct {
 	// parts are the files of connectors_dir.
 	parts []part
 	set   *Set
-	// types lists the auth types that connectors can have, with aliases.
-	types []string
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
@@ -339,6 +338,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	definitions, files := d.document(root)
 	l.options.Host.Egress, l.set.Files, l.parts = d.egress, d.files, d.parts
 	d.file.Limits.change(&l.options.Host.Limits)
+	l.set.Limits = l.options.Host.Limits
 	digest := sha256.Sum256([]byte(l.source.text))
 	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
 	l.set.Settings = d.settings(root)
@@ -366,6 +366,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 		l.inspectRoot(root)
 		l.options.Host.Logger = slog.New(warningLog{cmp.Or(l.options.Host.Logger, slog.New(slog.DiscardHandler)).Handler(), l})
 	}
+	l.lacking = len(d.file.Plugins) > maxPlugins
 	if err := l.host(ctx, files); err != nil {
 		return err
 	}
@@ -375,11 +376,9 @@ func (l *loader) load(ctx context.Context, text string) error {
 // connectAll connects the connectors of the file, until ctx ends.
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	known := map[string]host.PluginInfo{}
-	l.types = plugins.Types()
 	for _, info := range l.set.Host.Plugins() {
 		for _, name := range append([]string{info.Type}, info.Aliases...) {
 			known[name] = info
-			l.types = append(l.types, name)
 		}
 	}
 	taken := map[string]string{} // the name of a secret for each environment variable

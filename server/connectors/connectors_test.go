@@ -262,7 +262,7 @@ func TestFileProblems(t *testing.T) {
 
 // Problems within a connector are reported with their places. Lines are relative to the first line of the claims.
 func TestConnectorProblems(t *testing.T) {
-	const known = ": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token"
+	const known = ": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token; a secret, also one of the environment, is get_secret('NAME')"
 	tests := []struct {
 		name, claims string
 		line, column int

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
 )
 
 // allocated returns how many bytes f allocates, and what it returns.
@@ -57,7 +58,7 @@ func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 // (threats.md 54).
 func TestPermalinkOfALongName(t *testing.T) {
 	name := strings.Repeat("\ufdfa", maxFile/3)
-	cost, _ := allocated(func() error { Permalink(name); return nil })
+	cost, _ := allocated(func() error { gateway.Permalink(name); return nil })
 	if cost > 1<<20 {
 		t.Errorf("it allocates %d KiB", cost>>10)
 	}

@@ -11,9 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -173,10 +170,10 @@ func (d *definer) connector(n *node, index int) *definition {
 		return c
 	}
 	// Paths in problems contain the permalink, so it is read first.
-	if text, ok := stringOf(n.get("permalink")); ok && len(text) <= maxPermalink && permalinkSyntax.MatchString(text) {
+	if text, ok := stringOf(n.get("permalink")); ok && len(text) <= gateway.MaxPermalink && permalinkSyntax.MatchString(text) {
 		c.permalink = text
 	} else if text, ok := stringOf(n.get("name")); ok && n.get("permalink") == nil {
-		c.permalink = Permalink(text)
+		c.permalink = gateway.Permalink(text)
 	}
 	path := c.path()
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
@@ -194,7 +191,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	switch {
 	case c.permalink != "":
 	case given != "":
-		d.at(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", maxPermalink)
+		d.at(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", gateway.MaxPermalink)
 	case name != "" && n.get("permalink") == nil:
 		d.at(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}
@@ -279,32 +276,7 @@ func stringOf(m *member) (string, bool) {
 	return text, ok
 }
 
-const maxPermalink = 64
-
 var (
-	permalinkSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) // and at most maxPermalink bytes
+	permalinkSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) // and at most gateway.MaxPermalink bytes
 	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]+$`)       // and 64 digits
 )
-
-// Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
-// of other characters, and at most 64 bytes long. It is empty if the name has no letter a to z and no digit.
-func Permalink(name string) string {
-	var b strings.Builder
-	hyphen := false
-	const longest = 4096 // longer names are invalid anyway
-	for _, r := range norm.NFKD.String(name[:min(len(name), longest)]) {
-		r = unicode.ToLower(r)
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
-			if hyphen && b.Len() > 0 {
-				b.WriteByte('-')
-			}
-			hyphen = false
-			b.WriteRune(r)
-		case !unicode.Is(unicode.Mn, r):
-			hyphen = true
-		}
-	}
-	permalink := b.String()
-	return strings.TrimRight(permalink[:min(len(permalink), maxPermalink)], "-")
-}

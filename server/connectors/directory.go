@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,14 @@ func padded(text string) string {
 	return text + strings.Repeat("\n", 1+breaks-strings.Count(text, "\n"))
 }
 
+// ofYAML returns a text, or "" if it is JSON, whose marks do not count.
+func ofYAML(text string) string {
+	if json.Valid([]byte(text)) {
+		return ""
+	}
+	return text + "\n"
+}
+
 // directory adds the connectors of the files in the directory of the member connectors_dir.
 func (d *definer) directory(root *node) {
 	m := root.get("connectors_dir")
@@ -51,11 +60,13 @@ func (d *definer) directory(root *node) {
 		return
 	}
 	text := padded(d.source.text)
+	yaml := ofYAML(d.source.text)
 	for i := range parts {
 		parts[i].before = strings.Count(text, "\n")
 		text += padded(parts[i].text)
+		yaml += ofYAML(parts[i].text)
 	}
-	if marks(text) > 0 {
+	if marks(yaml) > 0 {
 		d.at(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
 		return
 	}

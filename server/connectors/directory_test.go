@@ -127,6 +127,25 @@ func TestDirectoriesAreBounded(t *testing.T) {
 	}
 }
 
+// A directory holds as many connectors in JSON as one file in JSON, in which marks do not count.
+func TestADirectoryOfJSON(t *testing.T) {
+	files := map[string]string{"connectors.yaml": "connectors_dir: d\n"}
+	for part := range 2 {
+		var all []string
+		for i := range 3300 {
+			all = append(all, fmt.Sprintf(`{"name": "c %d %d", "url": "https://api.example.com", "auth": {"type": "none"}}`, part, i))
+		}
+		files[fmt.Sprintf("d/%d.yaml", part)] = `{"connectors": [` + strings.Join(all, ", ") + `]}`
+	}
+	set, err := connectors.Load(t.Context(), directory(t, files), connectors.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := set.Close(t.Context()); err != nil || len(set.Connectors) != 6600 {
+		t.Errorf("%d connectors, %v", len(set.Connectors), err)
+	}
+}
+
 func TestFilesThatAreNoFiles(t *testing.T) {
 	name := directory(t, map[string]string{"connectors.yaml": "connectors_dir: d\n", "d/a.yaml/b": ""})
 	if _, err := connectors.Load(t.Context(), name, connectors.Options{}); err == nil || !strings.Contains(err.Error(), "a.yaml, which cannot be read: it is no regular file") {

@@ -16,7 +16,7 @@ const maxFile = 4 << 20
 func parse(ctx context.Context, text string, p *problems) *node {
 	switch {
 	case len(text) > maxFile:
-		p.at(problem.Place{}, "", "has more than %d MiB: split it", maxFile>>20)
+		p.at(problem.Place{}, "", "has more than %d MiB: use several gateways", maxFile>>20)
 		return nil
 	case !utf8.ValidString(text):
 		valid := strings.ToValidUTF8(text, "\x00")

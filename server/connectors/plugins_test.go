@@ -43,6 +43,15 @@ func TestAPluginThatIsNamedTwice(t *testing.T) {
 	}
 }
 
+// The connectors of a plugin that is one too many are no further problems.
+func TestAPluginTooMany(t *testing.T) {
+	items := strings.Repeat("{path: a.wasm}, ", maxPlugins)
+	said, _ := told(t, t.TempDir(), strings.Replace(oneConnector, "none", "acme_hmac", 1)+"plugins: ["+items+"{path: b.wasm}]")
+	if !strings.Contains(said, "plugins: has more than 32 plugins") || strings.Contains(said, "auth type") {
+		t.Errorf("it says %s", said)
+	}
+}
+
 // A plugin that cannot be used is judged by the limits of the host.
 func TestAPluginOverTheLimitsOfTheHost(t *testing.T) {
 	const large = "\x00asm\x01\x00\x00\x00\x05\x03\x01\x00\x20" // a memory of 2 MiB

@@ -61,7 +61,7 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		}
 		switch {
 		case err == nil && !unread:
-			l.warnOfBlanks(ctx, c, name, value)
+			l.warnOfSecret(ctx, c, name, oddSecret(value))
 			continue
 		case unread, l.Skip():
 		default:
@@ -75,23 +75,16 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 	}
 }
 
-// warnOfBlanks warns if a secret begins or ends with white space. That is most often a mistake of copying. In keys of
-// several lines it means nothing.
-func (l *loader) warnOfBlanks(ctx context.Context, c *definition, name, value string) {
-	trimmed := strings.TrimSpace(value)
-	if len(trimmed) == len(value) || strings.Contains(trimmed, "\n") {
-		return
-	}
-	if l.options.Inspect {
+// warnOfSecret warns of a secret of which something is probably wrong. The message is about the secret.
+func (l *loader) warnOfSecret(ctx context.Context, c *definition, name, message string) {
+	switch {
+	case message == "":
+	case l.options.Inspect:
 		path, where := l.mention(c, name)
-		l.warn(where, path, "secret %q begins or ends with white space, which is used with it: store it without, unless it is a part of the secret", name)
-		return
+		l.warn(where, path, "secret %q %s", name, message)
+	case l.options.Host.Logger != nil:
+		l.options.Host.Logger.LogAttrs(ctx, slog.LevelWarn, "a secret "+message, slog.String("secret", name), slog.String("connector", c.gateway.Permalink))
 	}
-	if l.options.Host.Logger == nil {
-		return
-	}
-	l.options.Host.Logger.LogAttrs(ctx, slog.LevelWarn, "a secret begins or ends with white space, which is used with it: store it without, unless it is a part of the secret",
-		slog.String("secret", name), slog.String("connector", c.gateway.Permalink))
 }
 
 // certificate reports a client certificate that cannot be used, and returns false then.

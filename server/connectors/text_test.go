@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 )
 
 func TestURLs(t *testing.T) {
@@ -53,7 +54,7 @@ func TestAliasBomb(t *testing.T) {
 		bomb.WriteString("          a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+previous+", ", 10), ", ") + "]\n")
 	}
 	_, got := load(t, jwt+bomb.String(), connectors.Options{})
-	want := []string{`connectors.yaml:13:35: makes the file, with what its aliases repeat, more than 50000 values: split it`}
+	want := []string{`connectors.yaml:13:35: makes the file, with what its aliases repeat, more than 50000 values: use several gateways`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -107,7 +108,7 @@ func TestJSON(t *testing.T) {
 		`"auth": {"type": "jwt", "config": {"private_key": "k", "claims": {"é": "\ud83d\ude00{{ b }}", "long": "x"}}}}]}`, connectors.Options{})
 	if diff := cmp.Diff([]string{
 		`connectors.yaml:1:31: connectors.a.name: is there twice, first on line 1: remove one`,
-		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token`,
+		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token; a secret, also one of the environment, is get_secret('NAME')`,
 	}, problems); diff != "" {
 		t.Error(diff)
 	}
@@ -117,7 +118,7 @@ func TestPermalink(t *testing.T) {
 	for name, want := range map[string]string{
 		"Weather API": "weather-api", " --a__B-- ": "a-b", "Café Zürich": "cafe-zurich", "天気": "", strings.Repeat("ab ", 50): strings.Repeat("ab-", 21) + "a",
 	} {
-		if got := connectors.Permalink(name); got != want {
+		if got := gateway.Permalink(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -151,10 +151,10 @@ func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
 	case g.full:
 	case g.values > maxValues:
 		g.full = true
-		g.at(where, "", "makes the file, with what its aliases repeat, more than %d values: split it", maxValues)
+		g.at(where, "", "makes the file, with what its aliases repeat, more than %d values: use several gateways", maxValues)
 	case g.repeated > maxFile:
 		g.full = true
-		g.at(where, "", "makes what the aliases of the file repeat more than %d MiB: split it", maxFile>>20)
+		g.at(where, "", "makes what the aliases of the file repeat more than %d MiB: use several gateways", maxFile>>20)
 	case depth+n.depth > maxNesting:
 		g.full = true
 		g.at(where, "", "is nested deeper than %d", maxNesting)

@@ -157,6 +157,7 @@ func (l *loader) inspected(c *definition, info host.PluginInfo) {
 	}
 	i := inspector{loader: l, done: map[*node]bool{}, hidden: map[*node]bool{}}
 	i.credentials(c, info)
+	i.mistakes(c, info)
 	i.placeholders(c.member, c.path())
 	if n, _, found := c.member.locate("egress.ca_file"); found {
 		l.authorities(n, c.path()+".egress.ca_file")

@@ -41,6 +41,43 @@ func lines(all []connectors.Problem) (texts []string) {
 	return texts
 }
 
+// What authors often confuse has a warning or a problem that says what to write. None shows a secret.
+func TestFrequentMistakes(t *testing.T) {
+	const canary = "c4n4ry0x9c4n4ry0x9"
+	secrets := host.MapSecrets{"plain": canary, "scheme": "Bearer " + canary, "quoted": `"` + canary + `"`, "exported": "export TOKEN=" + canary, "assigned": "API_TOKEN=" + canary, "base64": canary + "=="}
+	token := func(text string) string { return `{type: bearer, config: {token: "` + text + `"}}` }
+	client := "{type: oauth_client_credentials, config: {client_id: a, client_secret: \"{{ get_secret('plain') }}\", token_url: "
+	for _, c := range []struct{ auth, more, want string }{
+		{token("{{ env.TOKEN }}"), "", "a secret, also one of the environment, is get_secret('NAME')"},
+		{token("{{ TOKEN }}"), "", "a secret, also one of the environment, is get_secret('NAME')"},
+		{token("Bearer {{ get_secret('plain') }}"), "", `warning: connectors.a.auth.config.token: begins with "Bearer", which the field prefix adds: leave it out here`},
+		{"{type: api_key, config: {key: X-Key, in: header, value: \"Bearer bearer {{ get_secret('plain') }}\"}}", "", "warning: connectors.a.auth.config.value: begins with the same word twice"},
+		{"{type: none}", "    headers: [{name: X-Key, value: \"Token Token {{ get_secret('plain') }}\"}]\n", "warning: connectors.a.headers[0].value: begins with the same word twice"},
+		{token("{{ get_secret('scheme') }}"), "", `the value of "Authorization" begins with its scheme twice: leave it out of the secret`},
+		{token("{{ get_secret('quoted') }}"), "", `secret "quoted" stands in quotes`},
+		{token("{{ get_secret('exported') }}"), "", `secret "exported" is a line NAME=VALUE`},
+		{token("{{ get_secret('assigned') }}"), "", `secret "assigned" is a line NAME=VALUE`},
+		{token("{{ get_secret('base64') }}"), "", ""},
+		{token("{{ get_secret('plain') }}"), "    paths: [/orders, /v1/**, /v12]\n", "warning: connectors.a.paths[1]: stands below url, whose path /v1 it repeats: write the rest of it, unless the API has the path /v1/v1/**"},
+		{client + "https://login.example.com/oauth/authorize}}", "", "warning: connectors.a.auth.config.token_url: ends in /authorize"},
+		{client + "https://login.example.com/oauth/token}}", "", ""},
+		{"{type: oauth_authorization_code, config: {client_id: a, client_auth: none, authorization_url: https://l.example.com/token, token_url: https://l.example.com/token}}", "", "warning: connectors.a.auth.config.authorization_url: ends in /token"},
+	} {
+		problems, warnings := inspect(t, "connectors:\n  - name: a\n    url: https://api.example.com/v1/\n"+c.more+"    auth: "+c.auth+"\n",
+			connectors.Options{ReadSecrets: true, User: host.User{ID: "1", TenantID: "1"}, Host: host.Config{Secrets: secrets}})
+		all := lines(problems)
+		for _, p := range warnings {
+			if !strings.Contains(p.Message, "nobody can connect an account") {
+				all = append(all, "warning: "+p.Path+": "+p.Message)
+			}
+		}
+		got := strings.Join(all, "\n")
+		if strings.Contains(got, canary) || !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s%s: %s", c.auth, c.more, got)
+		}
+	}
+}
+
 // A warning of a credential in the file has its place and its length, so that a program that shows the line can hide it. Neither a
 // warning nor a problem has the credential (threats.md 250, decisions.md "a credential in the file").
 func TestCredentialsInTheFile(t *testing.T) {

@@ -84,7 +84,7 @@ func (r interrupted) Read(p []byte) (int, error) {
 // readYAML returns the value of the only document of a file, or nil if it cannot be parsed or ctx ends.
 func readYAML(ctx context.Context, text string, p *problems) *node {
 	if line := marks(text); line > 0 {
-		p.at(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): split the file", maxMarks)
+		p.at(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
 		return nil
 	}
 	if line := directive(text); line > 0 {

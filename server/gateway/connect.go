@@ -110,7 +110,8 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 		d.Patterns = &Patterns{}
 	}
 	c := &Connector{definition: d, host: h}
-	c.definition.Limits = d.Limits.withDefaults()
+	d.Permalink = cmp.Or(d.Permalink, Permalink(d.Name))
+	c.definition.Permalink, c.definition.Limits = d.Permalink, d.Limits.withDefaults()
 	c.definition.Timeout, c.definition.Streams.Silence = cmp.Or(d.Timeout, defaultTimeout), cmp.Or(d.Streams.Silence, defaultSilence)
 	if len(c.definition.Methods) == 0 {
 		c.definition.Methods = []string{http.MethodGet}
@@ -160,6 +161,8 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 		switch {
 		case strings.HasPrefix(p.Path, "origins"):
 			wrong.Problems[i].Path = "url" // the origin is a part of it
+		case p.Path == "name" && c.definition.Permalink == "":
+			wrong.Problems[i] = host.Problem{Path: "permalink", Message: "is empty, and so is what the name would make: set Name or Permalink"}
 		case p.Path == "name":
 			wrong.Problems[i].Path = "permalink"
 		}

@@ -18,7 +18,7 @@ type Definition struct {
 	// Name is the name for people.
 	Name string `file:",required"`
 	// Permalink identifies the connector in the gateway's URLs: /connectors/{permalink}/…. It is also the name of the host's
-	// connector, to which cached tokens belong.
+	// connector, to which cached tokens belong. Empty means [Permalink] of Name.
 	Permalink string
 	// URL is the https URL of the API. Its path and query may have templates, its scheme and host may not.
 	URL string `file:",required"`

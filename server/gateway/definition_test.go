@@ -226,6 +226,13 @@ func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
 	if got := strings.Join(paths, " "); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
 		t.Errorf("complained of is %s", got)
 	}
+	c := w.connector(gateway.Definition{Name: "Crème & Co.", URL: w.api.URL, Auth: host.Auth{Type: "none"}})
+	if got := c.Definition().Permalink; got != "creme-co" || c.Upstream().Config().Name != got {
+		t.Errorf("without a permalink, it is %q", got)
+	}
+	if _, err := gateway.Connect(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: host.Auth{Type: "none"}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
+		t.Errorf("the error without a name is %v", err)
+	}
 	if err := w.host.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

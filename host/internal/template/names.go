@@ -43,7 +43,11 @@ var language = &expr.Language{
 		if name == "user" {
 			return nil, "user is no value: name a field of it, such as user.email"
 		}
-		return nil, "unknown variable " + expr.Quote(name) + ": " + knownVariables
+		secret := ""
+		if group == "" {
+			secret = "; a secret, also one of the environment, is get_secret('NAME')"
+		}
+		return nil, "unknown variable " + expr.Quote(name) + ": " + knownVariables + secret
 	},
 	UnknownFunction: func(string) string { return knownFunctions },
 	CheckDiscovery:  checkDiscovery,

@@ -102,7 +102,7 @@ func TestObjectErrors(t *testing.T) {
 		`exp: column 4: unknown function "nope": ` + knownFunctions,
 		`exp: column 14: empty expression`,
 		`["https://x/\nid"].y: column 1: there is no }} that ends this {{`,
-		`roles[0].name: column 5: unknown variable "b": ` + knownVariables,
+		`roles[0].name: column 5: unknown variable "b": ` + knownVariables + "; a secret, also one of the environment, is get_secret('NAME')",
 		`roles[1]: not a JSON value (json.Number)`,
 		`roles[2]: not a JSON value (json.Number)`,
 		`roles[3]: not a JSON value (float64)`,

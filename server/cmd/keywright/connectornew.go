@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/catalogue"
 	"github.com/keywright/keywright/server/internal/imports"
 )
@@ -59,7 +60,7 @@ func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := catalogue.Options{Name: f.name, Permalink: connectors.Permalink(f.name), Place: f.place, URL: f.url, Set: map[string]string{}}
+	o := catalogue.Options{Name: f.name, Permalink: gateway.Permalink(f.name), Place: f.place, URL: f.url, Set: map[string]string{}}
 	if f.sandbox && f.place != "" || o.URL != "" && (f.sandbox || f.place != "") {
 		return nil, misuse(c, "one of --sandbox, --place and --url is enough")
 	}

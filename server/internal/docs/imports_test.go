@@ -59,7 +59,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
 	}},
@@ -94,7 +94,7 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/wellknown"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "server/connectors", ours: []string{"server/internal/codings", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4", "golang.org/x/text"}},
+	{packages: "server/connectors", ours: []string{"server/internal/codings", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
@@ -112,7 +112,7 @@ var rules = []rule{
 	{packages: "server/internal/install", ours: []string{"abi", "host", "plugins", "server/internal/artifact", "server/internal/lock", "server/internal/registry", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/audit", others: []string{"github.com/gofrs/flock"}},
 	{packages: "server/internal/httpserver"},
-	{packages: "server/internal/imports", ours: []string{"host", "server/connectors"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "mvdan.cc/sh/v3"}},
+	{packages: "server/internal/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "mvdan.cc/sh/v3"}},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}},
 	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},

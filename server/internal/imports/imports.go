@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 )
 
 // Options holds the decisions of the user about an import. An empty field leaves the decision to the import.
@@ -80,11 +80,11 @@ func newMaker(o Options, name, base string) (*maker, error) {
 	if name = clean(name); !given && shows(name) {
 		name = ""
 	}
-	permalink := connectors.Permalink(name)
+	permalink := gateway.Permalink(name)
 	if permalink == "" && !given {
 		if u, err := url.Parse(base); err == nil {
 			name = u.Hostname()
-			permalink = connectors.Permalink(name)
+			permalink = gateway.Permalink(name)
 		}
 	}
 	if permalink == "" {
@@ -138,7 +138,7 @@ func (m *maker) variable(suffix, what string) string {
 
 // named returns the name of a secret: the permalink of the connector, and what the secret is.
 func named(prefix, suffix string) string {
-	slug := connectors.Permalink(suffix)
+	slug := gateway.Permalink(suffix)
 	if slug == "" {
 		slug = "secret"
 	}
