@@ -63,7 +63,7 @@ func (d *Document) Wider() bool {
 // Of returns the difference between the configurations before and after. Neither has to be open.
 func Of(before, after *connectors.Set) *Document {
 	d := &Document{Added: []string{}, Removed: []string{}, Changed: []Connector{}}
-	was, is := definitions(before), definitions(after)
+	was, is := byPermalink(before), byPermalink(after)
 	for _, permalink := range slices.Sorted(maps.Keys(was)) {
 		if is[permalink] == nil {
 			d.Removed = append(d.Removed, permalink)
@@ -72,7 +72,7 @@ func Of(before, after *connectors.Set) *Document {
 	for _, permalink := range slices.Sorted(maps.Keys(is)) {
 		if was[permalink] == nil {
 			d.Added = append(d.Added, permalink)
-		} else if changed := compare(connectorMembers(was[permalink], before), connectorMembers(is[permalink], after)); len(changed) > 0 {
+		} else if changed := changes(was[permalink], is[permalink], before, after); len(changed) > 0 {
 			d.Changed = append(d.Changed, Connector{permalink, changed})
 		}
 	}
@@ -87,13 +87,37 @@ func Of(before, after *connectors.Set) *Document {
 	return d
 }
 
-// definitions returns the definitions of a set by permalink.
-func definitions(s *connectors.Set) map[string]*gateway.Definition {
-	all := map[string]*gateway.Definition{}
+// byPermalink returns the connectors of a set by permalink.
+func byPermalink(s *connectors.Set) map[string]*gateway.Connector {
+	all := map[string]*gateway.Connector{}
 	for _, c := range s.Connectors {
-		d := c.Definition()
-		all[d.Permalink] = &d
+		all[c.Definition().Permalink] = c
 	}
+	return all
+}
+
+// changes returns the members of a connector that differ, sorted by their paths. One that reads a secret that it did not read before
+// allows more.
+func changes(was, is *gateway.Connector, before, after *connectors.Set) []Member {
+	all := compare(connectorMembers(was, before), connectorMembers(is, after))
+	read := was.FieldSecrets()
+	for field, secrets := range is.FieldSecrets() {
+		wider := more("the secret %s is read", equal)(member{value: read[field]}, member{value: secrets})
+		switch _, isTLS := strings.CutPrefix(field, "tls."); {
+		case wider == "":
+			continue
+		case strings.HasPrefix(field, "headers."), strings.HasPrefix(field, "query."):
+			field += ".value"
+		case !isTLS:
+			field = "auth.config." + field
+		}
+		i := slices.IndexFunc(all, func(m Member) bool { return m.Path == field })
+		if i < 0 { // written under another name
+			all, i = append(all, Member{Path: field}), len(all)
+		}
+		all[i].Wider = strings.TrimPrefix(all[i].Wider+"; "+wider, "; ")
+	}
+	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 

@@ -96,6 +96,17 @@ func TestWhatBecomesWider(t *testing.T) {
 		"stores":             {unchanged + "-secrets: [{type: env}]\n+secrets: [{type: dir, path: /run/secrets}]\n", []string{"secrets|||secrets come from other stores"}},
 		"the host of an API": {strings.Replace(unchanged, "     url: https://api.example.com/v1\n", "-    url: https://api.example.com/v1\n+    url: https://api.example.org/v1\n", 1), []string{"url|https://api.example.com|https://api.example.org|the credential goes to another host"}},
 		"the path of an API": {strings.Replace(unchanged, "     url: https://api.example.com/v1\n", "-    url: https://api.example.com/v1\n+    url: https://api.example.com/v2\n", 1), []string{"url|||"}},
+		"another secret": {
+			strings.Replace(unchanged, "     auth: {type: bearer, config: {token: \"{{ get_secret('key') }}\"}}\n", "-    auth: {type: bearer, config: {token: \"{{ get_secret('key') }}\"}}\n+    auth: {type: bearer, config: {token: \"{{ get_secret('tls', 'tenant') }}\"}}\n", 1),
+			[]string{"auth.config.token|||the secret tenants/*/tls is read"},
+		},
+		"a secret fewer":       {unchanged + "     headers:\n-      - {name: X-A, value: \"{{ get_secret('key') }}\"}\n+      - {name: X-A, value: a}\n", []string{"headers.X-A.value|||"}},
+		"a secret in a header": {unchanged + "     headers:\n-      - {name: X-A, value: \"{{ get_secret('key') }}\"}\n+      - {name: X-A, value: \"{{ get_secret('tls') }}{{ get_secret('key') }}\"}\n", []string{"headers.X-A.value|||the secret tls is read"}},
+		"a secret for a certificate": {
+			unchanged + "-    tls: {certificate: \"{{ get_secret('tls') }}\", key: \"{{ get_secret('key') }}\"}\n+    tls: {certificate: \"{{ get_secret('tls') }}\", key: \"{{ get_secret('tls') }}\"}\n",
+			[]string{"tls.key|||the secret tls is read"},
+		},
+		"limits of the host": {unchanged + "+limits: {concurrent_exchanges: 65}\n", []string{"limits.concurrent_exchanges|64|65|the limit is higher, or gone"}},
 		"a connector more":   {unchanged + "+  - {name: Open, url: https://open.example.com, auth: {type: none}}\n", []string{"added open"}},
 		"a connector fewer":  {unchanged + "-  - {name: Open, url: https://open.example.com, auth: {type: none}}\n", []string{"removed open"}},
 		"a header of answers": {

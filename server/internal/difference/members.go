@@ -30,9 +30,9 @@ type member struct {
 	elsewhere bool
 }
 
-// connectorMembers returns the members of a definition. Without an egress of its own, a connector has that of the set.
-func connectorMembers(d *gateway.Definition, s *connectors.Set) members {
-	all, own := members{}, *d
+// connectorMembers returns the members of a connector. Without an egress of its own, a connector has that of the set.
+func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
+	all, own, d := members{}, c.Definition(), c.Definition()
 	if own.Egress == nil {
 		own.Egress = &s.Egress
 	}
@@ -79,6 +79,7 @@ func settings(s *connectors.Set) members {
 	all := members{}
 	all.add("gateway", reflect.ValueOf(s.Settings))
 	all.add("egress", reflect.ValueOf(s.Egress))
+	all.add("limits", reflect.ValueOf(s.Limits.WithDefaults()))
 	return all
 }
 

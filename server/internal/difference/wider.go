@@ -1,6 +1,7 @@
 package difference
 
 import (
+	"cmp"
 	"net/netip"
 	"path"
 	"reflect"
@@ -21,7 +22,7 @@ var rules = []rule{
 	{"paths", more("callers may reach %s", below)},
 	{"url", elsewhere},
 	{"auth.type", another("another plugin makes the credential")},
-	{"auth.config.*", elsewhere},
+	{"auth.config.*", credential},
 	{"headers.*.overridable", on("callers may set it")},
 	{"query.*.overridable", on("callers may set it")},
 	{"headers.*.repeated", on("callers may set it several times")},
@@ -151,7 +152,13 @@ func replaced(text string) func(before, after member) string {
 	return func(before, _ member) string { return when(before.value != nil, text) }
 }
 
-// elsewhere is the rule for URLs to which credentials go, and for the other fields of auth types, which do not count.
+// credential is the rule for fields of auth types: URLs to which credentials go, and keys that stay in their store.
+func credential(before, after member) string {
+	text, _ := after.value.(string)
+	return cmp.Or(elsewhere(before, after), when(strings.Contains(text, "get_key"), "another key signs"))
+}
+
+// elsewhere is the rule for URLs to which credentials go. Other texts do not count.
 func elsewhere(before, after member) string {
 	return when(after.value != nil && (before.shown != after.shown || after.elsewhere), "the credential goes to another host")
 }
