@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/server/gateway"
@@ -12,9 +14,15 @@ import (
 // connectorsView is the page of all connectors.
 type connectorsView struct {
 	Connectors []connectorRow
-	// Failing and Idle count the connectors of these conditions.
-	Failing, Idle int
+	// All, Failing and Idle count the connectors, and those of these conditions.
+	All, Failing, Idle int
+	// Query is what the permalink, the name or the URL of the connectors has. More is the number of those that are left out.
+	Query string
+	More  int
 }
+
+// most is the number of connectors on a page. Those with trouble come first if there are more.
+const most = 200
 
 // connectorRow is a connector in the list.
 type connectorRow struct {
@@ -42,8 +50,12 @@ type bar struct {
 
 // connectors returns the view of all connectors.
 func (c *Console) connectors(s *State, r *http.Request) (any, error) {
-	view := &connectorsView{}
+	view := &connectorsView{All: len(s.Set.Connectors), Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	for _, connector := range s.Set.Connectors {
+		d := connector.Definition()
+		if !strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+connector.Base().String()), strings.ToLower(view.Query)) {
+			continue
+		}
 		row := c.row(r.Context(), s, connector)
 		view.Connectors = append(view.Connectors, row)
 		switch row.Class {
@@ -52,6 +64,12 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 		case "soft":
 			view.Idle++
 		}
+	}
+	if view.More = len(view.Connectors) - most; view.More > 0 {
+		slices.SortStableFunc(view.Connectors, func(a, b connectorRow) int {
+			return strings.Index("bad warn good soft", a.Class) - strings.Index("bad warn good soft", b.Class)
+		})
+		view.Connectors = view.Connectors[:most]
 	}
 	return view, nil
 }

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,6 +60,24 @@ func (w *world) contains(page answer, texts ...string) {
 			w.t.Errorf("the page has no %q:\n%s", text, page.body)
 		}
 	}
+}
+
+// The page of a file of many connectors has some of them, those with trouble first, and a filter.
+func TestAPageOfManyConnectors(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("connectors:\n")
+	for i := range 300 {
+		fmt.Fprintf(&file, "  - {name: C %d, permalink: c%03d, url: 'https://api%d.example.com', auth: {type: none}}\n", i, i, i)
+	}
+	file.WriteString("  - {name: Broken, permalink: broken, url: 'https://broken.example.com', auth: {type: bearer, config: {token: \"{{ get_secret('none') }}\"}}}\n")
+	w := newWorld(t, file.String())
+	page := w.get("/")
+	w.contains(page, "301 in the file", "101 more are not shown", `name="q"`, `href="/connectors/broken"`)
+	if strings.Count(page.body, `<th scope="row">`) != 200 || strings.Index(page.body, "/connectors/broken") > strings.Index(page.body, "/connectors/c000") {
+		t.Errorf("the page has %d connectors, or the one with trouble is not first", strings.Count(page.body, `<th scope="row">`))
+	}
+	w.contains(w.get("/?q=API29"), "301 in the file", "those with “API29” below", `href="/connectors/c029"`, `href="/connectors/c290"`)
+	w.contains(w.get("/?q=<b>"), "None has that", "&lt;b&gt;")
 }
 
 func TestSecretsShowWhereTheyGoAndWhatARotationDoes(t *testing.T) {
