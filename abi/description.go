@@ -49,9 +49,11 @@ type State struct {
 type Answer struct {
 	// Name is the name of the answer, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string `json:"name"`
-	// From is the place of the value: [FromJSON], [FromForm], [FromHeader], [FromCookie], [FromAuth] or [FromInfo], and
-	// the rest.
+	// From is the place of the value: [FromJSON], [FromXML], [FromForm], [FromHeader], [FromCookie], [FromAuth] or [FromInfo],
+	// and the rest.
 	From string `json:"from,omitempty"`
+	// Alternative is another such place, for an answer of [UserExchange] that has nothing at From.
+	Alternative string `json:"alternative,omitempty"`
 	// FromField is the name of a field of kind [KindString] whose value is used in place of From. The field must not be
 	// sealed.
 	FromField string `json:"from_field,omitempty"`
@@ -252,6 +254,7 @@ const (
 // Sources of answers, the prefixes of [Answer].From.
 const (
 	FromJSON   = "json:"   // a JSON pointer into the body, RFC 6901
+	FromXML    = "xml:"    // the local names of elements of the body, from the root, each behind a slash
 	FromForm   = "form:"   // a member of the body, application/x-www-form-urlencoded
 	FromHeader = "header:" // a header
 	FromCookie = "cookie:" // the value of a cookie that is set

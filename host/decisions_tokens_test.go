@@ -144,6 +144,8 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 		{`,"token_type":"BEARER"`, false},
 		{`,"token_type":"Bearer"`, false},
 		{`,"token_type":null`, false},
+		{`,"token_type":"BearerToken"`, false},
+		{`,"token_type":"bearertoken"`, false},
 		{`,"token_type":"mac"`, true},
 		{`,"token_type":"DPoP"`, true},
 		{`,"token_type":""`, true},

@@ -161,8 +161,8 @@ func checkChallenge(d *abi.Description) ([]hostfn.Answer, error) {
 		return nil, fmt.Errorf("keep is 1 to %d seconds if an answer is kept, and absent otherwise", maxKeep)
 	}
 	for _, a := range d.Challenge.Answers {
-		if a.Required || a.FromField != "" || a.State != "" {
-			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field, or is a state", Printable(a.Name))
+		if a.Required || a.FromField != "" || a.Alternative != "" || a.State != "" {
+			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", Printable(a.Name))
 		}
 	}
 	return checkAnswers(d, d.Challenge.Answers)
@@ -211,6 +211,11 @@ func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {
 	default:
 		if answer.Source, err = hostfn.ParseSource(a.From); err != nil {
 			return answer, fmt.Errorf("from %w", err)
+		}
+	}
+	if a.Alternative != "" {
+		if answer.Alternative, err = hostfn.ParseSource(a.Alternative); err != nil {
+			return answer, fmt.Errorf("alternative %w", err)
 		}
 	}
 	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {

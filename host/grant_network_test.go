@@ -219,7 +219,7 @@ func TestStatesThatCouldNotBeKept(t *testing.T) {
 		"the answer access_token is a state, and is not sealed": func(d *abi.Description) {
 			d.Answers[0] = abi.Answer{Name: "access_token", From: "json:/a", Kind: abi.AnswerInteger, State: "refresh_token"}
 		},
-		"only an answer of an exchange is required, has a from_field, or is a": func(d *abi.Description) { d.Challenge = &abi.Challenge{Answers: d.Answers[1:]} },
+		"only an answer of an exchange is required, has a from_field or an alternative, or is a": func(d *abi.Description) { d.Challenge = &abi.Challenge{Answers: d.Answers[1:]} },
 	} {
 		g := refresher(nil)
 		change(&g.about)

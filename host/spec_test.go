@@ -151,10 +151,10 @@ func TestSpec_configuration_objects(t *testing.T) {
 		"none":    "",
 		"api_key": "key! value! in!",
 		"oauth_client_credentials": "client_id! client_secret client_auth token_url! scope audience resource parameters " +
-			"private_key algorithm jwt_headers assertion_ttl certificate client_assertion_audience",
+			"private_key algorithm jwt_headers assertion_ttl certificate client_assertion_audience token_type",
 		"jwt": "private_key! algorithm claims! jwt_headers",
 		"oauth_jwt_bearer": "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers assertion_ttl " +
-			"parameters client_secret client_auth certificate client_assertion_audience",
+			"token_type parameters client_secret client_auth certificate client_assertion_audience",
 	}
 	got := map[string]string{}
 	for _, info := range w.host.Plugins() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -164,6 +167,37 @@ func TestAllModulesAreEmbedded(t *testing.T) {
 	for i, module := range plugins.Default() {
 		if !bytes.Equal(module, plugins.Of(builtIn[i].authType)) {
 			t.Errorf("module %d of Default is not %s", i, builtIn[i].authType)
+		}
+	}
+}
+
+// Each type for OAuth takes the token_type of Apigee (cloud.google.com/apigee/docs/api-platform/security/oauth/access-tokens), and any
+// with token_type: any.
+func TestTypesOfTokens(t *testing.T) {
+	const tokenURL = "https://login.test/token"
+	for _, name := range []string{"oauth_client_credentials", "oauth_jwt_bearer", "oauth_password", "oauth_refresh_token", "token_exchange"} {
+		for _, c := range []struct {
+			tokenType, field string
+			refused          bool
+		}{{"BearerToken", "bearer", false}, {"bot", "bearer", true}, {"bot", "any", false}, {"BearerToken", "any", false}} {
+			t.Run(name+" "+c.tokenType+" "+c.field, func(t *testing.T) {
+				h := hosttest.New(t, name, hosttest.Module{Name: name, Wasm: plugins.Of(name)})
+				h.Canary("s")
+				h.Canary("seed")
+				h.TokenEndpoint(tokenURL, hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"`+c.tokenType+`","expires_in":"3599"}`))
+				config := maps.Clone(testworld.AuthTypes(tokenURL)[name])
+				config["token_type"] = c.field
+				got, err := h.Try(config, hosttest.GET("https://api.test/v1"))
+				if c.refused {
+					if err == nil || got != nil && got.Attempts > 0 {
+						t.Errorf("a request was sent, %v", err)
+					}
+					return
+				}
+				if err != nil || got.Header("Authorization") != "Bearer the-access-token" {
+					t.Errorf("%v, %v", got, err)
+				}
+			})
 		}
 	}
 }

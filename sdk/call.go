@@ -78,8 +78,8 @@ func (c *Call) Cache(key, value string, ttl time.Duration) {
 //
 // The call has the turn of the grant from then on, and other calls wait. The next [Call.Exchange] is the one that uses the
 // state: it may not be a GET, and after it succeeded there may be no other. The host keeps the answers with State before it
-// returns. If the endpoint's answer is lost, so is the grant: no later call sends the same state. So ask for the state only
-// when [Call.Cached] has no token. [Call.RequestToken] cannot be called after it.
+// returns. If the endpoint's answer is lost, the grant is uncertain: a later call may send the same state once more. So ask for the
+// state only when [Call.Cached] has no token. [Call.RequestToken] cannot be called after it.
 func (c *Call) State(name string) (value string, ok bool) { return c.env.StateGet(name) }
 
 // Drop removes the value of a key from the cache if this call, or that of the request's earlier attempt, has read it. A value

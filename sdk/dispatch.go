@@ -137,6 +137,7 @@ func answerJSON(a Answer) string {
 	var o Members
 	o.String("name", a.Name)
 	o.text("from", a.From)
+	o.text("alternative", a.Alternative)
 	o.text("from_field", a.FromField)
 	o.String("kind", a.Kind)
 	o.names("sinks", a.Sinks)

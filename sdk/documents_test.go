@@ -22,12 +22,12 @@ func TestDocumentsAreThoseOfTheContract(t *testing.T) {
 			AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
 		}},
 		Answers: []Answer{{
-			Name: "n", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+			Name: "n", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}},
 		State:   []State{{Name: "x", Seed: "n"}},
 		Consent: true,
 		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5, Answers: []Answer{{
-			Name: "m", From: "f", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+			Name: "m", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}}},
 	}
 	pair := []Pair{{Name: "h", Value: "1"}}

@@ -109,9 +109,11 @@ type State struct {
 type Answer struct {
 	// Name is the name of the answer, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string
-	// From is the place of the value: json:/POINTER (RFC 6901), form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER (of
-	// WWW-Authenticate) or info:PARAMETER (of Authentication-Info).
+	// From is the place of the value: json:/POINTER (RFC 6901), xml:/ELEMENT/ELEMENT (local names, from the root), form:NAME,
+	// header:NAME, cookie:NAME, auth:SCHEME/PARAMETER (of WWW-Authenticate) or info:PARAMETER (of Authentication-Info).
 	From string
+	// Alternative is another place, for an answer of [Call.Exchange] that has nothing at From.
+	Alternative string
 	// FromField is the name of a field of kind [String] whose value is used in place of From.
 	FromField string
 	// Kind is [Sealed], [AnyInteger], [Time] or [Enum].

@@ -76,7 +76,7 @@ func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
 						test.turn(c)
 					})
 					return sdk.Mutation{}, nil
-				}))
+				}), callTimeout)
 				calls := 0
 				plugin.expired = func() <-chan time.Time {
 					if calls++; calls == 1 { // describe

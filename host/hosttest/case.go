@@ -80,6 +80,8 @@ type Request struct {
 	URL     string            `yaml:"url"`
 	Headers map[string]string `yaml:"headers,omitempty"`
 	Body    string            `yaml:"body,omitempty"`
+	// Parallel is the number of such requests that are sent at once. Each must be as expected. It is 1 by default.
+	Parallel int `yaml:"parallel,omitempty"`
 }
 
 // Reply is an answer of a token endpoint or the API.

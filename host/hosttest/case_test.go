@@ -1,12 +1,14 @@
 package hosttest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/sdk"
 )
 
 // casesIn writes a file of cases and reads it.
@@ -163,5 +165,48 @@ func TestCaseTry(t *testing.T) {
 	_, err = cases[0].Try(h)
 	if err == nil || !strings.Contains(err.Error(), "invalid_scope") || len(h.Exchanges()) != 1 || h.Exchanges()[0].URL != "https://login.test/token" {
 		t.Errorf("%v after %+v", err, h.Exchanges())
+	}
+}
+
+// Requests that are sent at once are each as expected, and share a token.
+func TestRequestsInParallel(t *testing.T) {
+	const text = `
+- name: a token for many
+  config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}
+  secrets: {crm: a-secret-of-the-test}
+  endpoints: {https://login.test/token: [{json: {access_token: the-first-token, expires_in: 300}}, {json: {access_token: the-second-token, expires_in: 300}}]}
+  request: {url: https://api.test/, parallel: 20}
+  expect: {headers: {Authorization: Bearer the-%s-token}, exchanges: [{method: POST}]}`
+	if got := runCase(t, "oauth_client_credentials", fmt.Sprintf(text, "first")); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	if got := runCase(t, "oauth_client_credentials", fmt.Sprintf(text, "second")); len(got) != 20 {
+		t.Errorf("%d complaints: %q", len(got), got)
+	}
+	if _, err := casesIn(t, "- {name: a, request: {url: https://api.test/, parallel: 1001}}"); err == nil || !strings.Contains(err.Error(), "up to 1000") {
+		t.Errorf("too many: %v", err)
+	}
+}
+
+// A plugin whose requests differ natively, as those with the order of a map do, fails the case.
+func TestCasesThatDifferNatively(t *testing.T) {
+	cases, err := casesIn(t, `
+- name: a header
+  config: {value: a-secret-of-the-case}
+  request: {url: https://api.test/}
+  expect: {headers: {X-Order: '1'}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, often := range []int{100, 3} {
+		calls := 0
+		plugin := scripted(func(c *sdk.Call) (sdk.Mutation, error) {
+			calls++
+			return sdk.Mutation{Headers: []sdk.Pair{{Name: "Authorization", Value: c.Config("value")}, {Name: "X-Order", Value: fmt.Sprint(1 + calls/often)}}}, nil
+		})
+		got := complaints(t, func(tb testing.TB) { cases[0].again(tb, plugin, "none.wasm") })
+		if len(got) != want || want == 1 && !strings.Contains(got[0], "ranges over a map") {
+			t.Errorf("%q", got)
+		}
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
+// maxParallel limits the requests that a step sends at once. Each is a goroutine.
+const maxParallel = 1000
+
 // problem returns what is wrong with a case, or "".
 func (c *Case) problem() string {
 	switch {
@@ -67,6 +70,8 @@ func (s *Step) problem() string {
 		return "a step is a request, a consent or disconnect, and only one of them"
 	case s.Request != nil && s.Request.URL == "":
 		return "a request has no url"
+	case s.Request != nil && (s.Request.Parallel < 0 || s.Request.Parallel > maxParallel):
+		return fmt.Sprintf("a request is sent up to %d times in parallel", maxParallel)
 	case !s.does() && !x.empty():
 		return "expect needs a request, a consent or disconnect in its step"
 	case s.Request == nil && (x.Headers != nil || x.Form != nil || x.Body != nil || x.Attempts != nil || x.Status != 0):

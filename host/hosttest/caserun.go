@@ -8,13 +8,17 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/sdk"
 )
 
-// Cases runs the cases of a file as subtests, each natively and in the sandbox, as [Run] does.
+// orders is how often a case runs natively. Go ranges over a map in another order each time, and the sandbox does not.
+const orders = 5
+
+// Cases runs the cases of a file as subtests, each in the sandbox and natively, as [Run] does. Natively, it runs each several times.
 func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
 	t.Helper()
 	cases, err := ReadCases(file)
@@ -24,7 +28,27 @@ func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			Run(t, p, wasm, func(_ *testing.T, h *Harness) { c.Run(h) })
+			if p != nil && !t.Failed() {
+				c.again(t, p, wasm)
+			}
 		})
+	}
+}
+
+// again runs the case natively several times more.
+func (c *Case) again(tb TB, p sdk.Plugin, wasm string) {
+	tb.Helper()
+	for range orders - 1 {
+		run := &collector{}
+		run.run(func() { c.Run(newNativeHarness(run, c.Name, p, wasm, callTimeout)) })
+		for _, cleanup := range run.cleanups {
+			run.run(cleanup)
+		}
+		if texts := run.take(); len(texts) > 0 {
+			tb.Errorf("hosttest: natively, the plugin does not do the same each time. Perhaps it ranges over a map, whose order is random in Go "+
+				"and fixed in the sandbox: %s", texts[0])
+			return
+		}
 	}
 }
 
@@ -152,14 +176,35 @@ func (s *Step) run(h *Harness, config Config) {
 	}
 }
 
-// request sends the step's request.
+// request sends the step's request, as often at once as it says, and compares the result of each.
 func (s *Step) request(e expecting, config Config) {
 	e.harness.tb.Helper()
-	r, err := s.Request.http()
-	if err != nil {
-		e.fatalf("the request: %v", err)
+	all := make([]struct {
+		result *Result
+		err    error
+	}, max(1, s.Request.Parallel))
+	var sending sync.WaitGroup
+	for i := range all {
+		r, err := s.Request.http()
+		if err != nil {
+			e.fatalf("the request: %v", err)
+		}
+		send := func() { all[i].result, all[i].err = e.harness.Try(config, r) }
+		if len(all) > 1 {
+			sending.Go(send)
+		} else {
+			send()
+		}
 	}
-	result, err := e.harness.Try(config, r)
+	sending.Wait()
+	for _, one := range all {
+		s.compare(e, one.result, one.err)
+	}
+}
+
+// compare compares the result of a request.
+func (s *Step) compare(e expecting, result *Result, err error) {
+	e.harness.tb.Helper()
 	want := s.Expect
 	if !e.failure(err, want.Error) {
 		return

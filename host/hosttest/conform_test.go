@@ -49,6 +49,7 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 		"guesses":  {"determinism", "the request differs in two hosts"},
 		"counts":   {"pristine", "the third of three equal requests differs from the second"},
 		"unquoted": {"sealed", "its own quotes are not escaped"},
+		"short":    {"values", "field prefix, of one character: the plugin trapped"},
 		"blank":    {"values", "field prefix, empty: the plugin trapped"},
 		"slow":     {"values", "field scope, huge: the plugin ran out of fuel"},
 		"nervous":  {"values", "field name, huge: the plugin trapped in validate"},
@@ -81,11 +82,15 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 	}
 }
 
-// A plugin that sends random bytes of WASI is as good as one that asks the host for them.
-func TestRandomBytesOfWASIAreNoFailure(t *testing.T) {
-	report, err := Conform(t.Context(), Module{Name: "nonce", Wasm: compiled(t, "conforming", "nonce")})
-	if err != nil || !report.Conforms {
-		t.Errorf("%v\n%s", err, report)
+// A plugin that sends random bytes of WASI is as good as one that asks the host for them, and one that refuses a GET as one that does not.
+func TestPluginsThatConform(t *testing.T) {
+	for _, name := range []string{"nonce", "posts"} {
+		for _, configs := range [][]Config{nil, {{"key": "{{ get_secret('key') }}"}}} {
+			report, err := Conform(t.Context(), Module{Name: name, Wasm: compiled(t, "conforming", name)}, configs...)
+			if err != nil || !report.Conforms {
+				t.Errorf("%v\n%s", err, report)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func (m *maker) add(config Config) {
 	c := m.c
 	if !slices.ContainsFunc(c.configs, func(other Config) bool { return fmt.Sprint(other) == fmt.Sprint(config) }) {
 		c.configs = append(c.configs, config)
-		result := m.send("the number of exchanges", config, GET(conformURL))
+		result := m.tried("the number of exchanges", config)
 		c.exchanges = append(c.exchanges, len(result.exchanges))
 	}
 }
@@ -75,7 +76,7 @@ func (c *conformer) takeGiven(k *checking) {
 	c.trial(k, "configurations", func(t *trial) {
 		m := &maker{trial: t, examples: map[string][]any{}}
 		for i, config := range c.given {
-			result := t.send(fmt.Sprintf("configuration %d", i+1), config, GET(conformURL))
+			result := t.tried(fmt.Sprintf("configuration %d", i+1), config)
 			if result.wrong == "" && !result.authenticated() {
 				k.find("configuration %d is refused: %v", i+1, result.err)
 			}
@@ -120,6 +121,24 @@ func hostsOf(configs []Config) (names []string) {
 // field names one.
 const conformURL = "https://api.test/v1/example/things?a=b"
 
+// tried sends a request with a configuration. If the plugin refuses a GET, it sends a form, and then JSON: some APIs take nothing else.
+// The result is that of the request that was sent, or of the GET.
+func (t *trial) tried(name string, config Config) *result {
+	first := t.send(name, config, GET(conformURL))
+	for _, r := range []*http.Request{sampleRequest(), POST(conformURL, `{"name":"value"}`)} {
+		if first.authenticated() || first.wrong != "" {
+			break
+		}
+		if r.Header.Get("Content-Type") == "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		if other := t.send(name+", by POST", config, r); other.authenticated() {
+			return other
+		}
+	}
+	return first
+}
+
 // maker makes configurations.
 type maker struct {
 	*trial
@@ -161,7 +180,7 @@ func (m *maker) first() Config {
 
 // works returns the error of a request with a configuration, or nil.
 func (m *maker) works(config Config) error {
-	result := m.send("a first request", config, GET(conformURL))
+	result := m.tried("a first request", config)
 	if !result.authenticated() && result.err == nil {
 		return errors.New(result.wrong)
 	}
@@ -193,7 +212,7 @@ func (m *maker) full(first Config) Config {
 			if solved == nil {
 				continue
 			}
-			if m.send("field "+f.Name, solved, GET(conformURL)).authenticated() {
+			if m.tried("field "+f.Name, solved).authenticated() {
 				full = solved
 			}
 			break

@@ -177,6 +177,7 @@ var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
 var oddTexts = []text{
 	{"empty", ""},
 	{"blank", " "},
+	{"of one character", "k"},
 	{"huge", hugeValue},
 	{"huge, without blanks", strings.Repeat("0123456789abcdef", 256)},
 	{"huge, of separators", strings.Repeat("a=b&c,d;{e}", 372)},

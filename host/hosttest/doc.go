@@ -1,5 +1,5 @@
-// Package hosttest tests a plugin as its users run it. It runs each test twice: with the plugin as plain Go, where a
-// debugger and stack traces work, and with the compiled module in the sandbox of a real host.
+// Package hosttest tests a plugin as its users run it. It runs each test twice: with the compiled module in the sandbox of a
+// real host, and with the plugin as plain Go, where a debugger and stack traces work.
 //
 //	func TestAuthenticate(t *testing.T) {
 //		hosttest.Run(t, plugin{}, "oauthcc.wasm", func(t *testing.T, h *hosttest.Harness) {
@@ -74,5 +74,5 @@
 //
 // The native run has no limits of the sandbox, and calls do not begin in the same state: a variable of the plugin keeps
 // its value until the next call. The sandbox run covers both. A native plugin that has not ended after a minute fails the
-// test, which logs its stack and continues.
+// test, which logs its stack and continues. After a failure in the sandbox, such as that of a loop, it has three seconds.
 package hosttest

@@ -168,7 +168,7 @@ var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://lo
 
 func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
 	return newHarness(tb, "", func(grants []string) host.Plugin {
-		return testhook.NativePlugin("native", newNative(tb, p), grants).(host.Plugin)
+		return testhook.NativePlugin("native", newNative(tb, p, callTimeout), grants).(host.Plugin)
 	}, false)
 }
 

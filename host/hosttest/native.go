@@ -16,8 +16,8 @@ import (
 )
 
 // callTimeout limits the time of a native plugin's call, with the answers of the test's endpoints. A plugin that ends
-// needs far less.
-const callTimeout = time.Minute
+// needs far less. failedTimeout does so if the test has failed in the sandbox.
+const callTimeout, failedTimeout = time.Minute, 3 * time.Second
 
 // native is a guest that runs a plugin as plain Go.
 type native struct {
@@ -29,8 +29,8 @@ type native struct {
 
 var _ sandbox.Guest = native{}
 
-func newNative(tb TB, p sdk.Plugin) native {
-	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(callTimeout) }}
+func newNative(tb TB, p sdk.Plugin, limit time.Duration) native {
+	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(limit) }}
 }
 
 // Has implements sandbox.Guest. Like a module that is made with the SDK, a native plugin has all exports.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
@@ -24,7 +25,7 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Run runs a test of a plugin as two subtests: native runs p itself, and sandbox runs the module at the path wasm. The
+// Run runs a test of a plugin as two subtests: sandbox runs the module at the path wasm, and native runs p itself. The
 // path is relative to the package's directory, which must be the directory of the plugin's sources. Each subtest has a
 // harness of its own.
 //
@@ -33,11 +34,18 @@ type TB interface {
 func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
 	t.Helper()
 	name := t.Name() // the same for both runs
-	if p != nil {
-		t.Run("native", func(t *testing.T) { test(t, newNativeHarness(t, name, p, wasm)) })
-	}
-	t.Run("sandbox", func(t *testing.T) {
+	passed := t.Run("sandbox", func(t *testing.T) {
 		test(t, New(t, name, Module{Name: filepath.Base(wasm), Wasm: readModule(t, wasm, p != nil), Verbose: testing.Verbose()}))
+	})
+	if p == nil {
+		return
+	}
+	t.Run("native", func(t *testing.T) {
+		limit := callTimeout
+		if !passed { // perhaps for want of fuel: the stack of a loop is wanted soon
+			limit = failedTimeout
+		}
+		test(t, newNativeHarness(t, name, p, wasm, limit))
 	})
 }
 
@@ -61,10 +69,10 @@ func New(tb TB, name string, m Module) *Harness {
 	return h
 }
 
-// newNativeHarness returns a harness for a plugin as plain Go. The file wasm is its compiled module.
-func newNativeHarness(tb TB, name string, p sdk.Plugin, wasm string) *Harness {
+// newNativeHarness returns a harness for a plugin as plain Go, whose calls take up to limit. The file wasm is its compiled module.
+func newNativeHarness(tb TB, name string, p sdk.Plugin, wasm string, limit time.Duration) *Harness {
 	module, _ := os.ReadFile(wasm) // the harness of the sandbox reports what is wrong with it
 	return newHarness(tb, name, func(grants []string) host.Plugin {
-		return testhook.NativePlugin("native", newNative(tb, p), grants).(host.Plugin)
+		return testhook.NativePlugin("native", newNative(tb, p, limit), grants).(host.Plugin)
 	}, builtIn(module))
 }

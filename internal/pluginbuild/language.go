@@ -56,19 +56,19 @@ func LanguageOf(dir string) (Language, error) {
 	return "", fmt.Errorf("%s has no plugin: there is neither a Go file nor a C file, nor %s of AssemblyScript. `keywright plugin new NAME` writes the directory of a plugin", dir, asconfigFile)
 }
 
-// sources returns the names of the files in dir with an extension, sorted.
+// sources returns the names of the files in dir with an extension, or of that name, sorted.
 func sources(dir, extension string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) == extension && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		if (filepath.Ext(e.Name()) == extension || e.Name() == extension) && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())
 		}
 	}
 	return names, err
 }
 
-// extensions are the extensions of the files that a module is compiled from.
-var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", ".json"}}
+// extensions are the extensions, or the names, of the files that a module is compiled from.
+var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", packageFile, lockFile, asconfigFile}}
 
 // Newer returns the name of a source file in dir that was written after the plugin's module, or an empty name. It does not read the
 // files: a checkout may set their times in any order. Files of other directories do not count.

@@ -123,7 +123,7 @@ func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
 	if _, ok := c.State(oauth.RefreshToken); !ok && token.ExpiresIn > 0 {
 		c.Warn("the authorization server issued a token that expires, and no refresh token: users must connect again then. Many servers want the scope offline_access, or access_type=offline in authorization_parameters")
 	}
-	_, err = token.Bearer() // which refuses another type of token
+	_, err = oauth.Mutation(c, token) // which refuses another type of token
 	return err
 }
 

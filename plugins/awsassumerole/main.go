@@ -32,7 +32,8 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	token, digested := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToDigest}
 	sent := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
-	const credentials = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
+	const inXML = "xml:/AssumeRoleResponse/AssumeRoleResult/Credentials/" // as STS documents it; it answers in JSON to who accepts that
+	const inJSON = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "aws_assume_role",
@@ -61,15 +62,21 @@ func (plugin) Describe() sdk.Description {
 			{Name: "sts_region", Kind: sdk.String, Pattern: sigv4.Name, PatternMessage: sigv4.NotName, Doc: "Region of sts_url; region unless given."},
 		}, sigv4.Fields()),
 		Answers: []sdk.Answer{
-			{Name: "access_key_id", From: credentials + "AccessKeyId", Kind: sdk.Sealed, Sinks: sent, Required: true},
 			{
-				Name: "secret_access_key", From: credentials + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
+				Name: "access_key_id", From: inJSON + "AccessKeyId", Alternative: inXML + "AccessKeyId", Kind: sdk.Sealed, Required: true,
+				Sinks: sent,
+			},
+			{
+				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
 				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
 			},
-			{Name: "session_token", From: credentials + "SessionToken", Kind: sdk.Sealed, Sinks: sent, Required: true},
-			{Name: "expiration", From: credentials + "Expiration", Kind: sdk.Time, Required: true},
+			{
+				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.Sealed, Required: true,
+				Sinks: sent,
+			},
+			{Name: "expiration", From: inJSON + "Expiration", Alternative: inXML + "Expiration", Kind: sdk.Time, Required: true},
 			{Name: "date", From: "header:Date", Kind: sdk.Time},
-			{Name: "error", From: "json:/Error/Code", Kind: sdk.Enum, Enum: []string{
+			{Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.Enum, Enum: []string{
 				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "MalformedPolicyDocument", "PackedPolicyTooLarge",
 				"RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
 			}},

@@ -246,8 +246,9 @@ func TestRefusalsOfSTS(t *testing.T) {
 	}{
 		{"denied", answer(403, `{"Error":{"Code":"AccessDenied","Message":"User: arn:aws:iam::1:user/x is not authorized"}}`, time.Time{}), 403, "", "AccessDenied"},
 		{"denied, at the same time", answer(403, `{"Error":{"Code":"AccessDenied"}}`, time.Date(2026, 1, 2, 3, 5, 4, 0, time.UTC)), 403, "", "AccessDenied"},
+		{"denied, in XML", answer(403, `<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type><Code>AccessDenied</Code></Error></ErrorResponse>`, time.Time{}), 403, "", "AccessDenied"},
 		{"an unknown reason", answer(400, `{"Error":{"Code":"Whatever"}}`, time.Time{}), 400, "", "other"},
-		{"no JSON", answer(500, `<ErrorResponse/>`, time.Time{}), 500, "", ""},
+		{"XML without a reason", answer(500, `<ErrorResponse/>`, time.Time{}), 500, "", ""},
 		{"no expiration", answer(200, `{"AssumeRoleResponse":{"AssumeRoleResult":{"Credentials":{"AccessKeyId":"ASIAROLE0001","SecretAccessKey":"the-secret-of-it","SessionToken":"the-token-of-it"}}}}`, time.Time{}), 200, "without expiration", ""},
 		{"no credentials", answer(200, `{}`, time.Time{}), 200, "without access_key_id", ""},
 	} {
@@ -397,4 +398,43 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// AWS documents its answer with a token that is broken into lines (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html).
+// MinIO writes another order, and no namespace for the prefix.
+func TestAnswersOfSTSInXML(t *testing.T) {
+	for name, body := range map[string]string{
+		"as AWS documents it": `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+  <AssumeRoleResult>
+    <AssumedRoleUser><Arn>arn:aws:sts::123456789012:assumed-role/reports/x</Arn><AssumedRoleId>ARO123EXAMPLE123:x</AssumedRoleId></AssumedRoleUser>
+    <Credentials>
+      <AccessKeyId>ASIAROLE0001</AccessKeyId>
+      <SecretAccessKey>the/secret+of-role-1</SecretAccessKey>
+      <SessionToken>
+       the/token+
+       of-role-1==
+      </SessionToken>
+      <Expiration>2026-01-02T04:04:05Z</Expiration>
+    </Credentials>
+    <PackedPolicySize>6</PackedPolicySize>
+  </AssumeRoleResult>
+  <ResponseMetadata><RequestId>c6104cbe-af31-11e0-8154-cbc7ccf896c7</RequestId></ResponseMetadata>
+</AssumeRoleResponse>`,
+		"in another order": `<?xml version="1.0" encoding="UTF-8"?>
+<x:AssumeRoleResponse><x:ResponseMetadata/><x:AssumeRoleResult><x:Credentials><x:SessionToken>the/token+of-role-1==</x:SessionToken><x:Expiration>` +
+			`2026-01-02T04:04:05.123Z</x:Expiration><x:SecretAccessKey>the/secret+of-role-1</x:SecretAccessKey><x:AccessKeyId>ASIAROLE0001</x:AccessKeyId>` +
+			`</x:Credentials></x:AssumeRoleResult></x:AssumeRoleResponse>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, h *hosttest.Harness) {
+				h.Canary("aws")
+				h.TokenEndpoint(stsURL, answer(http.StatusOK, body, time.Time{}))
+				checkSigned(t, h.Authenticate(config(), hosttest.GET("https://api.test/v1")), 1, "20260102T030405Z")
+				h.Advance(time.Hour - 61*time.Second)
+				if h.Authenticate(config(), hosttest.GET("https://api.test/v1")); len(h.Exchanges()) != 1 {
+					t.Errorf("%d exchanges", len(h.Exchanges()))
+				}
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -72,9 +73,24 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if token, ok := c.Cached("token"); ok {
 		return sdk.Bearer(token), nil
 	}
-	signed, err := assertion(c)
+	answers, err := oauth.InTime(c, func() (sdk.Answers, error) { return installationToken(c) })
 	if err != nil {
 		return sdk.Mutation{}, err
+	}
+	lifetime := time.Duration(min(answers.Time("expires_at")-c.Now()-c.ClockOffset(), 1<<31)) * time.Second
+	if lifetime > margin {
+		c.Cache("token", answers["token"], lifetime-margin)
+	} else {
+		c.Warn("the token is not cached: GitHub's expires_at is within 60 seconds, so check the host's clock")
+	}
+	return sdk.Bearer(answers["token"]), nil
+}
+
+// installationToken requests a token of the installation.
+func installationToken(c *sdk.Call) (sdk.Answers, error) {
+	signed, err := assertion(c)
+	if err != nil {
+		return nil, err
 	}
 	status, answers := c.Exchange(sdk.Exchange{
 		URL:  c.Config("api_url"),
@@ -87,15 +103,9 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		JSON: body(c),
 	})
 	if status > 399 {
-		return sdk.Mutation{}, errors.New(advice(status))
+		return nil, errors.New(advice(status))
 	}
-	lifetime := time.Duration(min(answers.Time("expires_at")-c.Now(), 1<<31)) * time.Second
-	if lifetime > margin {
-		c.Cache("token", answers["token"], lifetime-margin)
-	} else {
-		c.Warn("the token is not cached: GitHub's expires_at is within 60 seconds, so check the host's clock")
-	}
-	return sdk.Bearer(answers["token"]), nil
+	return answers, nil
 }
 
 // assertion returns the JWT with which the app authenticates itself.
@@ -104,10 +114,11 @@ func assertion(c *sdk.Call) (string, error) {
 	if (clientID == "") == (appID == "") {
 		return "", errors.New(either)
 	}
+	now := c.Now() + c.ClockOffset()
 	var claims sdk.Members
 	claims.String("iss", clientID+appID)
-	claims.Integer("iat", c.Now()-before)
-	claims.Integer("exp", c.Now()+after)
+	claims.Integer("iat", now-before)
+	claims.Integer("exp", now+after)
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Claims: claims.JSON()}), nil
 }
 

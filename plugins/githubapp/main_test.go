@@ -260,3 +260,31 @@ func TestExplain(t *testing.T) {
 		}
 	})
 }
+
+// A GitHub whose clock is not the host's gets a second JWT, with its own time, and the token lasts by that time.
+func TestClockOfGitHub(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const ahead = 20 * time.Minute
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
+			response, err := hosttest.JSON(http.StatusUnauthorized, `{"message":"'Expiration time' claim ('exp') must be a numeric value representing the future time"}`)(r)
+			response.Header.Set("Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))
+			return response, err
+		}, issued(h, token, int((ahead+10*time.Minute)/time.Second)), issued(h, token, 3600))
+		h.Authenticate(config(), get())
+		for i, at := range []int64{h.Now().Unix(), h.Now().Add(ahead).Unix()} {
+			_, claims := h.JWT(strings.TrimPrefix(h.Exchanges()[i].Header.Get("Authorization"), "Bearer "))
+			if claims["iat"] != json.Number(fmt.Sprint(at-60)) || claims["exp"] != json.Number(fmt.Sprint(at+540)) {
+				t.Errorf("JWT %d: %v", i, claims)
+			}
+		}
+		h.Advance(9*time.Minute - time.Second)
+		if h.Authenticate(config(), get()); len(h.Exchanges()) != 2 {
+			t.Errorf("%d exchanges before the end of the token", len(h.Exchanges()))
+		}
+		h.Advance(time.Second)
+		if h.Authenticate(config(), get()); len(h.Exchanges()) != 3 {
+			t.Errorf("%d exchanges after it", len(h.Exchanges()))
+		}
+	})
+}

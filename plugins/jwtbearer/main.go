@@ -37,6 +37,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},
 			oauth.TTL(),
+			oauth.TokenType(),
 			oauth.Parameters("parameters"),
 		}, client, oauth.Assertion(oauth.Signs(""))),
 	}
@@ -67,7 +68,7 @@ func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	mutation, err := token.Bearer()
+	mutation, err := oauth.Mutation(c, token)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

@@ -23,6 +23,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
 			oauth.Request(),
 			oauth.Key(oauth.Signs("")),
+			[]sdk.Field{oauth.TokenType()},
 		),
 	}
 }

@@ -30,6 +30,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.Request(),
 			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
 			oauth.Key(oauth.Signs("")),
+			[]sdk.Field{oauth.TokenType()},
 		),
 	}
 }

@@ -36,10 +36,11 @@ func (plugin) Describe() sdk.Description {
 			assertion(),
 			oauth.Client("assertion_", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
 			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
+			[]sdk.Field{oauth.TokenType()},
 		),
 		Answers: []sdk.Answer{
 			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, Required: true},
-			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "DPoP"}},
+			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "BearerToken", "DPoP"}},
 		},
 	}
 }
@@ -107,7 +108,7 @@ func exchange(c *sdk.Call) (sdk.Token, error) {
 	switch {
 	case err != nil:
 		return sdk.Token{}, err
-	case answers["token_type"] == "Bearer" || answers["token_type"] == "DPoP":
+	case answers["token_type"] != "" && answers["token_type"] != "N_A" && answers["token_type"] != "other":
 		// An access token is for the servers of the first endpoint, and none of the second's business.
 		return sdk.Token{}, errors.New("token_url answered with an access token in place of an assertion for assertion_url: set requested_token_type")
 	}

@@ -231,6 +231,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 		{"first refuses", hosttest.JSON(400, `{"error":"invalid_target"}`), nil, 400, "400 (invalid_target)", 1},
 		{"first has no token", hosttest.JSON(200, `{}`), nil, 200, "without assertion", 1},
 		{"first answers with an access token", hosttest.Token("access-token-of-the-first", 300), nil, 0, "set requested_token_type", 1},
+		{"first answers with a token of Apigee", hosttest.JSON(200, `{"access_token":"access-token-of-the-first","token_type":"BearerToken"}`), nil, 0, "set requested_token_type", 1},
 		{"first answers with a DPoP token", hosttest.JSON(200, `{"access_token":"access-token-of-the-first","token_type":"dpop"}`), nil, 0, "set requested_token_type", 1},
 		{"second refuses", issued, hosttest.JSON(401, `{"error":"invalid_client"}`), 401, "401 (invalid_client)", 2},
 		{"second has no token", issued, hosttest.JSON(200, `{}`), 200, "without an access_token", 2},

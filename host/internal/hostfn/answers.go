@@ -22,8 +22,9 @@ import (
 type Answer struct {
 	abi.Answer
 	Sinks, Derived seal.Sinks
-	// Source is the place of the value. It is the zero Source if FromField names a field that is absent.
-	Source Source
+	// Source is the place of the value, and Alternative another one. They are the zero Source if there is none, and Source is that
+	// if FromField names a field that is absent.
+	Source, Alternative Source
 }
 
 // Source is a place in an answer.
@@ -34,7 +35,7 @@ type Source struct {
 	name string
 	// parameter is the name of a parameter, in lower case.
 	parameter string
-	// pointer has the tokens of a JSON pointer.
+	// pointer has the tokens of a JSON pointer, or the names of elements.
 	pointer []string
 }
 
@@ -49,6 +50,11 @@ func ParseSource(text string) (s Source, err error) {
 		s.name = ""
 		if s.pointer, err = pointerTokens(rest); err != nil {
 			return Source{}, err
+		}
+	case s.from == abi.FromXML:
+		s.name, s.pointer = "", strings.Split(rest, "/")[1:]
+		if rest[0] != '/' || slices.ContainsFunc(s.pointer, func(name string) bool { return name == "" || strings.ContainsAny(name, ": ") }) {
+			return Source{}, fmt.Errorf("%s needs names of elements without prefixes, from the root, such as %s/Answer/Token", abi.FromXML, abi.FromXML)
 		}
 	case s.from == abi.FromHeader:
 		if abi.CheckHeaderName(rest) != "" && !strings.EqualFold(rest, "Host") {
@@ -72,12 +78,14 @@ func ParseSource(text string) (s Source, err error) {
 }
 
 // InBody reports whether the place is in the body.
-func (s *Source) InBody() bool { return s.from == abi.FromJSON || s.from == abi.FromForm }
+func (s *Source) InBody() bool {
+	return s.from == abi.FromJSON || s.from == abi.FromXML || s.from == abi.FromForm
+}
 
 // maxSource is the maximum length of the text of a Source, in bytes.
 const maxSource = 256
 
-var errSource = errors.New("is no place in an answer: write json:/POINTER, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
+var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
 
 // pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
 func pointerTokens(pointer string) ([]string, error) {
@@ -102,8 +110,9 @@ type parts struct {
 	header http.Header
 	body   []byte
 
-	tree, form       any
+	tree, form, xml  any
 	treeRead         bool
+	xmlRead          bool
 	cookies          []*http.Cookie
 	offers           []authOffer
 	offersRead       bool
@@ -202,11 +211,24 @@ func readTime(raw any) (int64, bool) {
 	return 0, false
 }
 
-// at returns the value at the source of an answer.
+// at returns the value of an answer.
 func (p *parts) at(a *Answer, list []Answer) (value any, ok bool) {
-	switch s := &a.Source; s.from {
+	if value, ok = p.in(&a.Source, list); !ok {
+		value, ok = p.in(&a.Alternative, list)
+	}
+	return value, ok
+}
+
+// in returns the value at a place.
+func (p *parts) in(s *Source, list []Answer) (value any, ok bool) {
+	switch s.from {
 	case abi.FromJSON:
 		return p.json(s.pointer)
+	case abi.FromXML:
+		if !p.xmlRead {
+			p.xml, p.xmlRead = readXML(p.body), true
+		}
+		return below(p.xml, s.pointer)
 	case abi.FromForm:
 		if !p.fields {
 			values, err := url.ParseQuery(string(p.body))
@@ -252,7 +274,11 @@ func (p *parts) json(pointer []string) (value any, ok bool) {
 			p.tree = nil
 		}
 	}
-	value = p.tree
+	return below(p.tree, pointer)
+}
+
+// below returns the value at a pointer into a tree.
+func below(value any, pointer []string) (_ any, ok bool) {
 	for _, token := range pointer {
 		switch v := value.(type) {
 		case map[string]any:
@@ -325,7 +351,8 @@ func SealedAnswers(list []abi.Answer, header http.Header, body []byte) map[strin
 	var answers []Answer
 	for _, a := range list {
 		if source, err := ParseSource(a.From); err == nil && a.Kind == abi.AnswerSealed {
-			answers = append(answers, Answer{Answer: a, Source: source})
+			alternative, _ := ParseSource(a.Alternative)
+			answers = append(answers, Answer{Answer: a, Source: source, Alternative: alternative})
 		}
 	}
 	return (&parts{header: header, body: body}).find(answers, nil, maxSealed)

@@ -12,6 +12,7 @@ import (
 // A place in an answer needs all of its parts, and only some places are in the body.
 func TestPlacesInAnAnswer(t *testing.T) {
 	for place, c := range map[string]struct{ valid, body bool }{
+		"xml:/a": {true, true}, "xml:/a/b": {true, true}, "xml:": {}, "xml:a": {}, "xml:/": {}, "xml:/a//b": {}, "xml:/x:a": {},
 		"json:": {true, true}, "json:/a": {true, true}, "form:a": {true, true}, "header:X-A": {true, false}, "cookie:a": {true, false},
 		"auth:Digest/nonce": {true, false}, "info:nextnonce": {true, false},
 		"auth:Digest": {}, "auth:Digest/": {}, "auth:/nonce": {}, "auth:/": {}, "form:": {}, "header:": {}, "other:a": {}, "json:a": {}, "a": {},

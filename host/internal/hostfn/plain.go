@@ -172,12 +172,24 @@ func CheckSources(list []Answer) error {
 	for i := range list {
 		for j := range list {
 			a, b := &list[i], &list[j]
-			if a.Kind == abi.AnswerSealed && b.Kind != abi.AnswerSealed && a.Source.from != "" && a.Source.same(&b.Source) {
+			if a.Kind == abi.AnswerSealed && b.Kind != abi.AnswerSealed && a.shares(b) {
 				return fmt.Errorf("%s and %s are one place of an answer, sealed here and plain there", a.Name, b.Name)
 			}
 		}
 	}
 	return nil
+}
+
+// shares reports whether two answers have a place in common.
+func (a *Answer) shares(b *Answer) bool {
+	for _, one := range []*Source{&a.Source, &a.Alternative} {
+		for _, other := range []*Source{&b.Source, &b.Alternative} {
+			if one.from != "" && one.same(other) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *Source) same(other *Source) bool {

@@ -97,7 +97,9 @@ func (m *Masker) value(list []Answer, value any) any {
 	case map[string]any:
 		shown := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			wanted := func(a *Answer) bool { return slices.Contains(a.Source.pointer, name) }
+			wanted := func(a *Answer) bool {
+				return slices.Contains(a.Source.pointer, name) || slices.Contains(a.Alternative.pointer, name)
+			}
 			shown[m.name(name, wanted, list...)] = m.below(list, name, v[name])
 		}
 		return shown
@@ -136,7 +138,7 @@ func (m *Masker) isCredential(list []Answer) bool {
 	}
 	name := m.path[len(m.path)-1]
 	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(list, func(a Answer) bool {
-		return a.Kind == abi.AnswerSealed && slices.Equal(a.Source.pointer, m.path)
+		return a.Kind == abi.AnswerSealed && a.at(m.path)
 	})
 }
 
@@ -165,13 +167,18 @@ func (m *Masker) known(list []Answer, path []string, text string) string {
 		return text
 	}
 	for i := range list {
-		if a := &list[i]; slices.Equal(a.Source.pointer, path) || a.Source.from == abi.FromForm && a.Source.name == name {
+		if a := &list[i]; a.at(path) || a.Source.from == abi.FromForm && a.Source.name == name {
 			if a.shows(text) {
 				return text
 			}
 		}
 	}
 	return m.text(text)
+}
+
+// at reports whether the answer is read from a place of the JSON.
+func (a *Answer) at(path []string) bool {
+	return slices.Equal(a.Source.pointer, path) || slices.Equal(a.Alternative.pointer, path)
 }
 
 // shows reports whether the value of an answer is a number, a time or a name, and no credential.

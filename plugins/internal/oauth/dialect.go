@@ -27,10 +27,23 @@ func Dialect() []sdk.Field {
 		{Name: "expires_in_from", Kind: sdk.String, Default: "json:/expires_in", Doc: "Place of the token's lifetime in seconds."},
 		{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
 		{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
-		{Name: "token_type", Kind: sdk.String, Enum: []string{bearerToken, anyToken}, Default: bearerToken, Doc: "Which token_type the answer may have."},
+		TokenType(),
 		{Name: "key", Kind: sdk.String, Default: "Authorization", Doc: "Name of the header that the API wants the token in."},
 		{Name: "prefix", Kind: sdk.String, Default: "Bearer", Doc: "Word in front of the token in the header. Empty: none."},
 	}
+}
+
+// TokenType returns the field for the token_type of the answer.
+func TokenType() sdk.Field {
+	return sdk.Field{Name: "token_type", Kind: sdk.String, Enum: []string{bearerToken, anyToken}, Default: bearerToken, Doc: "Which token_type the answer may have."}
+}
+
+// Mutation returns the mutation that sends a token as bearer, and an error if its type is none that the field of [TokenType] takes.
+func Mutation(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
+	if token.TokenType == apigeeToken || c.Config("token_type") == anyToken {
+		token.TokenType = ""
+	}
+	return token.Bearer()
 }
 
 // DialectProblems returns the problems of the fields of [Dialect].
@@ -92,12 +105,8 @@ func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
 	} else if lifetime == 0 {
 		lifetime = c.Integer("token_ttl")
 	}
-	t := sdk.Token{
+	return sdk.Token{
 		AccessToken: answers["access_token"], TokenType: answers["token_type"],
 		ExpiresIn: time.Duration(min(lifetime, 1<<31)) * time.Second,
 	}
-	if c.Config("token_type") == anyToken || t.TokenType == apigeeToken {
-		t.TokenType = ""
-	}
-	return t
 }

@@ -123,7 +123,7 @@ func HeaderProblems(c *sdk.Config) []sdk.Problem {
 
 // Bearer returns the mutation that sends a token, and caches the token until a minute before it expires.
 func Bearer(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
-	mutation, err := token.Bearer()
+	mutation, err := Mutation(c, token)
 	if err != nil {
 		return sdk.Mutation{}, err
 	}

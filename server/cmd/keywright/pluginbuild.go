@@ -109,8 +109,8 @@ func (a *app) buildPlugin(ctx context.Context, dir string, check bool) error {
 	if err := scaffold.WriteFields(dir, fieldsTable(info)); err != nil {
 		return fmt.Errorf("the table of fields in README.md: %w", err)
 	}
-	if err := a.refreshSchema(ctx, filepath.Join(dir, "connectors.yaml")); err != nil {
-		return err
+	if err := a.refreshSchema(ctx, filepath.Join(dir, "connectors.yaml")); err != nil { // such as that of a copy, which names another module
+		a.printErr("keywright: the module is built; the schema beside connectors.yaml is not renewed: %v", err)
 	}
 	_, err = fmt.Fprintf(a.out, "%s: auth type %s %s, %.1f kB\n", out, host.Printable(info.Type), host.Printable(info.Version), float64(info.Size)/1000)
 	for _, name := range append([]string{info.Type}, info.Aliases...) {

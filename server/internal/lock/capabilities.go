@@ -126,6 +126,9 @@ func (c Capabilities) answer(what string, a abi.Answer, fields []abi.Field) {
 			from += ", or of " + f.Default
 		}
 	}
+	if a.Alternative != "" {
+		from += ", or of " + a.Alternative
+	}
 	c.add(what, a.Kind+" of "+from)
 	switch a.Kind {
 	case abi.AnswerEnum:
