@@ -35,11 +35,11 @@ type Explanation struct {
 // ExplainedTLS describes the TLS of a connector.
 type ExplainedTLS struct {
 	// For lists what it is for: [TLSForAPI], [TLSForToken].
-	For []string
-	// Certificate is the client certificate, or nil if there is none.
-	Certificate *ClientCertificate
+	For []string `json:"for"`
+	// ClientCertificate is nil if there is none.
+	*ClientCertificate
 	// CA reports whether the connector has authorities of its own.
-	CA bool
+	CA bool `json:"ca"`
 }
 
 // Mutation is the change of a request by a plugin.
@@ -59,24 +59,29 @@ type Mutation struct {
 // Step is something that a plugin did before its mutation. Credentials are masked.
 type Step struct {
 	// Signed is the text that was signed or hashed. It is empty for an exchange and a discovery.
-	Signed string
+	Signed string `json:"signed,omitempty"`
 	// By is the host function and the algorithm, such as "mac HS256".
-	By string
+	By string `json:"by,omitempty"`
 	// Discovery is an endpoint from the metadata of an issuer, or nil.
-	Discovery *ExplainedDiscovery
+	Discovery *ExplainedDiscovery `json:"discovery,omitempty"`
 	// Exchange is a request to a token endpoint, or nil.
-	Exchange *ExplainedExchange
+	Exchange *ExplainedExchange `json:"exchange,omitempty"`
 }
 
 // ExplainedDiscovery is an endpoint that the metadata of an issuer names: the member Endpoint has the value URL.
-type ExplainedDiscovery struct{ Issuer, Endpoint, URL string }
+type ExplainedDiscovery struct {
+	Issuer   string `json:"issuer"`
+	Endpoint string `json:"endpoint"`
+	URL      string `json:"url"`
+}
 
 // ExplainedExchange is a request to a token endpoint that would be sent. Credentials are masked.
 type ExplainedExchange struct {
-	Method, URL string
-	Headers     []abi.Pair
+	Method  string     `json:"method"`
+	URL     string     `json:"url"`
+	Headers []abi.Pair `json:"headers,omitempty"`
 	// Body is the form or the JSON. The form is not percent-encoded.
-	Body string
+	Body string `json:"body,omitempty"`
 }
 
 // String returns the step for people to read: a line that says what it is, and then the text or the request with two spaces
@@ -235,7 +240,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 	if err := certificate.Ended(c.host.config.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	e := &ExplainedTLS{Certificate: certificate, CA: c.tls.ca != nil}
+	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.tls.ca != nil}
 	if c.tls.api {
 		e.For = append(e.For, TLSForAPI)
 	}

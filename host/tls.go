@@ -53,9 +53,9 @@ func (t *TLS) Covers(purpose string) bool {
 // ClientCertificate describes the client certificate of a connector.
 type ClientCertificate struct {
 	// Subject is the distinguished name of the subject, RFC 4514.
-	Subject string
+	Subject string `json:"subject,omitempty"`
 	// NotAfter is the time at which the certificate ends. From then on, all requests that need it fail.
-	NotAfter time.Time
+	NotAfter time.Time `json:"not_after"`
 }
 
 // certificateWarning is the time before the end of a certificate from which there are warnings.

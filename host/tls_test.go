@@ -274,7 +274,7 @@ func TestExplainShowsTheClientCertificate(t *testing.T) {
 	}
 	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
 	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{"api"}) || e.TLS.CA ||
-		*e.TLS.Certificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC()}) {
+		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC()}) {
 		t.Errorf("it is %+v", e.TLS)
 	}
 }

@@ -39,29 +39,29 @@ type tracedStep struct {
 
 // TracedExchange is a request that was sent to a token endpoint, and its answer, both masked.
 type TracedExchange struct {
-	// Request is the request as an [Explanation] shows it.
-	Request ExplainedExchange
-	Answer  TracedAnswer
+	// The request is as an [Explanation] shows it.
+	ExplainedExchange
+	Answer TracedAnswer `json:"answer"`
 }
 
 // TracedAnswer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans,
 // times, and words that a standard or the plugin's description lists stay.
 type TracedAnswer struct {
 	// Status is the HTTP status. It is 0 if there is no answer.
-	Status int
+	Status int `json:"status"`
+	// Error is the error if there is no answer, or not all of it, or "". It holds no credential.
+	Error string `json:"error,omitempty"`
 	// Headers are sorted by name. A header whose value is not shown has an empty one.
-	Headers []abi.Pair
-	// JSON or Form is the masked body if it is one of these. Of the API's answers, there is a body only if the plugin reads it. Length
+	Headers []abi.Pair `json:"headers,omitempty"`
+	// Body is the masked body if it is JSON or a form, or "". Of the API's answers, there is a body only if the plugin reads it. Length
 	// is the length of the whole body in bytes, if it was read.
-	JSON, Form string
-	Length     int
+	Body   string `json:"body,omitempty"`
+	Length int    `json:"length,omitempty"`
 	// Description is the error_description of a token endpoint (RFC 6749 section 5.2) if [Trace].Descriptions is set, or "". It is
 	// printable, cut after 500 bytes, and not masked. One that holds a secret or a sealed value of the call is not there.
-	Description string
-	// Took is the time until the answer, by the host's clock.
-	Took time.Duration
-	// Err is the error if there is no answer, or not all of it. It holds no credential.
-	Err error
+	Description string `json:"error_description,omitempty"`
+	// Milliseconds is the time until the answer, by the host's clock.
+	Milliseconds float64 `json:"milliseconds"`
 }
 
 type traceKey struct{}
@@ -79,7 +79,8 @@ func traceFrom(ctx context.Context) *Trace {
 }
 
 // Exchanges returns the exchanges so far, in order.
-func (t *Trace) Exchanges() (all []TracedExchange) {
+func (t *Trace) Exchanges() []TracedExchange {
+	all := []TracedExchange{}
 	for _, step := range t.all() {
 		if step.exchange != nil {
 			all = append(all, *step.exchange)
@@ -89,7 +90,8 @@ func (t *Trace) Exchanges() (all []TracedExchange) {
 }
 
 // Answers returns the API's answers so far, one for each time that the request was sent.
-func (t *Trace) Answers() (all []TracedAnswer) {
+func (t *Trace) Answers() []TracedAnswer {
+	all := []TracedAnswer{}
 	for _, step := range t.all() {
 		if step.answer != nil {
 			all = append(all, *step.answer)
@@ -135,7 +137,7 @@ func (t *Trace) recorder() func(*hostfn.Traced, func(*hostfn.Masker)) {
 			e.Answer.Description = sent.Description()
 		}
 		if sent.Request != nil {
-			e.Request = ExplainedExchange(*sent.Request)
+			e.ExplainedExchange = ExplainedExchange(*sent.Request)
 		}
 		t.steps = append(t.steps, tracedStep{exchange: e})
 	}
@@ -158,13 +160,17 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 }
 
 func answerOf(a hostfn.MaskedAnswer, took time.Duration, err error) TracedAnswer {
-	return TracedAnswer{Status: a.Status, Headers: a.Headers, JSON: a.JSON, Form: a.Form, Length: a.Length, Took: took, Err: err}
+	t := TracedAnswer{Status: a.Status, Headers: a.Headers, Body: a.Body, Length: a.Length, Milliseconds: float64(took.Microseconds()) / 1000}
+	if err != nil {
+		t.Error = Printable(err.Error())
+	}
+	return t
 }
 
 // String returns the exchange for people to read: a line that says what it is, and then the request and the answer with two spaces
 // before each line. Control characters are escaped.
 func (e TracedExchange) String() string {
-	return Step{Exchange: &e.Request}.String() + e.Answer.String()
+	return Step{Exchange: &e.ExplainedExchange}.String() + e.Answer.String()
 }
 
 // String returns the answer for people to read: a line with the status and the time, and then headers and body with two spaces before
@@ -172,14 +178,14 @@ func (e TracedExchange) String() string {
 func (a TracedAnswer) String() string {
 	var b strings.Builder
 	line := func(text string) { b.WriteString("  " + Printable(text) + "\n") }
-	took := fmt.Sprintf("after %d ms", a.Took.Milliseconds())
+	took := fmt.Sprintf("after %d ms", int64(a.Milliseconds))
 	if a.Status == 0 {
 		b.WriteString("no answer, " + took + "\n")
 	} else {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("the answer %d %s", a.Status, http.StatusText(a.Status)), " ") + ", " + took + "\n")
 	}
-	if a.Err != nil {
-		line(a.Err.Error())
+	if a.Error != "" {
+		line(a.Error)
 	}
 	var hidden []string
 	for _, pair := range a.Headers {
@@ -193,10 +199,8 @@ func (a TracedAnswer) String() string {
 		line("not shown: " + strings.Join(hidden, ", "))
 	}
 	switch {
-	case a.JSON != "":
-		line(a.JSON)
-	case a.Form != "":
-		line(a.Form)
+	case a.Body != "":
+		line(a.Body)
 	case a.Length > 0:
 		line(fmt.Sprintf("(a body of %d bytes)", a.Length))
 	}

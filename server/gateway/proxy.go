@@ -27,9 +27,9 @@ type call struct {
 	gateway   *Gateway
 	connector *Connector
 	id        string
-	// byOperator reports whether the request is an operator's test of the connector.
+	// byOperator reports whether the caller is an operator who asks for a test: problems have their cause.
 	byOperator bool
-	// tested reports whether the request is that of [Gateway.RunTest]. Unlike with byOperator, problems have no cause.
+	// tested reports whether the request is that of [Gateway.RunTest].
 	tested bool
 	// page reports whether problems are shown to a person, as a page.
 	page bool

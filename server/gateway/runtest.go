@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,7 +54,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	took := g.config.Clock().Sub(c.began)
 	result := &TestResult{
 		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sent), Body: w.body.Bytes(), Cut: w.cut,
-		Exchanges: []TestExchange{}, Answers: []TestAnswer{}, Milliseconds: milliseconds(took),
+		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Milliseconds: milliseconds(took),
 	}
 	if c.failure != nil && (w.cut == "" || w.broken) {
 		result.Problem, result.Stage, result.Cause = c.failure.kind, c.failure.stage, host.Printable(c.failure.Error())
@@ -62,18 +63,12 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.NoRecords = fmt.Sprintf("the API's answer has no list %s: the caller gets an empty one; compare response.records with the answer if there should be records", cmp.Or(connector.definition.Response.Records, "of records"))
 	}
 	result.Request = c.sentRequest(ctx)
-	for _, exchange := range trace.Exchanges() {
-		result.Exchanges = append(result.Exchanges, testExchangeOf(exchange))
-	}
-	for _, answer := range trace.Answers() {
-		result.Answers = append(result.Answers, testAnswerOf(answer))
-	}
 	result.Event = c.ended()
 	result.Remedy, result.Refused = result.Event.Remedy(), refusalOf(result.Event.Err)
 	if observe := g.config.Observe; observe != nil {
 		observe(result.Event)
 	}
-	result.Stages = c.stages(trace.Exchanges(), took, result.Problem)
+	result.Stages = c.stages(result.Exchanges, took, result.Problem)
 	return result, nil
 }
 
@@ -135,7 +130,7 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 	if explained, err := c.connector.upstream.Explain(request); err != nil {
 		t.Headers = pairsOf(header)
 	} else {
-		t.URL, t.Headers, t.Form, t.TLS = explained.URL, explained.Headers, explained.Added.Form, testTLSOf(explained.TLS)
+		t.URL, t.Headers, t.Form, t.TLS = explained.URL, explained.Headers, explained.Added.Form, explained.TLS
 	}
 	if c.sentBody != nil {
 		if body, err := c.sentBody(); err == nil {
@@ -158,7 +153,7 @@ func (c *call) stages(exchanges []host.TracedExchange, took time.Duration, kind 
 	}
 	var token time.Duration
 	for _, e := range exchanges {
-		token += e.Answer.Took
+		token += time.Duration(math.Round(e.Answer.Milliseconds*1000)) * time.Microsecond
 	}
 	keys := time.Duration(c.exchanges.keysTook.Load())
 	var all []TestStage

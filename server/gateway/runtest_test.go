@@ -22,7 +22,6 @@ import (
 // result returns the result of a test that an operator asks for.
 func (w *world) result(t gateway.Try) gateway.TestResult {
 	w.t.Helper()
-	t.Trace = true
 	body, err := json.Marshal(t)
 	if err != nil {
 		w.t.Fatal(err)
@@ -278,10 +277,10 @@ func TestResultOfAnEndlessAnswer(t *testing.T) {
 func TestTestsThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{
-		`{"trace":true,"method":"G T"}`:                  "that is not a method",
-		`{"trace":true,"path":"/a b"}`:                   "path is not a path",
-		`{"trace":true,"body":"a","body_base64":"YQ=="}`: "both body and body_base64",
-		`{"trace":true,"body_base64":"*"}`:               "not JSON",
+		`{"method":"G T"}`:                  "that is not a method",
+		`{"path":"/a b"}`:                   "path is not a path",
+		`{"body":"a","body_base64":"YQ=="}`: "both body and body_base64",
+		`{"body_base64":"*"}`:               "not JSON",
 	} {
 		if got := w.try(body); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%s: %d %s", body, got.Code, got.Body)
@@ -352,8 +351,5 @@ func TestResultHasTheDescription(t *testing.T) {
 	}
 	if got := w.get("/connectors/weather"); strings.Contains(got.body, reason) || strings.Contains(w.log.String()+w.hostLog.String(), reason) {
 		t.Errorf("the caller got %s, and the log is %s", got.body, w.log.String())
-	}
-	if got := w.try(`{"error_description":true}`); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "needs trace") {
-		t.Errorf("without a trace: %d %s", got.Code, got.Body)
 	}
 }

@@ -41,9 +41,9 @@ type TestResult struct {
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *TestRequest `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
-	Exchanges []TestExchange `json:"exchanges"`
+	Exchanges []host.TracedExchange `json:"exchanges"`
 	// Answers are the API's answers, one for each time that the request was sent.
-	Answers []TestAnswer `json:"api_answers"`
+	Answers []host.TracedAnswer `json:"api_answers"`
 	// Stages are those that the request has reached, in order, with their times.
 	Stages []TestStage `json:"stages"`
 	// Milliseconds is the time of the whole test.
@@ -98,33 +98,7 @@ type TestRequest struct {
 	// Dropped has the names of the test's query parameters that were not sent.
 	Dropped []string `json:"dropped_query_parameters,omitempty"`
 	// TLS describes the connector's tls. It is nil without one.
-	TLS *TestTLS `json:"tls,omitempty"`
-}
-
-// TestExchange is a request to a token endpoint and its answer, both masked.
-type TestExchange struct {
-	Method  string     `json:"method"`
-	URL     string     `json:"url"`
-	Headers []abi.Pair `json:"headers,omitempty"`
-	// Body is the form or the JSON. The form is not percent-encoded.
-	Body   string     `json:"body,omitempty"`
-	Answer TestAnswer `json:"answer"`
-}
-
-// TestAnswer is an answer of a token endpoint or of the API, masked as a [host.TracedAnswer].
-type TestAnswer struct {
-	// Status is 0 if there is no answer. Error says why, or is "".
-	Status int    `json:"status"`
-	Error  string `json:"error,omitempty"`
-	// Headers are sorted by name. A header whose value is not shown has an empty one.
-	Headers []abi.Pair `json:"headers,omitempty"`
-	// Body is the JSON or the form, and "" if it is neither. Length is the length of the answer's body in bytes, if it was read.
-	Body   string `json:"body,omitempty"`
-	Length int    `json:"length,omitempty"`
-	// Description is the error_description of a token endpoint, if the test asked for it. It is printable and not masked.
-	Description string `json:"error_description,omitempty"`
-	// Milliseconds is the time until the answer.
-	Milliseconds float64 `json:"milliseconds"`
+	TLS *host.ExplainedTLS `json:"tls,omitempty"`
 }
 
 // TestStage is a part of the way of a request.
@@ -151,36 +125,6 @@ const (
 	// TestStageAnswer makes the caller's answer of the API's.
 	TestStageAnswer = "answer"
 )
-
-func testExchangeOf(e host.TracedExchange) TestExchange {
-	return TestExchange{e.Request.Method, e.Request.URL, e.Request.Headers, e.Request.Body, testAnswerOf(e.Answer)}
-}
-
-func testAnswerOf(a host.TracedAnswer) TestAnswer {
-	t := TestAnswer{Status: a.Status, Headers: a.Headers, Body: a.JSON + a.Form, Length: a.Length, Description: a.Description, Milliseconds: milliseconds(a.Took)}
-	if a.Err != nil {
-		t.Error = host.Printable(a.Err.Error())
-	}
-	return t
-}
-
-// String returns the exchange for people to read, as [host.TracedExchange] does.
-func (e TestExchange) String() string {
-	return host.TracedExchange{Request: host.ExplainedExchange{Method: e.Method, URL: e.URL, Headers: e.Headers, Body: e.Body}, Answer: e.Answer.traced()}.String()
-}
-
-// String returns the answer for people to read, as [host.TracedAnswer] does.
-func (a TestAnswer) String() string { return a.traced().String() }
-
-func (a TestAnswer) traced() host.TracedAnswer {
-	t := host.TracedAnswer{
-		Status: a.Status, Headers: a.Headers, JSON: a.Body, Length: a.Length, Description: a.Description, Took: time.Duration(a.Milliseconds * float64(time.Millisecond)),
-	}
-	if a.Error != "" {
-		t.Err = errors.New(a.Error)
-	}
-	return t
-}
 
 // pairsOf returns headers, sorted by name.
 func pairsOf(header http.Header) []abi.Pair {

@@ -35,9 +35,9 @@ type MaskedAnswer struct {
 	Status int
 	// Headers are sorted by name. The value of a header is empty if it is not shown.
 	Headers []abi.Pair
-	// JSON or Form is the body if that is one, and otherwise both are empty. Length is the length of the body in bytes.
-	JSON, Form string
-	Length     int
+	// Body is the body if that is JSON or a form, or "". Length is the length of the body in bytes.
+	Body   string
+	Length int
 }
 
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
@@ -74,7 +74,7 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 	case len(body) == 0:
 	case strictjson.UnmarshalOpen(body, &tree) == nil:
 		if document, err := strictjson.Marshal(m.value(list, tree)); err == nil {
-			masked.JSON = string(document)
+			masked.Body = string(document)
 		}
 	case media == formType:
 		form, err := url.ParseQuery(string(body))
@@ -86,7 +86,7 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 			value := m.known(list, []string{name}, form.Get(name))
 			shown.Set(m.name(name, func(a *Answer) bool { return a.Source.from == abi.FromForm && a.Source.name == name }, list...), value)
 		}
-		masked.Form = shown.Encode()
+		masked.Body = shown.Encode()
 	}
 	return masked
 }

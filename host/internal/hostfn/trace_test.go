@@ -58,7 +58,7 @@ func TestMaskedBodies(t *testing.T) {
 		{"text/plain", "a=b", ""},
 	} {
 		got := (&Masker{}).Answer(list, http.StatusOK, http.Header{"Content-Type": {c.media}}, []byte(c.body))
-		if text := maskedText.ReplaceAllString(got.JSON+got.Form, "M"); text != c.want || got.Length != len(c.body) || strings.Contains(got.JSON+got.Form, "secret") {
+		if text := maskedText.ReplaceAllString(got.Body, "M"); text != c.want || got.Length != len(c.body) || strings.Contains(got.Body, "secret") {
 			t.Errorf("%s is shown as %s, want %s", c.body, text, c.want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestMaskedTexts(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		got := m.Answer(nil, http.StatusOK, http.Header{}, []byte(`{"x9f3":"a","y8f2":"b","z7f1":["c","d"]}`))
-		for _, text := range maskedText.FindAllString(got.JSON, -1) {
+		for _, text := range maskedText.FindAllString(got.Body, -1) {
 			number := strings.Trim(text, "masked-x")
 			if seen[number] {
 				t.Errorf("%s is there twice", text)

@@ -86,9 +86,9 @@ func masksDescription(body, shown string) bool {
 // statusOf returns a line about an exchange.
 func statusOf(e host.TracedExchange) string {
 	if e.Answer.Status == 0 {
-		return host.Printable("the token endpoint " + e.Request.URL + " did not answer")
+		return host.Printable("the token endpoint " + e.URL + " did not answer")
 	}
-	return host.Printable(fmt.Sprintf("the token endpoint %s answered %d %s", e.Request.URL, e.Answer.Status, http.StatusText(e.Answer.Status)))
+	return host.Printable(fmt.Sprintf("the token endpoint %s answered %d %s", e.URL, e.Answer.Status, http.StatusText(e.Answer.Status)))
 }
 
 // showTrace writes a trace to stderr.
@@ -103,7 +103,7 @@ func (a *app) showTrace(trace *host.Trace) {
 		}
 	}
 	if !trace.Descriptions && slices.ContainsFunc(trace.Exchanges(), func(e host.TracedExchange) bool {
-		return masksDescription(e.Answer.JSON+e.Answer.Form, e.Answer.Description)
+		return masksDescription(e.Answer.Body, e.Answer.Description)
 	}) {
 		b.WriteString(descriptionMasked + "\n")
 	}

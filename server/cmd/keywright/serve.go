@@ -35,7 +35,7 @@ func (a *app) serve() *cobra.Command {
 			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
 			"Operators have a listener of their own. At / it has the console, pages that show what the connectors do and why a " +
 			"request failed. Programs use /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
-			"/connectors/PERMALINK/test, which tries a connector and shows in X-Debug-Request what was sent. Where other machines reach it, operators log in with " +
+			"/connectors/PERMALINK/test, which tries a connector and shows what was sent. Where other machines reach it, operators log in with " +
 			"the token of --admin-token-file or a session with --admin-claim, and /healthz and /readyz alone are open.\n\n" +
 			"Users connect their accounts at /connect, if a connector needs their consent.\n\n" +
 			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +

@@ -56,7 +56,7 @@ func (a *app) writeCalls(stage *tour.Stage, callers, operators string) {
 		fmt.Fprintf(&b, "  curl -i %s%s/connectors/%s\n", user, callers, call.Permalink)
 		last = call
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.Bold("An operator's test; X-Debug-Request in its answer shows what was sent:"))
+	fmt.Fprintf(&b, "\n%s\n", s.Bold("An operator's test; its answer shows what was sent:"))
 	fmt.Fprintf(&b, "  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
 	fmt.Fprintf(&b, "  curl %s/metrics\n\n%s\n", operators, s.Dim("Ctrl-C ends it."))
 	_, _ = fmt.Fprint(a.out, b.String()) // the hints are not essential

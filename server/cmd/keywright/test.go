@@ -104,7 +104,7 @@ func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try,
 		return gateway.Try{}, err
 	}
 	t := gateway.Try{
-		Method: f.method, Headers: map[string]string{}, Trace: true, ErrorDescription: f.description, AskAnew: f.askAnew,
+		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew,
 		User: gateway.TriedUser{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {

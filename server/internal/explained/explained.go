@@ -29,43 +29,11 @@ type Document struct {
 	// JWT has the token that <jwt> in a header stands for, or is nil.
 	JWT *JWT `json:"jwt"`
 	// TLS describes the connector's tls. It is nil without one.
-	TLS *TLS `json:"tls,omitempty"`
+	TLS *host.ExplainedTLS `json:"tls,omitempty"`
 	// Steps are endpoints that were discovered, texts that were signed or hashed, and requests to token endpoints.
-	Steps []Step `json:"steps,omitempty"`
+	Steps []host.Step `json:"steps,omitempty"`
 	// Fuel is the fuel that the plugin used.
 	Fuel int64 `json:"fuel"`
-}
-
-// TLS is the tls of a connector.
-type TLS struct {
-	For     []string   `json:"for"`
-	Subject string     `json:"subject,omitempty"`
-	Ends    *time.Time `json:"not_after,omitempty"`
-	// CA is true if the connector has authorities of its own.
-	CA bool `json:"ca"`
-}
-
-// Step is an endpoint that was discovered, a text that was signed or hashed, or a request to a token endpoint.
-type Step struct {
-	Signed    string     `json:"signed,omitempty"`
-	By        string     `json:"by,omitempty"`
-	Discovery *Discovery `json:"discovery,omitempty"`
-	Exchange  *Exchange  `json:"exchange,omitempty"`
-}
-
-// Discovery is an endpoint from the metadata of an issuer.
-type Discovery struct {
-	Issuer   string `json:"issuer"`
-	Endpoint string `json:"endpoint"`
-	URL      string `json:"url"`
-}
-
-// Exchange is a request to a token endpoint.
-type Exchange struct {
-	Method  string     `json:"method"`
-	URL     string     `json:"url"`
-	Headers []abi.Pair `json:"headers,omitempty"`
-	Body    string     `json:"body,omitempty"`
 }
 
 // JWT has the parts of a token.
@@ -76,17 +44,7 @@ type JWT struct {
 
 // Of returns the document for an explanation. It moves the JWT in a header to the field JWT.
 func Of(e *host.Explanation) Document {
-	shown := Document{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, Fuel: e.Fuel}
-	if t := e.TLS; t != nil {
-		shown.TLS = &TLS{For: t.For, CA: t.CA}
-		if t.Certificate != nil {
-			ends := t.Certificate.NotAfter.UTC()
-			shown.TLS.Subject, shown.TLS.Ends = t.Certificate.Subject, &ends
-		}
-	}
-	for _, step := range e.Steps {
-		shown.Steps = append(shown.Steps, Step{step.Signed, step.By, (*Discovery)(step.Discovery), (*Exchange)(step.Exchange)})
-	}
+	shown := Document{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, TLS: e.TLS, Steps: e.Steps, Fuel: e.Fuel}
 	for _, pair := range e.Headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
 		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
@@ -145,10 +103,10 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style) error {
 }
 
 // writeTLS writes what the connections present and trust.
-func writeTLS(b *bytes.Buffer, s terminal.Style, t *TLS) {
+func writeTLS(b *bytes.Buffer, s terminal.Style, t *host.ExplainedTLS) {
 	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
-	if t.Ends != nil {
-		fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.Ends.Format(time.RFC3339))
+	if t.ClientCertificate != nil {
+		fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if t.CA {
 		b.WriteString("  servers are verified with ca\n")
@@ -156,11 +114,8 @@ func writeTLS(b *bytes.Buffer, s terminal.Style, t *TLS) {
 }
 
 // writeStep writes a step of the plugin: a heading, and the text indented.
-func writeStep(b *bytes.Buffer, s terminal.Style, step Step) {
-	text := host.Step{
-		Signed: step.Signed, By: step.By, Discovery: (*host.ExplainedDiscovery)(step.Discovery), Exchange: (*host.ExplainedExchange)(step.Exchange),
-	}.String()
-	heading, rest, _ := strings.Cut(text, "\n")
+func writeStep(b *bytes.Buffer, s terminal.Style, step host.Step) {
+	heading, rest, _ := strings.Cut(step.String(), "\n")
 	fmt.Fprintf(b, "\n%s\n%s", s.Dim(heading), rest)
 }
 

@@ -70,7 +70,7 @@ func (r *recorder) reply(a host.TracedAnswer) hosttest.Reply {
 	}
 	reply := hosttest.Reply{Status: a.Status}
 	for _, pair := range a.Headers {
-		if pair.Value == "" || pair.Name == "Content-Type" && pair.Value == "application/json" && a.JSON != "" {
+		if pair.Value == "" || pair.Name == "Content-Type" && pair.Value == "application/json" && json.Valid([]byte(a.Body)) {
 			continue
 		}
 		if reply.Headers == nil {
@@ -80,14 +80,12 @@ func (r *recorder) reply(a host.TracedAnswer) hosttest.Reply {
 	}
 	var document any
 	switch {
-	case a.JSON != "":
-		if json.Unmarshal([]byte(a.JSON), &document) == nil && document != nil {
+	case a.Body != "":
+		if json.Unmarshal([]byte(a.Body), &document) == nil && document != nil {
 			reply.JSON = whole(document)
 		} else {
-			reply.Body = a.JSON
+			reply.Body = a.Body
 		}
-	case a.Form != "":
-		reply.Body = a.Form
 	case a.Length > 0:
 		reply.Body = strings.Repeat("x", min(a.Length, maxBody))
 	}
