@@ -50,7 +50,7 @@ func (a *API) section(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s`%s` | %s, such as `%s`. %s. |\n", kind, name, f.What, f.Example, f.Place())
 	}
 	for _, place := range a.placeNames() {
-		fmt.Fprintf(b, "| `--place %s` | the place at `%s`. |\n", place, base(a.replaced(a.Places[place])))
+		fmt.Fprintf(b, "| `--place %s` | the place at `%s`. |\n", place, base(a.replaced(a.Places[place], a.Shared)))
 	}
 	fmt.Fprintf(b, "\nTry `keywright request %s`.\n\n| mistake | what you see |\n|---|---|\n", a.Arguments())
 	for _, m := range a.Mistakes {

@@ -22,10 +22,15 @@ func base(connector string) string { return urlLine.FindStringSubmatch(connector
 // placeNames returns the names of the product's places, in order.
 func (a *API) placeNames() []string { return slices.Sorted(maps.Keys(a.Places)) }
 
-// replaced returns the connector with other texts, but for what is the same in all places.
-func (a *API) replaced(texts map[string]string) string {
+// names returns what is shared without being an endpoint: scopes and audiences, which are the same at a server of the user's own, too.
+func (a *API) names() []string {
+	return slices.DeleteFunc(slices.Clone(a.Shared), func(text string) bool { return strings.Contains(a.Connector, "_url: "+text) })
+}
+
+// replaced returns the connector with other texts, but for those that stay.
+func (a *API) replaced(texts map[string]string, stay []string) string {
 	var pairs []string
-	for _, text := range a.Shared {
+	for _, text := range stay {
 		pairs = append(pairs, text, text)
 	}
 	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // a text stands behind those that begin with it
@@ -42,11 +47,11 @@ func (a *API) at(place, target string) (connector string, set map[string]string,
 		return "", nil, fmt.Errorf("the catalogue has no place %s of %s: docs/apis.md names the places of each product", problem.Quote(place), a.Name)
 	}
 	if target == "" {
-		return a.replaced(a.Places[place]), nil, nil
+		return a.replaced(a.Places[place], a.Shared), nil, nil
 	}
 	target = strings.TrimRight(target, "/")
 	for _, place := range append([]string{""}, a.placeNames()...) {
-		placed := a.replaced(a.Places[place])
+		placed := a.replaced(a.Places[place], a.Shared)
 		if parts, ok := a.parts(base(placed), target); ok && (connector == "" || len(parts) < len(set)) { // the form that leaves least open
 			connector, set = placed, parts
 		}
@@ -58,7 +63,7 @@ func (a *API) at(place, target string) (connector string, set map[string]string,
 	if u, err := url.Parse(from); err == nil && strings.HasSuffix(to, u.Path) {
 		from, to = strings.TrimSuffix(from, u.Path), strings.TrimSuffix(to, u.Path)
 	}
-	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}), "url: "+quoted(target))
+	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}, a.names()), "url: "+quoted(target))
 	if left := a.left(connector); len(left) > 0 {
 		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: see docs/apis.md for --place, or make the file without --url and change each URL there",
 			target, a.Name, strings.Join(left, " and "))
@@ -96,10 +101,10 @@ func (a *API) parts(form, target string) (set map[string]string, ok bool) {
 }
 
 // left returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
-// none, and neither are those that are the same in all places.
+// none, and neither are names.
 func (a *API) left(connector string) (left []string) {
 	rest := urlLine.ReplaceAllString(connector, "")
-	for _, text := range a.Shared {
+	for _, text := range a.names() {
 		rest = strings.ReplaceAll(rest, text, "")
 	}
 	own := urls.FindAllString(a.Connector, -1)
