@@ -138,7 +138,7 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 		dialer.ControlContext = p.control
 	} // with a proxy, the one address that the transport dials is the proxy's
 
-	conn, err := dialer.DialContext(ctx, network, address)
+	dialled, err := dialer.DialContext(ctx, network, address)
 	var refused *AddressError
 	if errors.As(err, &refused) {
 		host, _, splitErr := net.SplitHostPort(address)
@@ -147,7 +147,10 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 		}
 		return nil, &AddressError{Host: host, Addr: refused.Addr, Kind: refused.Kind}
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: dialled, over: make(chan struct{})}, nil
 }
 
 // control is called for each address of a host that the dialer tries, after the socket has been made and before it is
