@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// orders is how often a case runs natively. Go ranges over a map in another order each time, and the sandbox does not.
+// orders is the number of times that a case runs natively. Go ranges over a map in another order each time, and the sandbox does not.
 const orders = 5
 
 // Cases runs the cases of a file as subtests, each in the sandbox and natively, as [Run] does. Natively, it runs each several times.
