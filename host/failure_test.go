@@ -120,7 +120,9 @@ func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
 		w.get(c)
 	}
 	w.get(key)
-	w.get(w.connect("aws_sigv4", config{"access_key_id": "AKID", "secret_access_key": "{{ get_secret('s') }}", "region": "eu-central-1", "service": "s3"})) // keeps its signing key
+	w.get(w.connect("aws_sigv4", config{ // keeps its signing key
+		"access_key_id": "AKID", "secret_access_key": "{{ get_secret('s') }}", "region": "eu-central-1", "service": "s3",
+	}))
 	if len(w.calls) != 5 {
 		t.Fatalf("%d attempts", len(w.calls))
 	}

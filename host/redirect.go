@@ -13,7 +13,8 @@ const maxRedirects = 10
 
 // keptHeaders are the headers of a caller that go to another origin. Any other header may be a credential.
 var keptHeaders = []string{
-	"Accept", "Accept-Encoding", "Accept-Language", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "User-Agent",
+	"Accept", "Accept-Encoding", "Accept-Language", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
+	"If-Unmodified-Since", "Range", "User-Agent",
 }
 
 // hasLeft reports whether a request follows a redirect that has led to another origin. It still does when further redirects come back,

@@ -47,8 +47,8 @@ type Client struct {
 const maxRedirects = 5
 
 // New returns a client. Its credentials are those of docker's files and helpers, of the registry that is asked and no other. They go
-// to that registry, or to the server of tokens that its answer names as realm (https://distribution.github.io/distribution/spec/auth/token/),
-// as in docker.
+// to that registry, or to the server of tokens that its answer names as realm, as in docker
+// (https://distribution.github.io/distribution/spec/auth/token/).
 func New(o Options) (*Client, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Minute
