@@ -43,6 +43,33 @@ func Schema(plugins []host.PluginInfo) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
+// StrictSchema returns a schema of [Schema] without the keywords that only language servers know, which validators may refuse.
+func StrictSchema(text []byte) ([]byte, error) {
+	var document any
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, err
+	}
+	var remove func(value any)
+	remove = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			for _, word := range []string{"errorMessage", "patternErrorMessage", "enumDescriptions", "doNotSuggest"} {
+				delete(value, word)
+			}
+			for _, below := range value {
+				remove(below)
+			}
+		case []any:
+			for _, below := range value {
+				remove(below)
+			}
+		}
+	}
+	remove(document)
+	text, err := json.MarshalIndent(document, "", " ")
+	return append(text, '\n'), err
+}
+
 // A schema is a JSON Schema with the keywords that are used here.
 type schema struct {
 	Draft            string   `json:"$schema,omitempty"`
@@ -75,6 +102,7 @@ type schema struct {
 	If          *schema      `json:"if,omitempty"`
 	Then        *schema      `json:"then,omitempty"`
 	Else        *schema      `json:"else,omitempty"`
+	Not         *schema      `json:"not,omitempty"`
 	AnyOf       []*schema    `json:"anyOf,omitempty"`
 	AllOf       []*schema    `json:"allOf,omitempty"`
 	Definitions namedSchemas `json:"definitions,omitempty"`
@@ -180,7 +208,11 @@ func (w *schemaWriter) describe(path string, s *schema) {
 func (s *schema) choose(words *words) {
 	choice := &schema{Enum: words.values, EnumDescriptions: words.each}
 	if words.pattern != "" {
-		choice = &schema{AnyOf: []*schema{choice, {Type: "string", Pattern: words.pattern, PatternErrorMessage: words.wrong}}}
+		other := &schema{Type: "string", Pattern: words.pattern, PatternErrorMessage: words.wrong}
+		if words.not != nil {
+			other.Not = &schema{Enum: words.not}
+		}
+		choice = &schema{AnyOf: []*schema{choice, other}}
 	}
 	switch s.Type {
 	case "string":

@@ -1,6 +1,10 @@
 package connectors
 
-import "github.com/keywright/keywright/server/identity"
+import (
+	"slices"
+
+	"github.com/keywright/keywright/server/identity"
+)
 
 // of returns the schema of a member, which must be there.
 func (all namedSchemas) of(name string) *schema {
@@ -38,6 +42,36 @@ func either(message string, names ...string) *schema {
 		s.AnyOf = append(s.AnyOf, &schema{Required: []string{name}, ErrorMessage: message})
 	}
 	return s
+}
+
+// secureURLs returns a schema that holds if the member egress has plain_http, or if without holds.
+func secureURLs(without *schema) *schema {
+	egress := &schema{Required: []string{"plain_http"}}
+	return &schema{If: &schema{Properties: namedSchemas{{"egress", egress}}, Required: []string{"egress"}}, Else: without}
+}
+
+// methods are the usual methods.
+var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
+
+// slipsOf returns texts with one typing error: names with a letter fewer, one twice, or two swapped.
+func slipsOf(names []string) (all []string) {
+	for _, name := range names {
+		for i := range name {
+			all = append(all, name[:i]+name[i+1:], name[:i+1]+name[i:])
+			if i > 0 {
+				all = append(all, name[:i-1]+name[i:i+1]+name[i-1:i]+name[i+1:])
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(text string) bool { return slices.Contains(names, text) })
+}
+
+func changeConnector(s *schema) {
+	s.Required = append(s.Required, "auth")
+	closed := &schema{Pattern: closedTemplate, PatternErrorMessage: notClosed}
+	tls := &schema{Properties: namedSchemas{{"certificate", closed}, {"key", closed}, {"ca", closed}}}
+	s.AllOf = append(s.AllOf, &schema{Properties: namedSchemas{{"url", closed}, {"request", closed}, {"tls", tls}}})
 }
 
 func changePlugin(s *schema) {

@@ -36,12 +36,15 @@ func configSchema(p *host.PluginInfo) (*schema, error) {
 			sayPattern(fields[name], f.PatternMessage)
 		}
 	}
+	closed := map[string]any{"pattern": closedTemplate, "patternErrorMessage": notClosed}
+	more, _ := config["allOf"].([]any)
+	config["allOf"] = append(more, map[string]any{"patternProperties": map[string]any{"": closed}})
 	forEditors(config)
 	document, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
-	s := &schema{Title: p.Type, Properties: namedSchemas{{"config", &schema{document: document}}}}
+	s := &schema{Title: p.Type, Type: "object", Properties: namedSchemas{{"config", &schema{document: document}}}}
 	if slices.Contains(auth.Required, "config") {
 		s.Required = []string{"config"}
 	}

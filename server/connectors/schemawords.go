@@ -15,6 +15,8 @@ type words struct {
 	// values are all values that a text may have, and each has a sentence about each of them. With a pattern too, other texts that have
 	// it are allowed.
 	values, each []string
+	// not are texts that are none of values, and have the pattern nevertheless.
+	not []string
 	// pattern is a regular expression of texts, or of the texts of a list. wrong is the message for a text without it.
 	pattern, wrong string
 	// least and most are the bounds of the length of a list.
@@ -28,6 +30,11 @@ const (
 	httpURL     = `^https?://` // also http, because the operator decides whether that is allowed
 	wantedURL   = "This is not a URL: it begins with https://."
 	anyTemplate = `\{\{`
+	// closedTemplate matches texts of which each {{ has its }}.
+	closedTemplate = `^([^{]|\{[^{]|\{\{([^}]|\}[^}])*\}\})*\{?$`
+	notClosed      = "There is no }} that ends a {{."
+	// insideURL matches https URLs, and those of plain http whose host may be inside, by its name.
+	insideURL   = `^(https://|http://([^./:?]+|[0-9.]+|\[[^/]*|[^/]*\.(internal|local|localhost|lan|svc|test|home\.arpa))([:/?]|$))`
 	namesSecret = "This names no secret: write \"{{ get_secret('NAME') }}\", and keep the value in a store of secrets."
 )
 
@@ -35,7 +42,10 @@ const (
 // store are under PATH(TYPE).
 var described = map[string]words{
 	"": {change: func(s *schema) {
-		s.AllOf = append(s.AllOf, either("This has no connectors: it needs the member connectors, or connectors_dir.", "connectors", "connectors_dir"))
+		s.AllOf = append(s.AllOf, either("This has no connectors: it needs the member connectors, or connectors_dir.", "connectors", "connectors_dir"),
+			secureURLs(&schema{Properties: namedSchemas{{"connectors", &schema{Items: secureURLs(&schema{Properties: namedSchemas{
+				{"url", &schema{Pattern: insideURL, PatternErrorMessage: "This is plain http: use https, or name the host in plain_http of egress."}},
+			}})}}}}))
 	}},
 
 	"plugins":        {text: "Plugins with further auth types: compiled modules, or plugins from registries.", most: maxPlugins},
@@ -208,7 +218,7 @@ var described = map[string]words{
 
 	"connectors_dir": {text: "A directory whose files NAME.yaml add connectors, in the order of their names."},
 	"connectors":     {text: "The connectors, each an external API with its authentication.", least: 1},
-	"connectors[]":   {change: func(s *schema) { s.Required = append(s.Required, "auth") }},
+	"connectors[]":   {change: changeConnector},
 	"connectors[].name": {
 		text: "Name of the connector for people. Without permalink, the permalink is made of it.",
 	},
@@ -222,15 +232,17 @@ var described = map[string]words{
 	},
 	"connectors[].method": {
 		text: "Methods that callers may use: one, or a list. With GET, HEAD is allowed too.", ifMissing: "GET",
-		values: []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}, pattern: "^[A-Z0-9!#$%&'*+.^_`|~-]+$", wrong: "This is not a method: they are in capitals, as in GET.",
+		values: methods, not: slipsOf(methods), pattern: "^[A-Z0-9!#$%&'*+.^_`|~-]+$", wrong: "This is not a method: they are in capitals, as in GET.",
 	},
 	"connectors[].paths": {
 		text:    "Paths that callers may append to the path of url, such as /users/* or /open/**. * is any one segment, *%2F* one that may have encoded slashes, ** at the end any rest. Without it, none.",
 		pattern: `^/([^?#%\\{}]|\*%2F\*)*$`, wrong: "This is not a pattern of a path: it begins with a slash, as in /users/* or /**.",
 	},
-	"connectors[].headers":               {text: "Headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are overridable here."},
-	"connectors[].headers[].name":        {text: "Name of the header or query parameter."},
-	"connectors[].headers[].value":       {text: "Value, a template. If its result is empty, nothing is sent."},
+	"connectors[].headers":        {text: "Headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are overridable here."},
+	"connectors[].headers[].name": {text: "Name of the header or query parameter."},
+	"connectors[].headers[].value": {
+		text: "Value, a template. If its result is empty, nothing is sent.", pattern: closedTemplate, wrong: notClosed,
+	},
 	"connectors[].headers[].overridable": {text: "A caller may replace the value. It is for values without a secret and without the user.", ifMissing: false},
 	"connectors[].headers[].repeated":    {text: "A caller may give an overridable one several times.", ifMissing: false},
 	"connectors[].query": {

@@ -61,6 +61,8 @@ func TestFrequentMistakes(t *testing.T) {
 		{token("{{ get_secret('plain') }}"), "    paths: [/orders, /v1/**, /v12]\n", "warning: connectors.a.paths[1]: stands below url, whose path /v1 it repeats: write the rest of it, unless the API has the path /v1/v1/**"},
 		{client + "https://login.example.com/oauth/authorize}}", "", "warning: connectors.a.auth.config.token_url: ends in /authorize"},
 		{client + "https://login.example.com/oauth/token}}", "", ""},
+		{"{type: aws_sigv4, config: {access_key_id: a, secret_access_key: \"{{ get_secret('plain') }}\", service: s3, region: eu_Central_1}}", "", `warning: connectors.a.auth.config.region: is "eu_Central_1": did you mean "eu-central-1"?`},
+		{"{type: aws_sigv4, config: {access_key_id: a, secret_access_key: \"{{ get_secret('plain') }}\", service: S3, region: RegionOne}}", "", `warning: connectors.a.auth.config.service: is "S3": did you mean "s3"?`},
 		{"{type: oauth_authorization_code, config: {client_id: a, client_auth: none, authorization_url: https://l.example.com/token, token_url: https://l.example.com/token}}", "", "warning: connectors.a.auth.config.authorization_url: ends in /token"},
 	} {
 		problems, warnings := inspect(t, "connectors:\n  - name: a\n    url: https://api.example.com/v1/\n"+c.more+"    auth: "+c.auth+"\n",

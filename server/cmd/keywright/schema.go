@@ -21,8 +21,9 @@ import (
 
 func (a *app) schema() *cobra.Command {
 	var file, output string
+	var strict bool
 	c := &cobra.Command{
-		Use:   "schema [-c FILE] [-o FILE]",
+		Use:   "schema [-c FILE] [-o FILE] [--strict]",
 		Short: "Write a JSON Schema of the file with the connectors, for editors",
 		Long: "Writes a JSON Schema (draft-07) of the file with the connectors: every member with its meaning, and the fields of every auth type, " +
 			"the built-in ones and with -c those of the plugins of a file. An editor completes, explains and checks by it.\n\n" +
@@ -32,6 +33,9 @@ func (a *app) schema() *cobra.Command {
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := a.schemaOf(c.Context(), file)
+			if err == nil && strict {
+				text, err = connectors.StrictSchema(text)
+			}
 			if err != nil {
 				return err
 			}
@@ -43,6 +47,7 @@ func (a *app) schema() *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "", "a `FILE` with connectors, whose plugins have auth types of their own")
+	c.Flags().BoolVar(&strict, "strict", false, "leave out the words for editors, which are no keywords of JSON Schema: validators such as ajv refuse them")
 	c.Flags().StringVarP(&output, "output", "o", "-", "write to a `FILE`, which may be an older schema; - is stdout")
 	c.DisableFlagsInUseLine = true
 	return c

@@ -250,7 +250,8 @@ var hostSyntax = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,251}[a-zA-Z0-
 // a scheme.
 func isHost(u *url.URL, bare bool) bool {
 	name := u.Hostname()
-	if strings.HasSuffix(u.Host, ":") {
+	const longestPort = 5
+	if strings.HasSuffix(u.Host, ":") || len(u.Port()) > longestPort {
 		return false
 	}
 	if net.ParseIP(name) != nil {
@@ -261,7 +262,7 @@ func isHost(u *url.URL, bare bool) bool {
 	}
 	for _, label := range strings.Split(name, ".") {
 		mixed := strings.ToLower(label) != label && strings.ContainsAny(label, "0123456789")
-		if looksSecret(label) && bare || mixed && mayBeCredential(label) {
+		if looksSecret(label) && bare || (mixed || u.User != nil) && mayBeCredential(label) {
 			return false
 		}
 	}

@@ -141,6 +141,7 @@ func TestFoundInputs(t *testing.T) {
 	for _, text := range []string{
 		`curl -H sk_live_x8I9HK1:0SWY1HGH9z4Z66Uz5 https://api.example.com/v1/x`,
 		`curl https://me:sk_liv@e_x8I9HK10SWY1HGH9z4Z66Uz5api.example.com/v1/x`,
+		`curl https://me:sk_live_x8@i9hk10swy1hgh9z4z66uz5api.example.com/v1/x`,
 		`curl https://me:sk_live_x8I9HK10SWY1@HGH9z4Z66Uz5api.example.com/v1/x`,
 		strings.Replace(swagger, "$", "https://login.example.com;client_secret="+secret, 1),
 		strings.Replace(swagger, "$", "https://login.example.comclient_secret="+secret, 1),
@@ -149,6 +150,7 @@ func TestFoundInputs(t *testing.T) {
 	} {
 		keeps(t, text, secret)
 	}
+	keeps(t, "curl https://me:7454401121180;ac4344667395d52@api.example.com/v1/x", "e4c74544011211802ac4344667395d52")
 }
 
 // (threats.md 198, threats.md 360)

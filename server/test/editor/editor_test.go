@@ -12,6 +12,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -63,7 +64,7 @@ func withSchema(t *testing.T) string {
 func refused(t *testing.T, dir, text string) []connectors.Problem {
 	t.Helper()
 	set, err := connectors.Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(text), connectors.Options{
-		WithoutStore: true, Host: host.Config{CodeCache: filepath.Join(dir, "code"), Egress: host.Egress{AllowHTTP: true}},
+		WithoutStore: true, Host: host.Config{CodeCache: filepath.Join(dir, "code")},
 	})
 	var wrong *connectors.Error
 	switch {
@@ -352,5 +353,29 @@ func TestTheEditorSaysWhatThePluginSays(t *testing.T) {
 `)
 	if len(found) != 1 || !strings.HasPrefix(found[0].Message, "This is not one word, such as Token: ") {
 		t.Errorf("the editor says:%s", said(found))
+	}
+}
+
+// Ajv takes the schema without the words for editors, in its strict mode, and refuses what check refuses.
+func TestAjvTakesTheStrictSchema(t *testing.T) {
+	schema, err := os.ReadFile(filepath.Join(withSchema(t), "connectors.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = `const Ajv = require("ajv").default, said = []
+const logger = {log() {}, warn: m => said.push(m), error: m => said.push(m)}
+const valid = new Ajv({logger}).compile(JSON.parse(require("fs").readFileSync(0)))
+const file = method => ({connectors: [{name: "a", url: "https://a.example", method, auth: {type: "bearer", config: {token: "{{ get_secret('a') }}"}}}]})
+console.log(valid(file("GET")), valid(file("POTS")))`
+	strict, err := connectors.StrictSchema(schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{string(schema): "unknown keyword", string(strict): "true false\n"} {
+		c := exec.CommandContext(t.Context(), "node", "-e", program)
+		c.Stdin = strings.NewReader(text)
+		if out, _ := c.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("node says %s, want %q", out, want)
+		}
 	}
 }
