@@ -32,6 +32,15 @@ const (
 	NotName = "has a slash or a space: write only the name, such as eu-central-1 or execute-api"
 )
 
+// Regions returns the codes of the regions that each account of AWS has ("Enable or disable AWS Regions in your account" of its
+// documentation). Other services with these signatures have regions of any names.
+func Regions() []string {
+	return []string{
+		"us-east-1", "us-east-2", "us-west-1", "us-west-2", "ap-south-1", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-southeast-1",
+		"ap-southeast-2", "ca-central-1", "eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1",
+	}
+}
+
 // Key is the credential of an AWS principal. Secret must be a sealed value with the sink [sdk.ToSign]. ID and Token may be
 // sealed. Token is empty unless the credential is temporary. For [Request], Secret may be empty: then it is that of the field
 // secret_access_key. If CachedAs is not empty, Request keeps the signing key of the day in the cache, under names that begin so. They
@@ -41,7 +50,10 @@ type Key struct{ ID, Secret, Token, CachedAs string }
 // Fields returns the fields that say how requests are signed.
 func Fields() []sdk.Field {
 	return []sdk.Field{
-		{Name: "region", Kind: sdk.String, Required: true, Pattern: Name, PatternMessage: NotName, Doc: "Region of the API, such as eu-central-1."},
+		{
+			Name: "region", Kind: sdk.String, Required: true, Pattern: Name, PatternMessage: NotName, Doc: "Region of the API, such as eu-central-1.",
+			Suggested: Regions(),
+		},
 		{
 			Name: "service", Kind: sdk.String, Required: true, Pattern: Name, PatternMessage: NotName, Doc: "The service's name in signatures, such as execute-api.",
 			Suggested: []string{"execute-api", "s3", "es", "lambda", "dynamodb", "bedrock"},
