@@ -39,12 +39,10 @@ func Cases(t *testing.T, p sdk.Plugin, wasm, file string) {
 func (c *Case) again(tb TB, p sdk.Plugin, wasm string) {
 	tb.Helper()
 	for range orders - 1 {
-		run := &collector{}
-		run.run(func() { c.Run(newNativeHarness(run, c.Name, p, wasm, callTimeout)) })
-		for _, cleanup := range run.cleanups {
-			run.run(cleanup)
-		}
-		if texts := run.take(); len(texts) > 0 {
+		run := &Collector{}
+		run.Run(func() { c.Run(newNativeHarness(run, c.Name, p, wasm, callTimeout)) })
+		run.End()
+		if texts := failuresOf(run); len(texts) > 0 {
 			tb.Errorf("hosttest: natively, the plugin does not do the same each time. Perhaps it ranges over a map, whose order is random in Go "+
 				"and fixed in the sandbox: %s", texts[0])
 			return

@@ -292,7 +292,7 @@ func (m *maker) learn(field, message string) {
 // problems connects with a configuration and returns the error.
 func (m *maker) problems(config Config) (err error) {
 	m.connection = "made"
-	m.tb.run(func() { _, err = m.connect(config, GET(conformURL)) })
+	m.tb.Run(func() { _, err = m.connect(config, GET(conformURL)) })
 	if wrong := failed(failureOf(err)); wrong != "" {
 		m.k.find("%s in validate of %v", wrong, config)
 	}

@@ -52,7 +52,7 @@ const certificateSecret = "certificate"
 
 // keys makes a key of each kind that the fields want, and a certificate.
 func (c *conformer) keys() error {
-	tb := &collector{}
+	tb := &Collector{}
 	h := &Harness{tb: tb, secrets: c.secrets}
 	for _, f := range c.info.Fields {
 		switch f.Kind {
@@ -65,7 +65,7 @@ func (c *conformer) keys() error {
 			}
 			for _, algorithm := range algorithms {
 				if name := keySecret(algorithm); c.secrets[name] == "" {
-					tb.run(func() { h.Key(name, strings.TrimPrefix(name, "key_")) })
+					tb.Run(func() { h.Key(name, strings.TrimPrefix(name, "key_")) })
 				}
 			}
 		case abi.KindCertificate:
@@ -76,7 +76,7 @@ func (c *conformer) keys() error {
 			c.secrets[certificateSecret] = text
 		}
 	}
-	if texts := tb.take(); len(texts) > 0 {
+	if texts := failuresOf(tb); len(texts) > 0 {
 		return errors.New(texts[0])
 	}
 	return nil

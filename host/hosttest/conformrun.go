@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -46,47 +45,12 @@ func newConformer(ctx context.Context, m Module, given []Config) *conformer {
 	return &conformer{ctx: ctx, module: m, given: given, secrets: map[string]string{}, report: &Report{Name: m.Name, Checks: []Check{}, Configs: []Config{}}}
 }
 
-// collector is a TB that collects what goes wrong.
-type collector struct {
-	mu       sync.Mutex
-	texts    []string
-	cleanups []func()
-}
-
-func (c *collector) Helper() {}
-
-func (c *collector) Logf(string, ...any) {}
-
-func (c *collector) Errorf(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.texts = append(c.texts, strings.TrimPrefix(fmt.Sprintf(format, args...), "hosttest: "))
-}
-
-func (c *collector) Fatalf(format string, args ...any) {
-	c.Errorf(format, args...)
-	runtime.Goexit()
-}
-
-func (c *collector) Cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
-
-// run calls f on a goroutine that Fatalf may end, and reports whether f has returned.
-func (c *collector) run(f func()) (returned bool) {
-	var done sync.WaitGroup
-	done.Go(func() {
-		f()
-		returned = true
-	})
-	done.Wait()
-	return returned
-}
-
-// take returns what was collected since it was last called.
-func (c *collector) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	texts := c.texts
-	c.texts = nil
+// failuresOf returns the failures since it was last called.
+func failuresOf(c *Collector) []string {
+	texts := c.Failures()
+	for i := range texts {
+		texts[i] = strings.TrimPrefix(texts[i], "hosttest: ")
+	}
 	return texts
 }
 
@@ -95,7 +59,7 @@ type trial struct {
 	*Harness
 	c  *conformer
 	k  *checking
-	tb *collector
+	tb *Collector
 	// keep is the number of needles that hold for all cases.
 	keep int
 	// n is the number of cases so far.
@@ -113,8 +77,8 @@ type trial struct {
 
 // trial calls do with a new host.
 func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
-	t := &trial{c: c, k: k, tb: &collector{}, seed: seed, random: &locked{}, user: c.caller()}
-	t.tb.run(func() {
+	t := &trial{c: c, k: k, tb: &Collector{}, seed: seed, random: &locked{}, user: c.caller()}
+	t.tb.Run(func() {
 		t.Harness = New(t.tb, seed, c.module)
 		t.fixedRandom, t.http, t.tokenHosts, t.Harness.random = true, len(c.given) > 0, hostsOf(c.given), t.random
 		t.reseed()
@@ -129,13 +93,11 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 		t.live()
 		do(t)
 	})
-	for _, text := range t.tb.take() {
+	for _, text := range failuresOf(t.tb) {
 		k.find("%s", text)
 	}
-	for _, cleanup := range t.tb.cleanups {
-		t.tb.run(cleanup)
-	}
-	c.leaked = append(c.leaked, t.tb.take()...)
+	t.tb.End()
+	c.leaked = append(c.leaked, failuresOf(t.tb)...)
 }
 
 // reseed has the host's randomness begin anew, as for each request of this case, also in another host with the same seed.
@@ -194,7 +156,7 @@ func (t *trial) send(name string, config Config, requests ...*http.Request) *res
 	}
 	t.begin(name)
 	r := &result{}
-	returned := t.tb.run(func() {
+	returned := t.tb.Run(func() {
 		if t.c.info.Consent {
 			if _, r.err = t.connect(config, requests[0]); r.err != nil {
 				return
@@ -249,7 +211,7 @@ func (t *trial) end(r *result, returned bool) {
 	if wrong := failed(failureOf(r.err)); wrong != "" {
 		r.wrong = wrong + " in validate"
 	}
-	if texts := t.tb.take(); len(texts) > 0 && r.wrong == "" {
+	if texts := failuresOf(t.tb); len(texts) > 0 && r.wrong == "" {
 		r.wrong = strings.Join(texts, "; ")
 	} else if !returned && r.wrong == "" {
 		r.wrong = "the case did not end"
@@ -316,9 +278,9 @@ func (c *conformer) contract(k *checking) {
 		c.info = info
 	}
 	if !builtIn(c.module.Wasm) {
-		tb := &collector{}
+		tb := &Collector{}
 		(&Harness{tb: tb}).checkType(c.info)
-		for _, text := range tb.take() {
+		for _, text := range failuresOf(tb) {
 			k.find("%s", text)
 		}
 	}

@@ -9,9 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -142,9 +140,9 @@ func (t *caseRun) file(ctx context.Context, file string) error {
 
 // one runs a case and prints a line for it, and a line for each failure.
 func (t *caseRun) one(c *hosttest.Case) error {
-	report := &caseReport{}
+	report := &hosttest.Collector{}
 	fuel := int64(0)
-	report.run(func() {
+	report.Run(func() {
 		h := hosttest.New(report, c.Name, hosttest.Module{Name: t.name, Wasm: t.wasm, Verbose: t.verbose})
 		report.Cleanup(func() {
 			for _, call := range h.Calls() {
@@ -153,8 +151,10 @@ func (t *caseRun) one(c *hosttest.Case) error {
 		})
 		c.Run(h)
 	})
+	report.End()
+	failures := report.Failures()
 	word := "ok  "
-	if t.passed++; len(report.failures) > 0 {
+	if t.passed++; len(failures) > 0 {
 		t.passed--
 		t.failed++
 		word = "FAIL"
@@ -164,10 +164,14 @@ func (t *caseRun) one(c *hosttest.Case) error {
 		line += fmt.Sprintf("  (%d units of fuel)", fuel)
 	}
 	lines := []string{line}
-	if t.verbose || len(report.failures) > 0 {
-		lines = append(lines, report.logs...)
+	if t.verbose || len(failures) > 0 {
+		for _, text := range report.Logs() {
+			for line := range strings.Lines(text) {
+				lines = append(lines, "    "+host.Printable(strings.TrimSuffix(line, "\n")))
+			}
+		}
 	}
-	for _, failure := range report.failures {
+	for _, failure := range failures {
 		for i, line := range strings.Split(strings.TrimSuffix(failure, "\n"), "\n") {
 			lines = append(lines, strings.Repeat(" ", 4+2*min(i, 1))+host.Printable(line))
 		}
@@ -185,61 +189,4 @@ func (t *caseRun) end() error {
 		return errReported
 	}
 	return err
-}
-
-// caseReport collects what a case reports. It implements hosttest.TB.
-type caseReport struct {
-	mu             sync.Mutex
-	failures, logs []string
-	cleanups       []func()
-}
-
-var _ hosttest.TB = (*caseReport)(nil)
-
-// run runs f and then the functions of Cleanup, each on a goroutine that Fatalf may end.
-func (r *caseReport) run(f func()) {
-	r.finish(f)
-	for len(r.cleanups) > 0 {
-		last := len(r.cleanups) - 1
-		f = r.cleanups[last]
-		r.cleanups = r.cleanups[:last]
-		r.finish(f)
-	}
-}
-
-func (r *caseReport) finish(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	<-done
-}
-
-// Helper implements hosttest.TB.
-func (r *caseReport) Helper() {}
-
-// Cleanup implements hosttest.TB.
-func (r *caseReport) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
-
-// Logf implements hosttest.TB.
-func (r *caseReport) Logf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
-		r.logs = append(r.logs, "    "+host.Printable(strings.TrimSuffix(line, "\n")))
-	}
-}
-
-// Errorf implements hosttest.TB.
-func (r *caseReport) Errorf(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failures = append(r.failures, fmt.Sprintf(format, args...))
-}
-
-// Fatalf implements hosttest.TB.
-func (r *caseReport) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	runtime.Goexit()
 }

@@ -126,28 +126,29 @@ func (r *recorder) replay() {
 	}
 	var err error
 	var exchanges []hosttest.Exchange
-	result := run(func(report *report) {
-		h := r.harness(report)
+	r.out.Differs = append(r.out.Differs, r.run(func(h *hosttest.Harness) {
 		defer func() { exchanges = h.Exchanges() }()
 		_, err = r.out.Case.Try(h)
-	})
-	if len(result.failures) > 0 {
-		r.out.Differs = result.failures
-	}
+	})...)
 	r.endpoints(exchanges)
 	if r.sent.Err != nil && err != nil {
 		expect.Error = common(r.sent.Err, err)
 	}
-	result = run(func(report *report) { r.out.Case.Run(r.harness(report)) })
-	for _, failure := range result.failures {
+	for _, failure := range r.run(r.out.Case.Run) {
 		if !slices.Contains(r.out.Differs, failure) {
 			r.out.Differs = append(r.out.Differs, failure)
 		}
 	}
 }
 
-func (r *recorder) harness(report *report) *hosttest.Harness {
-	return hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module})
+// run calls f with a new harness, and returns the failures.
+func (r *recorder) run(f func(*hosttest.Harness)) []string {
+	report := &hosttest.Collector{}
+	report.Run(func() {
+		f(hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
+	})
+	report.End()
+	return report.Failures()
 }
 
 // endpoints sets the answers of token endpoints by the URLs at which the run asked for them, and that it has to ask there.

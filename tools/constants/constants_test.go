@@ -1,10 +1,12 @@
-// Command constants writes the constants of the plugin contract into the SDKs for C and AssemblyScript, between two comments.
-// They are those of package sdk, under the same names, and the limits of package abi. Their values come from package abi.
+// Package constants compares the constants of the plugin contract with those of the SDKs for C and AssemblyScript, between two
+// comments. They are those of package sdk, under the same names, and the limits of package abi. Their values come from package
+// abi. With -update, the test writes them:
 //
 //	go generate ./tools/constants
-package main
+package constants
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,10 +14,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"testing"
 )
 
-//go:generate go run . -root ../..
+//go:generate go test . -update
+
+var update = flag.Bool("update", false, "write the constants into the SDKs")
+
+const root = "../.."
 
 // The comments that the constants stand between.
 const (
@@ -37,31 +45,6 @@ var sdks = map[string]func(constant) string{
 		}
 		return fmt.Sprintf("export const %s: i64 = %s;\n", c.name, c.value)
 	},
-}
-
-func main() {
-	if len(os.Args) != 3 || os.Args[1] != "-root" {
-		fmt.Fprintln(os.Stderr, "usage: constants -root DIR")
-		os.Exit(2)
-	}
-	if err := write(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// write writes the constants into the SDKs below a directory.
-func write(root string) error {
-	for name := range sdks {
-		now, err := updated(root, name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(now), 0o644); err != nil { //nolint:gosec // a source file
-			return err
-		}
-	}
-	return nil
 }
 
 // updated returns the file of an SDK with the constants of the contract.
@@ -164,4 +147,63 @@ var word = regexp.MustCompile(`([a-z])([A-Z])|([A-Z0-9])([A-Z][a-z])`)
 // upper returns a name as constants are written in C, such as DIGEST_SHA256 for DigestSHA256.
 func upper(name string) string {
 	return strings.ToUpper(word.ReplaceAllString(strings.Replace(name, "64URL", "64_URL", 1), "${1}${3}_${2}${4}"))
+}
+
+func TestTheConstantsOfTheSDKsAreThoseOfTheContract(t *testing.T) {
+	for name := range sdks {
+		want, err := updated(root, name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if *update {
+			if err := os.WriteFile(filepath.Join(root, name), []byte(want), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
+			t.Errorf("%s has other constants than package abi: run go generate ./tools/constants (%v)", name, err)
+		}
+	}
+}
+
+func TestNamesOfConstants(t *testing.T) {
+	constants, err := constantsOf(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []constant{
+		{"ABI", "1"},
+		{"TO_HEADER", `"header"`},
+		{"USES_SIGN", `"sign"`},
+		{"DIGEST_SHA256", `"sha256"`},
+		{"DIGEST_SHA512256", `"sha512_256"`},
+		{"SHA256", `"HS256"`},
+		{"MD5", ""},
+		{"BASE64_URL_FORMAT", `"base64url"`},
+		{"BASE64_FORMAT", `"base64"`},
+		{"HEX_FORMAT", `"hex"`},
+		{"FOR_HTTP_SIGNATURE", `"http_signature"`},
+		{"FOR_JWT", `"jwt"`},
+		{"JWK_THUMBPRINT", `"jwk_thumbprint"`},
+		{"X5T", `"x5t#S256"`},
+		{"X5C", `"x5c"`},
+		{"RS1", `"RS1"`},
+		{"ANY_INTEGER", `"integer"`},
+		{"URL", `"url"`},
+		{"MAX_RANDOM", "64"},
+		{"MAX_PLAIN_ANSWERS", "8"},
+		{"CERTIFICATE", `"certificate"`},
+	} {
+		at := slices.IndexFunc(constants, func(c constant) bool { return c.name == want.name })
+		switch {
+		case at < 0 && want.value != "":
+			t.Errorf("there is no %s", want.name)
+		case at >= 0 && constants[at].value != want.value:
+			t.Errorf("%s is %s, want %q", want.name, constants[at].value, want.value)
+		}
+	}
+	if n := len(constants); n < 50 {
+		t.Errorf("there are %d constants only", n)
+	}
 }
