@@ -16,7 +16,7 @@ type connectorsView struct {
 	Connectors []connectorRow
 	// All, Failing and Idle count the connectors, and those of these conditions.
 	All, Failing, Idle int
-	// Query is what the permalink, the name or the URL of the connectors has. More is the number of those that are left out.
+	// Query is a part of the permalink, the name or the URL of each connector. More is the number of those that are left out.
 	Query string
 	More  int
 }
