@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -25,7 +28,37 @@ func roundTripRows() []row {
 			measure: func(ctx context.Context, s session) (result, error) { return roundTrip(ctx, s, authType) },
 		})
 	}
-	return all
+	return append(all, longTokenRow())
+}
+
+// longTokenRow returns the row for what the search of the answer costs with a long credential.
+func longTokenRow() row {
+	return row{
+		work: "RoundTrip with a search of the answer, a cached token of 8,000 bytes", against: "a token of 200 bytes", unit: nanoseconds, goal: 1.2,
+		measure: func(ctx context.Context, s session) (result, error) {
+			var sides [2]op
+			for i, length := range []int{8000, 200} {
+				b := &base{body: weather, answer: strings.Replace(bearerToken, accessToken, textOf(length), 1)}
+				h, c, err := connected(ctx, b, authOf("oauth_client_credentials"))
+				if err != nil {
+					return result{}, err
+				}
+				defer h.Close(ctx)
+				transport := c.GuardedTransport(authorized{b})
+				sides[i].run = func() error { return fetch(ctx, transport, apiURL, io.Discard) }
+			}
+			return s.pair(ctx, sides[0], sides[1])
+		},
+	}
+}
+
+// textOf returns random text of a length in bytes.
+func textOf(length int) string {
+	text := ""
+	for len(text) < length {
+		text += rand.Text()
+	}
+	return text[:length]
 }
 
 func roundTrip(ctx context.Context, s session, authType string) (result, error) {

@@ -29,6 +29,9 @@ var servers = map[string]func(args []string) (http.Handler, error){"api": apiSer
 // keyedPath is the path at which the API requires the key.
 const keyedPath = "/keyed"
 
+// weather is an answer of the API.
+const weather = `{"sun":true,"wind":"north","temperature":12.5}`
+
 func apiServer([]string) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == keyedPath && r.Header.Get("X-API-Key") != apiKey {
@@ -36,7 +39,7 @@ func apiServer([]string) (http.Handler, error) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"sun":true,"wind":"north","temperature":12.5}`)
+		_, _ = io.WriteString(w, weather)
 	}), nil
 }
 

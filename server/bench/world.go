@@ -34,12 +34,17 @@ type base struct {
 	delay time.Duration
 	// answer is the answer of the token endpoint. If it is empty, it is a bearer token.
 	answer string
+	// body is the answer of the API.
+	body string
 }
 
 const bearerToken = `{"access_token":"` + accessToken + `","token_type":"Bearer","expires_in":3600}`
 
 func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}
+	if b.body != "" {
+		response.Body = io.NopCloser(strings.NewReader(b.body))
+	}
 	if r.URL.Host == loginHost {
 		b.exchanges.Add(1)
 		time.Sleep(b.delay)
