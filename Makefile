@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak mutants race plain modules rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak load sizing mutants race plain modules rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -69,6 +69,12 @@ bench: ## measure against others and against the goals; docs/benchmarks.md says 
 
 soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
 	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000
+
+load: deps ## new tokens beside 1,000 callers of slow servers, tokens beside 100,000 users, and 1,000 crawls while replies arrive
+	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestNewTokensBesideSlowServers$$|TestManyUsersBesideOthers$$|TestCrawls$$' . -callers 1000 -users 100000 -crawls 1000
+
+sizing: deps ## the memory of connectors, users and callers, for docs/operating.md
+	cd server/bench && go test -count=1 -v -run 'TestSizing$$' .
 
 screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
