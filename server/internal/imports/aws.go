@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -51,7 +52,7 @@ func (s *schemer) place() (region, service string) {
 		end--
 	}
 	if end < 1 {
-		region = orElse(region, "us-east-1")
+		region = cmp.Or(region, "us-east-1")
 		s.note("service is execute-api, that of an API Gateway, and region is %s: change them if the API is another service, or elsewhere", region)
 		return region, "execute-api"
 	}
@@ -66,13 +67,13 @@ func (s *schemer) place() (region, service string) {
 	s.note("region and service of the signatures are taken from the host name")
 	for i := range prefix {
 		if name := signed[strings.Join(prefix[i:], ".")]; name != "" {
-			return orElse(region, "us-east-1"), name
+			return cmp.Or(region, "us-east-1"), name
 		}
 	}
 	if len(prefix) > 0 {
 		service = prefix[len(prefix)-1]
 	}
-	return orElse(region, "us-east-1"), service
+	return cmp.Or(region, "us-east-1"), service
 }
 
 // signed has the names in signatures of services whose host names have another, by what stands in front of the region.

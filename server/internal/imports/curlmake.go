@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func (b *curlMaker) authorization() error {
 		c.Config.add("token", b.secret("token", "the token, without Bearer"))
 	case lower == "digest" || strings.HasPrefix(lower, "aws4-") || lower == "oauth" || lower == "signature" || lower == "hawk":
 		use := map[string]string{"digest": "--digest with -u", "oauth": "the auth type oauth1", "signature": "the auth type http_signature", "hawk": "the auth type hmac"}[lower]
-		return fmt.Errorf("the header Authorization has a signature of this one request, so that it cannot be sent again: use %s", orElse(use, "--aws-sigv4 with -u"))
+		return fmt.Errorf("the header Authorization has a signature of this one request, so that it cannot be sent again: use %s", cmp.Or(use, "--aws-sigv4 with -u"))
 	case slices.Contains(words, lower):
 		c.Type = "bearer"
 		c.Config.add("prefix", literal(word))
@@ -279,7 +280,7 @@ var issued = regexp.MustCompile(`(?i)^(?:[rs]k_(?:live|test)_|gh[opusr]_|github_
 
 // leftOut notes that something of the command line has a credential for a name (threats.md 252).
 func (b *curlMaker) leftOut(in string) {
-	b.skip(fmt.Sprintf("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", places[in]))
+	b.skip(fmt.Sprintf("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", parts[in]))
 }
 
 // skip notes a part of the command line that has no place in the connector, although it may have a credential.
@@ -363,7 +364,7 @@ func (b *curlMaker) place() {
 	c := b.result.Connector
 	cookies := []string{}
 	for _, k := range b.keys {
-		template := b.secret(k.name, fmt.Sprintf("the %s %s", places[k.in], k.name))
+		template := b.secret(k.name, fmt.Sprintf("the %s %s", parts[k.in], k.name))
 		switch {
 		case c.Type == "":
 			c.Type = "api_key"
@@ -387,8 +388,6 @@ func (b *curlMaker) place() {
 		c.Headers = append(c.Headers, Parameter{Name: "Cookie", Value: strings.Join(cookies, "; ")})
 	}
 }
-
-var places = map[string]string{"header": "header", "query": "query parameter", "cookie": "cookie", "form": "field of the form"}
 
 // path returns the path for callers as a pattern, in which * stands for segments that may be a credential or an ID.
 func (b *curlMaker) path() string {

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,7 +42,7 @@ var options = map[string]setting{
 	"data-urlencode": {set: (*curl).addEncoded},
 	"json":           {set: func(c *curl, v string) { c.json = true; c.addData(v) }},
 	"form":           {set: (*curl).addPart}, "form-string": {set: (*curl).addPart},
-	"upload-file": {set: func(c *curl, _ string) { c.method = orElse(c.method, "PUT") }},
+	"upload-file": {set: func(c *curl, _ string) { c.method = cmp.Or(c.method, "PUT") }},
 	"get":         {switched: func(c *curl) { c.get = true }},
 	"head":        {switched: func(c *curl) { c.head = true }},
 	"digest":      {switched: func(c *curl) { c.digest = true }},
@@ -86,13 +87,6 @@ var shorts = map[rune]string{
 	'O': "remote-name", 'J': "remote-header-name", '#': "progress-bar", '0': "http1.0", '1': "tlsv1", '4': "ipv4", '6': "ipv6", 'q': "disable",
 	'a': "append", 'B': "use-ascii", 'C': "continue-at", 'P': "ftp-port", 'Q': "quote", 'R': "remote-time", 't': "telnet-option", 'Y': "speed-limit",
 	'y': "speed-time", 'z': "time-cond", 'Z': "parallel", 'l': "list-only", 'p': "proxytunnel", ':': "next", '2': "sslv2", '3': "sslv3",
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 func refuse(option string) func(*curl) {

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -71,7 +72,7 @@ func (b *curlMaker) tokenRequest(grant string) {
 	if b.options.TokenURL == "" && shows(uuids.ReplaceAllString(endpoint.Path, "")) {
 		b.miss("the token endpoint: its path may have a credential: if it has none, use --token-url")
 	}
-	c.Config.add("token_url", literal(orElse(b.options.TokenURL, endpoint.String())))
+	c.Config.add("token_url", literal(cmp.Or(b.options.TokenURL, endpoint.String())))
 	for _, name := range []string{"scope", "audience"} {
 		if shows(uuids.ReplaceAllString(fields[name], "")) {
 			b.note("%s may have a credential, and is left out: if it has none, add it by hand", name)

@@ -1,6 +1,7 @@
 package secretstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -75,7 +76,7 @@ func (k *checker) paths(c *VaultConfig) paths {
 	if c.Path != "" && (c.Prefix != "" || c.Field != "") {
 		k.Wrong("path", "is for secrets that are fields of one path: leave it out, or prefix and field")
 	}
-	p := paths{data: k.path("mount", given(c.Mount, "secret")) + "/data", shared: c.Path != "", field: given(c.Field, "value")}
+	p := paths{data: k.path("mount", cmp.Or(c.Mount, "secret")) + "/data", shared: c.Path != "", field: cmp.Or(c.Field, "value")}
 	if below := k.path("prefix", c.Prefix) + k.path("path", c.Path); below != "" {
 		p.data += "/" + below
 	}
@@ -86,14 +87,7 @@ func (k *checker) transit(c *VaultConfig) *transit {
 	if c.Transit == nil {
 		return nil
 	}
-	return &transit{mount: k.path("transit.mount", given(c.Transit.Mount, "transit")), known: map[string]transitKey{}}
-}
-
-func given(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
+	return &transit{mount: k.path("transit.mount", cmp.Or(c.Transit.Mount, "transit")), known: map[string]transitKey{}}
 }
 
 func (k *checker) login(c *VaultConfig) login {
@@ -112,7 +106,7 @@ func (k *checker) login(c *VaultConfig) login {
 			k.Wrong("approle", "needs role_id and secret_id_file")
 		}
 		ways = append(ways, login{
-			path: "auth/" + k.path("approle.mount", given(a.Mount, "approle")) + "/login",
+			path: "auth/" + k.path("approle.mount", cmp.Or(a.Mount, "approle")) + "/login",
 			body: func() (any, error) {
 				id, err := readToken(readPrivate, a.SecretIDFile, "the secret id file")
 				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
@@ -124,9 +118,9 @@ func (k *checker) login(c *VaultConfig) login {
 			k.Wrong("kubernetes", "needs role")
 		}
 		ways = append(ways, login{
-			path: "auth/" + k.path("kubernetes.mount", given(n.Mount, "kubernetes")) + "/login",
+			path: "auth/" + k.path("kubernetes.mount", cmp.Or(n.Mount, "kubernetes")) + "/login",
 			body: func() (any, error) {
-				token, err := readToken(readFile, given(n.TokenFile, serviceAccountToken), "the service account's token file")
+				token, err := readToken(readFile, cmp.Or(n.TokenFile, serviceAccountToken), "the service account's token file")
 				return map[string]string{"role": n.Role, "jwt": token}, err
 			},
 		})

@@ -1,6 +1,7 @@
 package secretstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,7 +235,7 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFakeVault(t)
 			f.put("crm", map[string]any{"value": f.Secret("a secret")})
-			c := secretstore.VaultConfig{Address: given(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.Now}
+			c := secretstore.VaultConfig{Address: cmp.Or(tt.address, f.server.URL), AppRole: f.appRole(), CAFile: f.file("ca.pem"), Clock: f.Now}
 			if tt.ca == "system" {
 				c.CAFile = ""
 			}
@@ -251,13 +252,6 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 			}
 		})
 	}
-}
-
-func given(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func TestPlainHTTPWhenItIsAllowed(t *testing.T) {

@@ -2,6 +2,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -30,9 +31,9 @@ func newSetup(t *testing.T) *setup {
 
 func (s *setup) store(c secretstore.VaultConfig) secretstore.VaultStore {
 	s.t.Helper()
-	c.Address, c.CAFile, c.Mount = s.URL, s.File("ca.pem"), given(c.Mount, "kv")
+	c.Address, c.CAFile, c.Mount = s.URL, s.File("ca.pem"), cmp.Or(c.Mount, "kv")
 	if c.Path == "" {
-		c.Prefix = given(c.Prefix, "apps")
+		c.Prefix = cmp.Or(c.Prefix, "apps")
 	}
 	c.Clock = func() time.Time { return time.Now().Add(s.ahead) }
 	store, err := secretstore.Vault(c)
@@ -40,13 +41,6 @@ func (s *setup) store(c secretstore.VaultConfig) secretstore.VaultStore {
 		s.t.Fatal(err)
 	}
 	return store
-}
-
-func given(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func (s *setup) appRole() secretstore.VaultConfig {
