@@ -64,6 +64,9 @@ type Config struct {
 	// br and zstd: in answers of token endpoints, in metadata, and in what GuardedTransport passes on. A function returns a reader of
 	// what is encoded, and reads nothing before. The host bounds what the reader makes; the function bounds its memory.
 	ContentCodings map[string]func(io.Reader) (io.ReadCloser, error)
+	// PKCS12 reads the file of [TLS].PKCS12: the private key, its certificate as the Leaf, and behind that those of its issuers. Its
+	// errors may have nothing of the file. If it is nil, connectors with such a file are refused.
+	PKCS12 func(file []byte, passphrase string) (*tls.Certificate, error)
 	// Clock returns the time for templates, tokens and the cache. If it is nil, time.Now is used.
 	Clock func() time.Time
 	// Random is the source of randomness for sealed values and uuid(). It must be fit for generating keys. If it is

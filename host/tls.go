@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,9 @@ type TLS struct {
 	Certificate string
 	// Key is the private key of Certificate in PEM: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It must name a secret.
 	Key string
+	// PKCS12 is the file of a certificate and its key, in Base64, in place of Certificate and Key. It must name a secret. Passphrase is
+	// that of the file. The host reads it with [Config].PKCS12.
+	PKCS12, Passphrase string
 	// CA has the certificates of authorities in PEM. They replace the system's, and those of the Egress. If it is empty, they
 	// do not.
 	CA string
@@ -86,7 +91,10 @@ func (e *CertificateError) Error() string {
 // connectorTLS is a compiled TLS. Templates of texts that are empty are nil.
 type connectorTLS struct {
 	certificate, key, ca *template.Template
+	pkcs12, passphrase   *template.Template
 	api, token           bool
+	// read is Config.PKCS12.
+	read func(file []byte, passphrase string) (*tls.Certificate, error)
 }
 
 // tlsTemplate is a template of a TLS, with the path of its member.
@@ -100,7 +108,9 @@ func (t *connectorTLS) templates() (all []tlsTemplate) {
 	if t == nil {
 		return nil
 	}
-	for _, one := range []tlsTemplate{{"tls.certificate", t.certificate}, {"tls.key", t.key}, {"tls.ca", t.ca}} {
+	for _, one := range []tlsTemplate{
+		{"tls.certificate", t.certificate}, {"tls.key", t.key}, {"tls.pkcs12", t.pkcs12}, {"tls.passphrase", t.passphrase}, {"tls.ca", t.ca},
+	} {
 		if one.Template != nil {
 			all = append(all, one)
 		}
@@ -109,7 +119,7 @@ func (t *connectorTLS) templates() (all []tlsTemplate) {
 }
 
 // pemTexts are the rendered texts of a TLS.
-type pemTexts struct{ certificate, key, ca string }
+type pemTexts struct{ certificate, key, pkcs12, passphrase, ca string }
 
 // identityKey identifies an identity. No two connectors share one.
 type identityKey struct {
@@ -141,7 +151,10 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 		name     string
 		template *template.Template
 		to       *string
-	}{{"certificate", t.certificate, &texts.certificate}, {"key", t.key, &texts.key}, {"ca", t.ca, &texts.ca}} {
+	}{
+		{"certificate", t.certificate, &texts.certificate}, {"key", t.key, &texts.key}, {"ca", t.ca, &texts.ca},
+		{"pkcs12", t.pkcs12, &texts.pkcs12}, {"passphrase", t.passphrase, &texts.passphrase},
+	} {
 		if one.template == nil {
 			continue
 		}
@@ -157,11 +170,15 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 // parse parses the texts. The errors are of StageConfig.
 func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientCertificate, failure *hostfn.Failure) {
 	var err error
-	if t.certificate != nil {
-		if id.Certificate, err = parsePair(texts.certificate, texts.key); err == nil {
-			leaf := id.Certificate.Leaf
-			shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter}
-		}
+	switch {
+	case t.certificate != nil:
+		id.Certificate, err = parsePair(texts.certificate, texts.key)
+	case t.pkcs12 != nil:
+		id.Certificate, err = t.parsePKCS12(texts)
+	}
+	if id.Certificate != nil {
+		leaf := id.Certificate.Leaf
+		shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter}
 	}
 	if err == nil && t.ca != nil {
 		id.Roots, err = parseRoots(texts.ca)
@@ -320,6 +337,22 @@ func parsePair(certificate, key string) (*tls.Certificate, error) {
 	}
 	return pair(chain, key)
 }
+
+// parsePKCS12 parses a file of a certificate and its key. The error has nothing of either.
+func (t *connectorTLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
+	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
+	if err != nil || len(file) > maxPKCS12 {
+		return nil, fmt.Errorf("tls.pkcs12: is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
+	}
+	both, err := t.read(file, texts.passphrase)
+	if err != nil {
+		return nil, fmt.Errorf("tls.pkcs12: %w", err)
+	}
+	return both, nil
+}
+
+// maxPKCS12 is the maximum size of a file of TLS.PKCS12, in bytes.
+const maxPKCS12 = 64 << 10
 
 // parseRoots parses the certificates of authorities.
 func parseRoots(text string) (*x509.CertPool, error) {

@@ -320,16 +320,20 @@ func TestTLSThatIsRefused(t *testing.T) {
 		origin string
 		want   string
 	}{
-		"nothing":           {host.TLS{}, "", "tls: has neither certificate nor ca"},
-		"no key":            {host.TLS{Certificate: "{{ get_secret('c') }}"}, "", "tls.key: is missing"},
-		"no certificate":    {host.TLS{Key: key, CA: s.authority.PEM()}, "", "tls.certificate: is missing"},
-		"a path":            {host.TLS{Certificate: "/etc/client.pem", Key: key}, "", "tls.certificate: has no certificate in PEM"},
-		"a key in the open": {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "-----BEGIN"}, "", "tls.key: names no secret"},
-		"a stored key":      {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "{{ get_key('k') }}"}, "", "tls.key, column 1: get_key is for a field that takes a key"},
-		"a user's token":    {host.TLS{Certificate: "{{ user.token }}", Key: key}, "", "tls.certificate: user.token goes to token endpoints only"},
-		"a template":        {host.TLS{CA: "{{ get_sekret('c') }}"}, "", "tls.ca, column 4: unknown function"},
-		"a purpose":         {host.TLS{CA: s.authority.PEM(), For: []string{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
-		"plain http":        {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
+		"nothing":            {host.TLS{}, "", "tls: has neither certificate nor pkcs12 nor ca"},
+		"a file beside it":   {host.TLS{Certificate: "{{ get_secret('c') }}", Key: key, PKCS12: key}, "", "tls.pkcs12: takes the place of certificate and key"},
+		"no reader":          {host.TLS{PKCS12: key}, "", "tls.pkcs12: needs Config.PKCS12"},
+		"a lone passphrase":  {host.TLS{Certificate: "{{ get_secret('c') }}", Key: key, Passphrase: key}, "", "tls.passphrase: has no effect"},
+		"a file in the open": {host.TLS{PKCS12: "MIIJ"}, "", "tls.pkcs12: names no secret"},
+		"no key":             {host.TLS{Certificate: "{{ get_secret('c') }}"}, "", "tls.key: is missing"},
+		"no certificate":     {host.TLS{Key: key, CA: s.authority.PEM()}, "", "tls.certificate: is missing"},
+		"a path":             {host.TLS{Certificate: "/etc/client.pem", Key: key}, "", "tls.certificate: has no certificate in PEM"},
+		"a key in the open":  {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "-----BEGIN"}, "", "tls.key: names no secret"},
+		"a stored key":       {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "{{ get_key('k') }}"}, "", "tls.key, column 1: get_key is for a field that takes a key"},
+		"a user's token":     {host.TLS{Certificate: "{{ user.token }}", Key: key}, "", "tls.certificate: user.token goes to token endpoints only"},
+		"a template":         {host.TLS{CA: "{{ get_sekret('c') }}"}, "", "tls.ca, column 4: unknown function"},
+		"a purpose":          {host.TLS{CA: s.authority.PEM(), For: []string{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
+		"plain http":         {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.origin == "" {
@@ -378,5 +382,43 @@ func TestNoPluginGetsTheKeyOfTLS(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		})
+	}
+}
+
+// A certificate and its key may come from a file of PKCS #12, which Config.PKCS12 reads. An error has nothing of the file
+// (threats.md 411).
+func TestAClientCertificateOfPKCS12(t *testing.T) {
+	const passphrase = "the passphrase"
+	var s *secureWorld
+	var certificate, key string
+	s = newSecureWorld(t, func(c *host.Config) {
+		c.PKCS12 = func(file []byte, given string) (*tls.Certificate, error) {
+			if string(file) != "the file" || given != passphrase {
+				return nil, errors.New("the passphrase is wrong")
+			}
+			both, err := tls.X509KeyPair([]byte(certificate), []byte(key))
+			return &both, err
+		}
+	})
+	certificate, key = s.authority.Client("ann", start.Add(90*day))
+	s.setSecret("file", "dGhlIGZp\nbGU=\n")
+	s.setSecret("passphrase", passphrase)
+	from := func(file, passphrase string) *host.TLS { return &host.TLS{PKCS12: file, Passphrase: passphrase} }
+	s.must(s.secure("crm", from("{{ get_secret('file') }}", "{{ get_secret('passphrase') }}")))
+	if got := s.api.seen(); !slices.Equal(got, []string{"ann"}) {
+		t.Errorf("the API saw the certificates %q", got)
+	}
+	s.setSecret("large", strings.Repeat("AAAA", 22<<10))
+	for name, c := range map[string]struct {
+		tls  *host.TLS
+		want string
+	}{
+		"another passphrase": {from("{{ get_secret('file') }}", "x"), "tls.pkcs12: the passphrase is wrong"},
+		"no Base64":          {from("{{ get_secret('passphrase') }}", "x"), "tls.pkcs12: is no Base64"},
+		"a large file":       {from("{{ get_secret('large') }}", "x"), "of up to 64 KiB"},
+	} {
+		if err := s.call(t.Context(), s.secure(name, c.tls)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -24,14 +24,20 @@ func (k *checker) tls() {
 		k.Wrong("tls", "needs the transport of the host, and Config.Base takes its place: leave one of them out")
 	}
 	switch {
-	case t.Certificate == "" && t.Key == "" && t.CA == "":
-		k.Wrong("tls", "has neither certificate nor ca: give it one of them, or leave it out")
+	case t.Certificate == "" && t.Key == "" && t.PKCS12 == "" && t.CA == "":
+		k.Wrong("tls", "has neither certificate nor pkcs12 nor ca: give it one of them, or leave it out")
+	case t.PKCS12 != "" && (t.Certificate != "" || t.Key != ""):
+		k.Wrong("tls.pkcs12", "takes the place of certificate and key: leave them out, or this")
+	case t.PKCS12 != "" && k.host.config.PKCS12 == nil:
+		k.Wrong("tls.pkcs12", "needs Config.PKCS12, which reads such files")
+	case t.PKCS12 == "" && t.Passphrase != "":
+		k.Wrong("tls.passphrase", "has no effect without pkcs12: leave it out")
 	case t.Certificate == "" && t.Key != "":
 		k.Wrong("tls.certificate", "is missing: key has no use without it")
 	case t.Certificate != "" && t.Key == "":
 		k.Wrong("tls.key", "is missing: it is the private key of certificate")
 	}
-	c.tls = &connectorTLS{api: t.Covers(TLSForAPI), token: t.Covers(TLSForToken)}
+	c.tls = &connectorTLS{api: t.Covers(TLSForAPI), token: t.Covers(TLSForToken), read: k.host.config.PKCS12}
 	all := []string{TLSForAPI, TLSForToken}
 	for i, purpose := range t.For {
 		if !slices.Contains(all, purpose) {
@@ -41,8 +47,13 @@ func (k *checker) tls() {
 	c.tls.certificate = k.pem("tls.certificate", t.Certificate)
 	c.tls.key = k.pem("tls.key", t.Key)
 	c.tls.ca = k.pem("tls.ca", t.CA)
+	c.tls.pkcs12 = k.pem("tls.pkcs12", t.PKCS12)
+	c.tls.passphrase = k.pem("tls.passphrase", t.Passphrase)
 	if c.tls.key != nil && !c.tls.key.Secret() {
 		k.Wrong("tls.key", "names no secret: keep the key in one, and write {{ get_secret('client_key') }}")
+	}
+	if c.tls.pkcs12 != nil && !c.tls.pkcs12.Secret() {
+		k.Wrong("tls.pkcs12", "names no secret: keep the file in one, and write {{ get_secret('client_p12') }}")
 	}
 	for o := range c.origins {
 		if c.tls.api && o.scheme == "http" {
@@ -75,7 +86,7 @@ func (k *checker) pem(path, text string) *template.Template {
 		k.Wrong(path, "%s", discoverPlace)
 		return nil
 	}
-	if literal, ok := compiled.Literal(); ok && path != "tls.key" {
+	if literal, ok := compiled.Literal(); ok && (path == "tls.certificate" || path == "tls.ca") {
 		if _, err := parseCertificates(path, literal); err != nil {
 			k.Wrong(path, "%s", strings.TrimPrefix(err.Error(), path+": "))
 		}

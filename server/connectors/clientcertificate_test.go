@@ -1,6 +1,10 @@
 package connectors_test
 
 import (
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +61,40 @@ func TestClientCertificatesAreRead(t *testing.T) {
 	}
 }
 
+// A client certificate may come with its key from a file of PKCS #12.
+func TestClientCertificatesOfPKCS12(t *testing.T) {
+	const text = `connectors:
+  - name: Bank
+    url: https://bank.example
+    auth: {type: none}
+    tls: {pkcs12: "{{ get_secret('file') }}", passphrase: "{{ get_secret('passphrase') }}"}
+`
+	now := time.Unix(1_700_000_000, 0)
+	certificate, key := testworld.NewAuthority(t).Client("good", now.Add(90*24*time.Hour))
+	dir := t.TempDir()
+	pem := filepath.Join(dir, "client.pem")
+	if err := os.WriteFile(pem, []byte(certificate+key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-in", pem, "-passout", "pass:the passphrase").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for passphrase, want := range map[string]string{
+		"the passphrase": "",
+		"another":        "connectors.yaml:5:19: connectors.bank.tls.pkcs12: the passphrase is wrong",
+	} {
+		secrets := host.MapSecrets{"file": base64.StdEncoding.EncodeToString(file), "passphrase": passphrase}
+		set, problems := load(t, text, connectors.Options{ReadSecrets: true, Host: host.Config{Secrets: secrets, Clock: func() time.Time { return now }}})
+		if got := strings.Join(problems, "\n"); got != want {
+			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
+		}
+		if want == "" && set.ClientCertificates["bank"].Subject != "CN=good" {
+			t.Errorf("it has %+v", set.ClientCertificates)
+		}
+	}
+}
+
 // The members of tls, and problems with them at their places.
 func TestTLSOfAConnector(t *testing.T) {
 	const before = `connectors:
@@ -68,11 +106,11 @@ func TestTLSOfAConnector(t *testing.T) {
 		`{certificate: "{{ get_secret('c') }}", key: "{{ get_secret('k') }}", for: token}`: nil,
 		`{certificate: "{{ get_secret('c') }}", cert: x, for: [api, tokens]}`: {
 			"connectors.yaml:5:5: connectors.bank.tls.key: is missing: it is the private key of certificate",
-			"connectors.yaml:5:49: connectors.bank.tls.cert: is not known here; there are certificate, key, ca, for",
+			"connectors.yaml:5:49: connectors.bank.tls.cert: is not known here; there are certificate, key, pkcs12, passphrase, ca, for",
 			`connectors.yaml:5:69: connectors.bank.tls.for[1]: is neither api nor token; did you mean "token"?`,
 		},
 		"client.pem": {"connectors.yaml:5:10: connectors.bank.tls: is text: an object with certificates is wanted"},
-		"{}":         {"connectors.yaml:5:5: connectors.bank.tls: has neither certificate nor ca: give it one of them, or leave it out"},
+		"{}":         {"connectors.yaml:5:5: connectors.bank.tls: has neither certificate nor pkcs12 nor ca: give it one of them, or leave it out"},
 		`{certificate: "{{ get_secret('c') }}", key: "{{ get_sekret('k') }}"}`: {
 			"connectors.yaml:5:58: connectors.bank.tls.key: unknown function \"get_sekret\": there are get_secret, get_key, get_variable, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get",
 		},

@@ -26,7 +26,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 
 		"file, stdout, on_error":    Audit{},
 		"cert, key":                 TLS{},
-		"certificate, key, ca, for": host.TLS{},
+		"certificate, key, pkcs12, passphrase, ca, for": host.TLS{},
 		"type, jwt, header":         identity.Config{},
 
 		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                    identity.JWT{},

@@ -72,8 +72,10 @@ func (i *inspector) credentials(c *definition, info host.PluginInfo) {
 		}
 	}
 	if m := c.member.get("tls"); m != nil {
-		if key := m.value.get("key"); key != nil {
-			i.secret(key.value, path+".tls.key")
+		for _, name := range []string{"key", "pkcs12", "passphrase"} {
+			if key := m.value.get(name); key != nil {
+				i.secret(key.value, path+".tls."+name)
+			}
 		}
 	}
 	i.tokens(c.member, path)

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/codings"
 	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/pkcs12"
 )
 
 // maxModules limits all plugins of a file together, in bytes.
@@ -79,7 +80,7 @@ func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err erro
 	config := l.options.Host
 	config.Plugins = slices.Clone(config.Plugins)
 	config.UserTokenHosts = slices.Clone(config.UserTokenHosts)
-	config.ContentCodings = codings.Further()
+	config.ContentCodings, config.PKCS12 = codings.Further(), pkcs12.Read
 	if jwt := l.set.Settings.User.JWT; jwt != nil {
 		for _, name := range jwt.TokenHosts {
 			if _, err := urlcheck.ParseHost(name); err != nil {

@@ -117,7 +117,8 @@ func changeVault(s *schema) {
 
 func changeTLS(s *schema) {
 	s.AllOf = append(s.AllOf, needs("certificate", "key"), needs("key", "certificate"),
-		either("This has neither a certificate nor ca.", "certificate", "key", "ca"))
+		beside("pkcs12", "pkcs12 takes the place of certificate and key: remove them, or pkcs12.", "certificate", "key"), needs("passphrase", "pkcs12"),
+		either("This has neither a certificate nor ca.", "certificate", "key", "pkcs12", "ca"))
 }
 
 func changeResponse(s *schema) {

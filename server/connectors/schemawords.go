@@ -253,6 +253,8 @@ var described = map[string]words{
 	"connectors[].tls":             {text: "Client certificate, and the authorities that servers are verified with.", change: changeTLS},
 	"connectors[].tls.certificate": {text: "Template of the client certificate in PEM, and behind it the certificates of its issuers."},
 	"connectors[].tls.key":         {text: "Template of the private key in PEM, without a passphrase. It names a secret.", pattern: anyTemplate, wrong: namesSecret},
+	"connectors[].tls.pkcs12":      {text: "Template of a file of PKCS #12 (.p12, .pfx) in Base64, in place of certificate and key. It names a secret.", pattern: anyTemplate, wrong: namesSecret},
+	"connectors[].tls.passphrase":  {text: "Template of the passphrase of pkcs12."},
 	"connectors[].tls.ca":          {text: "Template of certificates of authorities in PEM, in place of the system's."},
 	"connectors[].tls.for": {
 		text: "What it is for: api, token, or a list of both. Without it, both.", values: []string{host.TLSForAPI, host.TLSForToken},
