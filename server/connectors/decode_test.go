@@ -24,10 +24,10 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 		"per_user, total, request_bytes, response_bytes, concurrent":                      gateway.Limits{},
 		"hosts, origins, consent, user, tls, traces, access_log, audit, access_log_users": Settings{},
 
-		"file, stdout, on_error":    Audit{},
-		"cert, key":                 TLS{},
+		"file, stdout, on_error": Audit{},
+		"cert, key":              TLS{},
 		"certificate, key, pkcs12, passphrase, ca, for": host.TLS{},
-		"type, jwt, header":         identity.Config{},
+		"type, jwt, header":                             identity.Config{},
 
 		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                    identity.JWT{},
 		"id, email, username, first_name, last_name, tenant_id":                                                      identity.Claims{},
