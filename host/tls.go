@@ -152,8 +152,11 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 		template *template.Template
 		to       *string
 	}{
-		{"certificate", t.certificate, &texts.certificate}, {"key", t.key, &texts.key}, {"ca", t.ca, &texts.ca},
-		{"pkcs12", t.pkcs12, &texts.pkcs12}, {"passphrase", t.passphrase, &texts.passphrase},
+		{"certificate", t.certificate, &texts.certificate},
+		{"key", t.key, &texts.key},
+		{"ca", t.ca, &texts.ca},
+		{"pkcs12", t.pkcs12, &texts.pkcs12},
+		{"passphrase", t.passphrase, &texts.passphrase},
 	} {
 		if one.template == nil {
 			continue
