@@ -23,10 +23,10 @@ import (
 
 // A serving is a process of keywright serve, and its callers.
 type serving struct {
-	t                *testing.T
-	process          *os.Process
-	callers, admin   string
-	client, operator http.Client
+	t              *testing.T
+	process        *os.Process
+	callers, admin string
+	client         http.Client
 	// end ends the process by SIGTERM, and returns after how long it has ended.
 	end func() time.Duration
 }
