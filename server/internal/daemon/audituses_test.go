@@ -301,11 +301,11 @@ func TestAuditLogOfManyCallers(t *testing.T) {
 // A test of an operator, as keywright test and the console send it, is one line, however much it shows.
 func TestAuditLogOfTests(t *testing.T) {
 	w := startTokens(t)
-	for _, body := range []string{`{"user": {"id": "bob"}}`, `{"user": {"id": "bob"}, "trace": true}`, `{"user": {"id": "bob"}, "trace": true, "error_description": true}`} {
+	for _, body := range []string{`{"user": {"id": "bob"}}`, `{"user": {"id": "bob"}, "ask_anew": true}`, `{"user": {"id": "bob"}, "error_description": true}`} {
 		w.test("orders", body)
 	}
 	w.refuse.Store(2)
-	w.test("orders", `{"trace": true}`)
+	w.test("orders", `{}`)
 	if err := w.end(); err != nil {
 		t.Error(err)
 	}

@@ -174,7 +174,7 @@ func TestTraces(t *testing.T) {
 	ask("refused", "/connectors/refused", "")
 	ask("broken", "/connectors/broken", "")
 	ask("unknown", "/connectors/of-a-caller", "")
-	if response, err := http.Post(w.operators+"/connectors/token/test", "application/json", strings.NewReader(`{"trace": true}`)); err != nil || response.StatusCode != http.StatusOK {
+	if response, err := http.Post(w.operators+"/connectors/token/test", "application/json", strings.NewReader(`{}`)); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("the operator's test: %v, %v", response, err)
 	} else {
 		response.Body.Close()
