@@ -59,6 +59,7 @@ func TestSizing(t *testing.T) {
 		s := serve(t, connector("users", api, login(length), ""), "")
 		before := s.use("users", users[:1], 2).memory()
 		check(fmt.Sprintf("a user with a token of %d bytes, used twice", length), (s.use("users", users[1:], 2).memory()-before)/(sizedUsers-1))
+		s.end()
 	}
 	s := serve(t, grants.Replace(connector("users", api, login(80), "")), state, users...)
 	before := s.use("users", users[:1], 2).memory()
@@ -90,6 +91,7 @@ func sizeOfConnectors(t *testing.T, api string) (bytes float64) {
 		text[i] = withKey(fmt.Sprint("c", i), api)
 	}
 	one, all := serve(t, text[0], ""), serve(t, strings.Join(text, ""), "")
+	defer all.end()
 	for i := range text {
 		all.use(fmt.Sprint("c", i), []string{"ann"}, 1)
 	}
