@@ -129,7 +129,6 @@ var rules = []rule{
 	{packages: "server/internal/docs"},
 	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
-	{packages: "tools/constants"},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 
