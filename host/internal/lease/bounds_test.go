@@ -77,7 +77,13 @@ func token(context.Context) ([]byte, time.Duration, error) { return []byte("toke
 // intended takes the turn of a grant and writes its intent.
 func intended(t *testing.T, node *lease.Node, name string) *lease.Turn {
 	t.Helper()
-	turn, err := node.Begin(t.Context(), lease.Key{Name: name}, []byte("seed of "+name), true)
+	return intending(t, node, lease.Key{Name: name}, "seed of "+name)
+}
+
+// intending takes the turn of a grant, and writes its intent.
+func intending(t *testing.T, node *lease.Node, key lease.Key, seed string) *lease.Turn {
+	t.Helper()
+	turn, err := node.Begin(t.Context(), key, []byte(seed), true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -268,13 +268,7 @@ func TestStoppedHolder(t *testing.T) {
 		now := time.Now()
 		store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 		stopped, other := newNode(t, store, key), newNode(t, store, key)
-		turn, err := stopped.Begin(ctx, grantKey, []byte("seed"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := turn.Intent(ctx); err != nil {
-			t.Fatal(err)
-		}
+		turn := intending(t, stopped, grantKey, "seed")
 		now = now.Add(time.Hour)
 		want := "next"
 		if meanwhile {
@@ -314,13 +308,7 @@ func TestStoppedBeforeIntent(t *testing.T) {
 func TestLostGrant(t *testing.T) {
 	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
 	node, other := newNode(t, store, key), newNode(t, store, key)
-	turn, err := node.Begin(ctx, grantKey, []byte("one"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := turn.Intent(ctx); err != nil {
-		t.Fatal(err)
-	}
+	turn := intending(t, node, grantKey, "one")
 	turn.Lost(ctx)
 	turn.End(ctx)
 	var lost *lease.LostError

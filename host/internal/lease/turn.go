@@ -149,7 +149,7 @@ func (t *Turn) Done(ctx context.Context, token []byte) {
 // Refused ends the turn after the server said that the token is not valid (invalid_grant). Nobody sends it again. The error
 // says whether an earlier attempt may have redeemed it.
 func (t *Turn) Refused(ctx context.Context) *LostError {
-	if t.rec.Tries > 0 {
+	if t.rec.Mark == intent { // another version may have written it, and counts no attempts
 		return t.Lost(ctx)
 	}
 	t.settle(ctx, t.rec.with(refused, t.rec.Token))
