@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // A Coding returns a reader of what a content coding has encoded (RFC 9110 section 8.4.1). It reads nothing before its reader is
@@ -121,12 +122,20 @@ type undone struct {
 	coding Coding
 	from   io.ReadCloser
 	wire   *wire
+
+	mu     sync.Mutex
 	opened io.ReadCloser
 	made   int64
 	err    error
+	closed bool
 }
 
 func (u *undone) Read(p []byte) (n int, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if u.err == nil && u.opened == nil {
 		in := bufio.NewReader(u.from)
 		if _, u.err = in.Peek(1); u.err == nil { // nothing at all is an empty body, which some servers send with the header
@@ -156,11 +165,16 @@ type damaged struct{ err error }
 func (d *damaged) Error() string   { return ErrCoding.Error() + ": it is damaged, or breaks off" }
 func (d *damaged) Unwrap() []error { return []error{ErrCoding, d.err} }
 
+// Close closes the body first, which ends a Read that waits for it.
 func (u *undone) Close() error {
-	if u.opened != nil {
+	err := u.from.Close()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.opened != nil && !u.closed {
 		_ = u.opened.Close()
 	}
-	return u.from.Close()
+	u.closed = true
+	return err
 }
 
 // Read reads an answer that is a document: of most bytes at most on the wire and without its codings, see Decode, and without a byte
@@ -168,17 +182,12 @@ func (u *undone) Close() error {
 func Read(r *http.Response, further map[string]Coding, most int) ([]byte, error) {
 	bounded := *r
 	bounded.Header = r.Header.Clone()
-	bounded.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(r.Body, int64(most)+1), r.Body}
+	bounded.Body = io.NopCloser(io.LimitReader(r.Body, int64(most)+1))
 	if err := Decode(&bounded, further); err != nil {
 		return nil, err
 	}
+	defer bounded.Body.Close()
 	document, err := io.ReadAll(io.LimitReader(bounded.Body, int64(most)+1))
-	if u, ok := bounded.Body.(*undone); ok && u.opened != nil {
-		_ = u.opened.Close()
-	}
 	return TrimBOM(document), err
 }
 

@@ -206,6 +206,34 @@ func TestBombs_threats_321(t *testing.T) {
 	}
 }
 
+// A body may be closed while it is read, as when a caller leaves. The Read ends, and the coding is closed.
+func TestCloseOfABodyThatIsRead(t *testing.T) {
+	for coding := range encoders {
+		from, to := io.Pipe()
+		r := answer(coding, nil)
+		r.Body = from
+		if err := answers.Decode(r, codings.Further()); err != nil {
+			t.Fatal(err)
+		}
+		reading := make(chan error)
+		go func() {
+			_, err := io.Copy(io.Discard, r.Body)
+			reading <- err
+		}()
+		body := encoded(coding, []byte("text"))
+		_, _ = to.Write(body[:len(body)-1]) // the rest does not come
+		if err := r.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-reading; err == nil {
+			t.Errorf("%s: the Read has no error", coding)
+		}
+		if n, err := r.Body.Read(make([]byte, 1)); n > 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Errorf("%s: after Close, Read returns %d, %v", coding, n, err)
+		}
+	}
+}
+
 func TestByteOrderMark(t *testing.T) {
 	if got, err := answers.Read(answer("gzip", encoded("gzip", []byte("\ufeff{}"))), nil, 100); string(got) != "{}" || err != nil {
 		t.Errorf("%q, %v", got, err)
