@@ -231,8 +231,8 @@ func TestHowLongASigningKeyIsKept(t *testing.T) {
 				if send().Cached {
 					t.Error("the key of the day before is still there")
 				}
-				if got := send(); !got.Cached || !got.Expires.Equal(c.end) {
-					t.Errorf("the key is kept: %t, until %s, want %s", got.Cached, got.Expires, c.end)
+				if got := send(); !got.Cached || !got.Expires.IsZero() {
+					t.Errorf("the key is kept: %t, and a token ends at %s, which there is not", got.Cached, got.Expires)
 				}
 				h.Advance(c.end.Add(-time.Second).Sub(h.Now()))
 				if !send().Cached {
