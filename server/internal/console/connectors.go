@@ -22,7 +22,7 @@ type connectorsView struct {
 }
 
 // most is the number of connectors on a page. Those with trouble come first if there are more.
-const most = 200
+const most = 100
 
 // connectorRow is a connector in the list.
 type connectorRow struct {

@@ -227,7 +227,7 @@ func (c *curl) target() (*url.URL, error) {
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || !isHost(u, text != first.text) {
+	if err != nil || !isHost(u, text != first.text) || strings.ContainsAny(text, " \t\r\n") { // curl refuses blanks
 		return nil, first.errorf("the URL cannot be read: its host is no name, or user or password have a character that has to be percent-encoded")
 	}
 	c.left = append(c.left, word{u.Fragment, first.where})

@@ -150,6 +150,7 @@ func TestFoundInputs(t *testing.T) {
 	} {
 		keeps(t, text, secret)
 	}
+	keeps(t, "curl https://'api.example.com/v1/x -H  X-Api-Key: ZID8lJt9XZ62/sy3Rah2/5e9/ih0emiK85gm8=='", "ZID8lJt9XZ62/sy3Rah2/5e9/ih0emi8uHK85gm8==")
 	keeps(t, "curl https://me:7454401121180;ac4344667395d52@api.example.com/v1/x", "e4c74544011211802ac4344667395d52")
 }
 

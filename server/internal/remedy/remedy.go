@@ -89,7 +89,7 @@ var ofPlugin = map[host.PluginFailure]string{
 	host.FailureTime:   "The plugin ran out of time: look at limits.call_time of the plugin, or tell its author.",
 	host.FailureMemory: "The plugin ran out of memory: raise limits.memory_bytes of the plugin if it has one, or tell its author.",
 	host.FailureTrap:   "The plugin crashed: tell its author, with a record of keywright request --record.",
-	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break? If not, tell the plugin's author, with a record of keywright request --record.",
+	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break, or the word Bearer? If not, tell the plugin's author, with a record of keywright request --record.",
 }
 
 // ofGrant says what to do about a grant.
