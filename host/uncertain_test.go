@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -155,4 +156,29 @@ func grantedOnce(c *cluster, never bool) caller {
 		w.t.Fatal(err)
 	}
 	return caller{w, connector}
+}
+
+// A process that was stopped between the intent and the request sends nothing after the deadline of the attempt, with whatever base: here, a
+// tracer stops it. The token was not redeemed then. threats.md 300
+func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, server := grants(t)
+		stops := true
+		made := &spans{began: func(s host.Span) {
+			if s.Name == host.SpanExchange && stops {
+				stops = false
+				time.Sleep(time.Minute) // in the bubble's time
+			}
+		}}
+		w := c.world(withoutBuiltIns, withGuest(refresher(nil)), withTracer(made))
+		w.setSecret("seed", firstSeed)
+		connector := w.connectAs("crm", "refresher", seeded())
+		if _, err := w.try(connector, get(t.Context())); err == nil || server.sent[firstSeed] != 0 || !strings.Contains(err.Error(), "nothing was sent") {
+			t.Errorf("%v were sent: %v", server.sent, err)
+		}
+		w.get(connector)
+		if server.sent[firstSeed] != 1 {
+			t.Errorf("%v were sent", server.sent)
+		}
+	})
 }

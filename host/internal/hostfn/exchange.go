@@ -367,6 +367,10 @@ func (c *Call) client() *http.Client {
 // send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
 // with the error.
 func (c *Call) send(client *http.Client, r *http.Request) (a answer, err error) {
+	if deadline, bounded := r.Context().Deadline(); bounded && over(deadline) {
+		c.held.connected.Store(false)
+		return answer{}, Passing(fmt.Errorf("nothing was sent to the token endpoint: %w", context.DeadlineExceeded))
+	}
 	response, err := answers.Final(client.Do(r))
 	if err != nil {
 		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))

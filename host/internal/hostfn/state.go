@@ -254,13 +254,18 @@ type timely struct {
 	deadline time.Time
 }
 
-// Write looks at both clocks: the monotonic one stands while a machine is suspended.
+// Write implements [net.Conn].
 func (t *timely) Write(b []byte) (int, error) {
-	now := time.Now()
-	if !now.Before(t.deadline) || !now.Round(0).Before(t.deadline.Round(0)) {
+	if over(t.deadline) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return t.Conn.Write(b)
+}
+
+// over reports whether a deadline is over, by either clock: the monotonic one stands while a machine is suspended.
+func over(deadline time.Time) bool {
+	now := time.Now()
+	return !now.Before(deadline) || !now.Round(0).Before(deadline.Round(0))
 }
 
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
