@@ -74,7 +74,7 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	token, err := oauth.InTime(c, func() (string, error) { return c.CachedToken("token", issue) })
+	token, err := c.CachedToken("token", issue)
 	return sdk.Bearer(token), err
 }
 
@@ -85,12 +85,14 @@ func issue(c *sdk.Call) (token string, expires time.Duration, err error) {
 		token, err = sign(c)
 		return token, lifetime, err
 	case idToken:
-		token, err = requestIDToken(c)
+		token, err = oauth.InTime(c, func() (string, error) { return requestIDToken(c) })
 		return token, lifetime, err
 	}
 	url := c.Config("token_url")
 	claims := []sdk.Pair{{Name: "aud", Value: url}, {Name: "scope", Value: scopes(c)}, {Name: "sub", Value: c.Config("subject")}}
-	answer, err := c.RequestToken(sdk.TokenRequest{URL: url, Form: grant(c.SignAssertion(unsigned(c, claims)))})
+	answer, err := oauth.InTime(c, func() (sdk.Token, error) {
+		return c.RequestToken(sdk.TokenRequest{URL: url, Form: grant(c.SignAssertion(unsigned(c, claims)))})
+	})
 	if err == nil {
 		_, err = answer.Bearer() // refuses other types of tokens
 	}
