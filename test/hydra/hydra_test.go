@@ -31,7 +31,7 @@ const (
 	callbackURL = "http://127.0.0.1:4711/connect/me/callback"
 	cookie      = "the cookie of a browser"
 	secret      = "s3cr3t-of-the-client-0123456789"
-	// away is where Hydra sends browsers for login and consent. This test answers for it.
+	// away is the address that Hydra sends browsers to, for login and consent. This test answers for it.
 	away = "http://away.test"
 )
 

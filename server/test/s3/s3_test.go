@@ -34,7 +34,7 @@ const (
 		<Part><PartNumber>2</PartNumber><ETag>{part2}</ETag></Part></CompleteMultipartUpload>`
 )
 
-// requests follow each other. The status is what stores answer, 200 unless given; if there are two, MinIO's and versitygw's.
+// requests follow each other. The status is the one that stores answer, 200 unless given; if there are two, MinIO's and versitygw's.
 var requests = []struct {
 	name string
 	request
@@ -272,7 +272,7 @@ func (w *world) stores(t *testing.T, key string) {
 	}
 }
 
-// A body without a length has one when it has been signed. What is not signed gets the answer of the store.
+// chunks sends bodies without a length. One that is signed gets a length, and one that is not gets the answer of the store.
 func (w *world) chunks(t *testing.T) {
 	got, err := w.send("unsigned", request{method: "PUT", target: "/chunks", body: "in chunks", chunked: true})
 	if err != nil || got.status != 411 {
@@ -292,7 +292,7 @@ func (w *world) chunks(t *testing.T) {
 	}
 }
 
-// A store refuses other keys. The gateway does not pass on an answer that quotes the signature.
+// wrongKeys sends requests with other keys, which the store refuses. The gateway does not pass on an answer that quotes the signature.
 func (w *world) wrongKeys(t *testing.T, answers map[string]string) {
 	for connector, want := range answers {
 		for _, method := range []string{"GET", "DELETE", "PUT"} {

@@ -50,7 +50,7 @@ const definitions = `connectors:
   - {<<: *store, name: forger, auth: {type: aws_sigv4, config: {<<: *keys, secret_access_key: "{{ get_secret('another') }}"}}}
 `
 
-// headers and query are what callers may send.
+// headers and query list the headers and parameters that callers may send.
 var (
 	headers = strings.Fields(`Range If-Match If-None-Match If-Modified-Since If-Unmodified-Since Cache-Control
 		Content-Disposition Content-Language Content-MD5 X-Amz-Copy-Source X-Amz-Copy-Source-Range X-Amz-Metadata-Directive
@@ -67,7 +67,7 @@ type world struct {
 	t       *testing.T
 	gateway string
 	log     bytes.Buffer
-	// kept are what requests of either side need of earlier answers, such as the ID of an upload.
+	// kept holds values of earlier answers that requests of either side need, such as the ID of an upload.
 	kept map[string]map[string]string
 }
 
@@ -109,7 +109,7 @@ func newWorld(t *testing.T, s *store, definitions string, secrets host.Secrets) 
 	return w
 }
 
-// A request is one to a bucket. What stands in braces is what an earlier answer had.
+// A request is one to a bucket. A text in braces stands for a value of an earlier answer.
 type request struct {
 	method, target string // the target begins with / or ?, or is empty
 	header         string // such as "Range: bytes=0-1"; lines
@@ -117,7 +117,7 @@ type request struct {
 	chunked        bool // sends no Content-Length
 }
 
-// An answer is what a store must say to both.
+// An answer has the parts of a store's answer that must be the same for both.
 type answer struct {
 	status int
 	header http.Header
