@@ -195,7 +195,7 @@ const (
 	FormatUpper           = "upper"            // with the ASCII letters in upper case
 	FormatPathNormalized  = "path_normalized"  // a path without dot segments (RFC 3986 section 5.2.4) and empty segments
 	FormatPathPercent     = "path_percent"     // a path whose segments are encoded as by percent
-	FormatPathReencoded   = "path_reencoded"   // a path whose segments are decoded, and then encoded as by percent
+	FormatPathReencoded   = "path_reencoded"   // a path that is decoded, and then encoded as by path_percent
 	FormatQuerySorted     = "query_sorted"     // a query whose parameters are decoded, encoded as by percent, and sorted
 )
 

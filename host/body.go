@@ -10,11 +10,12 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // payload is the body of a request that is being sent. It streams, unless a plugin reads it and it can be read
@@ -208,7 +209,7 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 func (k *keptBody) repeats(added string) error {
 	names := strings.Split(added, "&")
 	for i := range names {
-		names[i] = memberName(names[i])
+		names[i] = urlcheck.MemberName(names[i])
 	}
 	body, err := k.open()
 	if err != nil {
@@ -219,9 +220,9 @@ func (k *keptBody) repeats(added string) error {
 	for err == nil {
 		var member []byte
 		member, err = form.ReadSlice('&')
-		name := memberName(strings.TrimSuffix(string(member), "&"))
+		name := urlcheck.MemberName(strings.TrimSuffix(string(member), "&"))
 		switch {
-		case slices.ContainsFunc(names, func(other string) bool { return mayBe(name, other) }):
+		case slices.ContainsFunc(names, func(other string) bool { return urlcheck.MayBeMember(name, other) }):
 			return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
 		case strings.EqualFold(name, "_charset_"): // HTML, "Selecting a form submission encoding"
 			return errors.New("the request's form has the member _charset_, which may change how an API reads the credential: leave it out")
@@ -247,24 +248,6 @@ func (s separated) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// memberName returns the decoded name of a member of a form, as an API may read it: until a NUL, as C does, and as PHP makes a variable
-// of it (manual, "Variables From External Sources"). If the name cannot be decoded, memberName returns it as it is.
-func memberName(member string) string {
-	name, _, _ := strings.Cut(member, "=")
-	if decoded, err := url.QueryUnescape(name); err == nil {
-		name = decoded
-	}
-	name, _, _ = strings.Cut(name, "\x00")
-	return variable.Replace(strings.TrimSpace(name))
-}
-
-var variable = strings.NewReplacer(" ", "_", ".", "_")
-
-// mayBe reports whether an API may take a member for another one: in any case of letters, or for a list of that name.
-func mayBe(name, other string) bool {
-	return strings.EqualFold(name, other) || len(name) > len(other) && strings.EqualFold(name[:len(other)], other) && name[len(other)] == '['
 }
 
 // openWith returns a new reader of the body and then of text.

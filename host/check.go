@@ -64,6 +64,9 @@ func (k *checker) run(ctx context.Context) {
 		k.Wrong("body_bytes", "is negative")
 	}
 	k.egress()
+	if own := c.dialer.egress.TLS; c.config.CrossOriginRedirects && own != nil && (len(own.Certificates) > 0 || own.GetClientCertificate != nil) {
+		k.Wrong("CrossOriginRedirects", "another origin would get the client certificate of Egress.TLS: leave one of them out")
+	}
 	k.origins()
 	k.tls()
 	c.plugin = k.host.types[c.config.Auth.Type]

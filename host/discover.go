@@ -150,7 +150,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 	ctx, end := c.startSpan(ctx, span)
 	begun := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
-		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && c.tls.templates() != nil && (c.tls.certificate != nil || c.tls.pkcs12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
+		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && (c.tls.certificate != nil || c.tls.pkcs12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
 		Failure: func(err error) error {
 			if _, plain := client.Transport.(*http.Transport); plain {
 				return egress.Failure(err)

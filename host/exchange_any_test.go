@@ -245,8 +245,9 @@ func TestTheErrorOfARefusedExchange(t *testing.T) {
 		"check the password":              "the token endpoint answered 401; it is asked again in 1s: check the password",
 		"the token endpoint answered 401": "the token endpoint answered 401; it is asked again in 1s",
 		// SDKs have 400 for a refusal with 200, and the code in their own words.
-		"the token endpoint answered 400 (other)":        "the token endpoint answered 401; it is asked again in 1s",
-		"the token endpoint answered with another token": "the token endpoint answered 401; it is asked again in 1s: the token endpoint answered with another token",
+		"the token endpoint answered 400 (other)":              "the token endpoint answered 401; it is asked again in 1s",
+		"the token endpoint answered 403: ask for the scope x": "the token endpoint answered 401; it is asked again in 1s: the token endpoint answered 403: ask for the scope x",
+		"the token endpoint answered with another token":       "the token endpoint answered 401; it is asked again in 1s: the token endpoint answered with another token",
 	} {
 		g := &guest{about: logsIn, authenticate: func(env abi.Env) (string, error) {
 			env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")})))

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/answers"
 )
 
-// maxRedirects is the maximum number of redirects before a request that has left the connector's origins.
+// maxRedirects is the most redirects that a request to another origin may follow.
 const maxRedirects = 10
 
 // keptHeaders are the headers of a caller that go to another origin. Any other header may be a credential.
@@ -19,16 +20,18 @@ var keptHeaders = []string{
 
 // hasLeft reports whether a request follows a redirect that has led to another origin. It still does when further redirects come back,
 // because another server has chosen what they ask for.
-func (c *Connector) hasLeft(r *http.Request) (left bool) {
+func (c *Connector) hasLeft(r *http.Request) bool {
 	if !c.config.CrossOriginRedirects || r.Response == nil {
 		return false
 	}
-	for ; r != nil && !left; r = r.Response.Request {
-		if left = r.URL == nil || r.URL.Opaque != "" || c.checkHost(r.URL) != nil; r.Response == nil {
-			break
+	for ; ; r = r.Response.Request {
+		switch {
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.checkHost(r.URL) != nil:
+			return true // an answer without its request may be of any origin
+		case r.Response == nil:
+			return false
 		}
 	}
-	return left
 }
 
 // leave sends a request that hasLeft reports, without a credential.
@@ -50,21 +53,28 @@ func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, t.connector.fail(StageOrigin, err)
 	}
+	if err := t.connector.host.enter(); err != nil {
+		return nil, t.connector.fail(StagePlugin, err)
+	}
+	defer t.connector.host.calls.Done()
 	header := http.Header{}
 	for _, name := range keptHeaders {
 		if values, ok := r.Header[name]; ok {
 			header[name] = values
 		}
 	}
+	if _, set := header["User-Agent"]; !set && t.connector.host.config.UserAgent != "" {
+		header["User-Agent"] = []string{t.connector.host.config.UserAgent}
+	}
 	target := *r.URL
 	target.User = nil
 	base := t.base
 	if _, identified := base.(identityBase); identified {
-		base = t.connector.dialer.api // which presents no certificate
+		base = t.connector.dialer.api // without the certificate of the connector
 	}
 	response, err := answers.Final(base.RoundTrip((&http.Request{Method: r.Method, URL: &target, Header: header}).WithContext(r.Context())))
 	if err != nil {
-		if _, plain := base.(*http.Transport); plain {
+		if _, plain := base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
 			err = egress.Failure(err)
 		}
 		return nil, err

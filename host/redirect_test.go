@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -278,7 +279,8 @@ func TestCrossOriginRedirects(t *testing.T) {
 			var last *http.Request
 			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				last = r
-				status, location := http.StatusTemporaryRedirect, ""
+				status := http.StatusTemporaryRedirect
+				var location string
 				switch {
 				case r.URL.Path == "/back":
 					location = "https://api.test/chosen"
@@ -325,5 +327,56 @@ func TestCrossOriginRedirects(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// threats.md 430: an answer without its request may be of any origin, so a redirect of it has no credential.
+func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
+	w := newWorld(t)
+	w.canary("s")
+	var last *http.Request
+	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := connector.Transport(testworld.Answer(func(r *http.Request) (*http.Response, error) {
+		last = r
+		switch r.URL.String() {
+		case "https://api.test/":
+			return respond(http.StatusFound, "", "Location", "https://store.test/")(r)
+		case "https://store.test/":
+			return respond(http.StatusFound, "", "Location", "https://api.test/chosen")(r)
+		}
+		return respond(http.StatusOK, "")(r)
+	}))
+	client := &http.Client{Transport: testworld.Answer(func(r *http.Request) (*http.Response, error) {
+		response, err := transport.RoundTrip(r)
+		if err == nil {
+			response.Request = nil
+		}
+		return response, err
+	})}
+	response, err := client.Get("https://api.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if last.URL.Path != "/chosen" || len(last.Header) > 1 {
+		t.Errorf("the last request is %s with %v, want no credential", last.URL, last.Header)
+	}
+}
+
+// threats.md 430: the client certificate of Egress.TLS would go to any origin.
+func TestCrossOriginRedirectsWithACertificateForAll(t *testing.T) {
+	w := onLoopback(t)
+	w.canary("s")
+	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
+		Egress: &host.Egress{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "CrossOriginRedirects: another origin would get the client certificate") {
+		t.Errorf("the error is %v", err)
 	}
 }

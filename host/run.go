@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -81,8 +81,11 @@ func hostFailure(f *hostfn.Failure) *hostfn.Failure {
 	return f
 }
 
+// refusalText matches the text of the SDKs for a refusal.
+var refusalText = regexp.MustCompile(`^the token endpoint answered \d+( \([a-z_]+\))?$`)
+
 // guestFailure returns the failure for a guest's own error. If a token endpoint had refused the call, that refusal is the
-// cause, and the error wraps it. The guest's text follows, unless it only repeats the refusal, maybe with the status of a
+// cause, and the error wraps it. The guest's text follows, unless it is the one of the SDKs for a refusal. That has the status of a
 // refusal in place of a 2xx.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
 	text := call.Message(message)
@@ -91,7 +94,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 	}
 	if answer := call.TokenError(); answer != nil {
 		refusal := (*TokenError)(answer)
-		if status, repeats := strings.CutPrefix(text, "the token endpoint answered "); repeats && status != "" && '0' <= status[0] && status[0] <= '9' {
+		if refusalText.MatchString(text) {
 			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
 		}
 		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %s", refusal, text)}

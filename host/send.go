@@ -196,7 +196,7 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 	if t.guarded {
 		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
 	}
-	response, err := t.roundTrip(sent, authenticated, before != nil)
+	response, err := t.roundTrip(sent, authenticated, before != nil) //nolint:bodyclose // exchanged.result closes what it does not return
 	if err != nil {
 		return exchanged{}, err
 	}

@@ -351,6 +351,9 @@ func (t *connectorTLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls.pkcs12: %w", err)
 	}
+	if both == nil || both.Leaf == nil {
+		return nil, errors.New("tls.pkcs12: Config.PKCS12 returned no certificate with its Leaf")
+	}
 	return both, nil
 }
 

@@ -158,7 +158,7 @@ func TestURL(t *testing.T) {
 			{"https://api.test/../a/./b//c/../", "/a/b/", "/../a/./b//c/../", ""},
 			{"https://api.test/a/.", "/a", "/a/.", ""},
 			{"https://api.test/a/..", "/", "/a/..", ""},
-			{"https://api.test/a%2fb%20%C3%BC/-._~AZaz09", "/a%252fb%2520%25C3%25BC/-._~AZaz09", "/a%2Fb%20%C3%BC/-._~AZaz09", ""},
+			{"https://api.test/a%2fb%20%C3%BC/-._~AZaz09", "/a%252fb%2520%25C3%25BC/-._~AZaz09", "/a/b%20%C3%BC/-._~AZaz09", ""},
 			{"https://api.test/a:b@c=d;e,f'g(h)!*+$&", "/a%3Ab%40c%3Dd%3Be%2Cf%27g%28h%29%21%2A%2B%24%26", "/a%3Ab%40c%3Dd%3Be%2Cf%27g%28h%29%21%2A%2B%24%26", ""},
 			{"https://api.test/?b=2&a=2&a=1&B=3&a-b=4&a", "/", "/", "B=3&a=&a=1&a=2&a-b=4&b=2"},
 			{"https://api.test/?a=b+c%2Bd%7e%2f%c3%bc&&x=1=2/3", "/", "/", "a=b%20c%2Bd~%2F%C3%BC&x=1%3D2%2F3"},

@@ -204,7 +204,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 		text   string
 	}{
 		{"wrong secret", hosttest.JSON(401, `{"error":"invalid_client","error_description":"`+body+`"}`), 401, "invalid_client", "401 (invalid_client)"},
-		{"code of its own", hosttest.JSON(400, `{"error":"`+body+`"}`), 400, "other", "400 (other)"},
+		{"code of its own", hosttest.JSON(400, `{"error":"`+body+`"}`), 400, "other", "400 (an error code that is not registered)"},
 		{"no code", hosttest.JSON(503, body), 503, "", "503"},
 		{"redirect", hosttest.JSON(307, `{"access_token":"the-access-token"}`), 307, "", "307"},
 		{"HTML", hosttest.JSON(200, "<html>"+body), 200, "", "200 with a body that"},

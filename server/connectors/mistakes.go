@@ -115,7 +115,7 @@ func oddSecret(value string) string {
 	case strings.Contains(trimmed, "\n"):
 	case assignment.MatchString(trimmed):
 		return "is a line NAME=VALUE, all of which is used: store the value alone"
-	case last > 0 && trimmed[0] == trimmed[last] && strings.Contains("\"'`", trimmed[:1]):
+	case last > 0 && trimmed[0] == trimmed[last] && strings.IndexByte("\"'`", trimmed[0]) >= 0:
 		return "stands in quotes, which are used with it: store it without, unless they are a part of the secret"
 	case len(trimmed) != len(value):
 		return "begins or ends with white space, which is used with it: store it without, unless it is a part of the secret"

@@ -96,7 +96,7 @@ func TestARefusalInAnUnknownCoding_threats_35(t *testing.T) {
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			o.Plugins = []host.Plugin{{Name: "digest.wasm", Wasm: plugins.Digest}}
 			d.Auth = host.Auth{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}
-			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) {
 				if attempts++; attempts > 1 && second == http.StatusOK {
 					return testworld.Response(second, "text"), nil
 				}

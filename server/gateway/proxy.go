@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // call handles one request of a caller. Its methods pass the request to the API and the answer back:
@@ -182,29 +183,21 @@ var errBase = &httpProblem{
 	cause: errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"),
 }
 
-// repeats reports whether added, the part of a query that authentication has added, has a parameter that the query has
-// already (threats.md 43).
+// repeats reports whether added, the part of a query that authentication has added, has a parameter that an API may take for one of the
+// query (threats.md 43).
 func repeats(added, query string) bool {
 	if added == "" || query == "" {
 		return false
 	}
 	for one := range strings.SplitSeq(strings.TrimPrefix(added, "&"), "&") {
+		name := urlcheck.MemberName(one)
 		for other := range strings.SplitSeq(query, "&") {
-			if strings.EqualFold(parameterName(one), parameterName(other)) {
+			if urlcheck.MayBeMember(urlcheck.MemberName(other), name) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// parameterName returns the decoded name of a query parameter. If it cannot be decoded, parameterName returns it as it is.
-func parameterName(text string) string {
-	escaped, _, _ := strings.Cut(text, "=")
-	if name, err := url.QueryUnescape(escaped); err == nil {
-		return name
-	}
-	return escaped
 }
 
 // waiting wraps a caller's body. It stops the API's timer while it waits for the caller.

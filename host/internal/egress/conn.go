@@ -38,6 +38,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		select {
 		case <-c.over:
 		case <-timer.C:
+			c.end() // the alert of TLS, which follows, does not wait again
 		}
 	}
 	return n, err

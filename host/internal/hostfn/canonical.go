@@ -113,17 +113,9 @@ func pathPercent(path string) string {
 	return escape(path, func(c byte) bool { return c == '/' || unreserved(c) })
 }
 
-// pathReencoded returns a path whose segments are decoded and percent-encoded anew. So a %2F stays one.
-func pathReencoded(path string) string {
-	if strings.IndexByte(path, '%') < 0 {
-		return pathPercent(path)
-	}
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i] = escape(percentDecode(s), unreserved)
-	}
-	return strings.Join(segments, "/")
-}
+// pathReencoded returns a path that is decoded and percent-encoded anew. A %2F becomes a slash, as stores with the API of S3 sign it: they
+// encode the key of the object that a request names.
+func pathReencoded(path string) string { return pathPercent(percentDecode(path)) }
 
 // sortWeight is the number of bytes that a byte of a query counts as when it is sorted, because that takes longer than to copy it.
 const sortWeight = 16

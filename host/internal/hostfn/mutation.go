@@ -286,9 +286,9 @@ func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value
 	if n > 0 && strings.TrimSpace(value) == "" {
 		c.endf(StageMutation, "%s: the credential in %s is empty", where, shown)
 	}
-	if scheme, rest, _ := strings.Cut(value, " "); len(name) >= len("Authorization") {
-		again, _, found := strings.Cut(strings.TrimLeft(rest, " "), " ")
-		if found && strings.EqualFold(scheme, again) && (strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization")) {
+	if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization") {
+		scheme, rest, _ := strings.Cut(value, " ")
+		if again, _, found := strings.Cut(strings.TrimLeft(rest, " "), " "); found && strings.EqualFold(scheme, again) {
 			c.endf(StageMutation, "%s: the value of %s begins with its scheme twice: leave it out of the secret, or of the text before it", where, shown)
 		}
 	}

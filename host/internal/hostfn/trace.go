@@ -177,8 +177,11 @@ func (m *Masker) known(list []Answer, path []string, text string) string {
 }
 
 // at reports whether the answer is read from a place of the JSON.
-func (a *Answer) at(path []string) bool {
-	return slices.Equal(a.Source.pointer, path) || slices.Equal(a.Alternative.pointer, path)
+func (a *Answer) at(path []string) bool { return a.Source.at(path) || a.Alternative.at(path) }
+
+// at reports whether the source is this place of a JSON document.
+func (s *Source) at(path []string) bool {
+	return s.from == abi.FromJSON && slices.Equal(s.pointer, path)
 }
 
 // shows reports whether the value of an answer is a number, a time or a name, and no credential.

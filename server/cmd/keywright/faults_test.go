@@ -191,7 +191,7 @@ func TestARequestThatFailsHasARemedy(t *testing.T) {
 
 // keywright request says what to do about an answer of the API that is a refusal.
 func TestARefusalOfTheAPIHasARemedy(t *testing.T) {
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
 		w.WriteHeader(http.StatusForbidden)
 	}))

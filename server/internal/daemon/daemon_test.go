@@ -299,7 +299,7 @@ func TestTry(t *testing.T) {
 	if err := json.Unmarshal(answer, &shown); err != nil || response.StatusCode != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
 		t.Fatalf("%d %s: %v", response.StatusCode, answer, err)
 	}
-	if got := shown.Request; got.URL != w.api.URL+"/v1?units=ann%40example.com" || got.Method != "POST" || got.Body != `{"q":"hello ü"}` ||
+	if got := shown.Request; got.URL != w.api.URL+"/v1?units=ann%40example.com" || got.Method != http.MethodPost || got.Body != `{"q":"hello ü"}` ||
 		!slices.Contains(got.Headers, abi.Pair{Name: "X-Key", Value: "{{ get_secret('key') }}"}) {
 		t.Errorf("the request is shown as %+v", got)
 	}

@@ -18,7 +18,7 @@ var keys = strings.Fields(`
 	plain  a/b/c.txt  with%20blank  with+plus  with%2Bplus  100%25  twice%2520encoded  %25zz  tilde~  under_score-dash.dot
 	a=b  a&b  a=b&c=d  a;b  a%3Bb  at@sign  colon:  dollar$  bang!  quote'  (parentheses)  star*  comma,
 	%22quotes%22  %3Cless%3E  %5Bbrackets%5D  %7Bbraces%7D  pipe%7C  caret%5E  back%60tick
-	a%252Fb  gr%C3%BC%C3%9Fe  e%CC%81  %E6%97%A5%E6%9C%AC%E8%AA%9E  %F0%9F%98%80  %C2%A0  ..a  a..  ...  .hidden  a.b/..c
+	a%2Fb  a%252Fb  gr%C3%BC%C3%9Fe  e%CC%81  %E6%97%A5%E6%9C%AC%E8%AA%9E  %F0%9F%98%80  %C2%A0  ..a  a..  ...  .hidden  a.b/..c
 	UPPER  index.html  tagging  -  _  0  %D0%B9/%D9%87  ` + strings.Repeat("long", 60))
 
 // refused are keys that the gateway does not pass on, because servers and proxies disagree on them (threats.md 75).
@@ -247,7 +247,7 @@ func TestStores(t *testing.T) {
 			}
 			for _, c := range requests {
 				t.Run(c.name, func(t *testing.T) {
-					want := append(c.status, 200)
+					want := append(slices.Clone(c.status), 200)
 					w.same(t, "header", want[min(i, len(c.status)/2)], c.request)
 				})
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/minio/madmin-go/v3"
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/keywright/keywright/host"
 )
@@ -42,7 +43,7 @@ func TestSTS(t *testing.T) {
 	if err := s.MakeBucket(t.Context(), ours, minio.MakeBucketOptions{Region: region}); err != nil {
 		t.Fatal(err)
 	}
-	admin, err := madmin.New(s.address, accessKey, secretKey, false)
+	admin, err := madmin.NewWithOptions(s.address, &madmin.Options{Creds: credentials.NewStaticV4(accessKey, secretKey, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
