@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -183,7 +183,7 @@ func (d *daemon) kept() *identity.Identifier {
 // sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
 // issuer may be down, and new ones otherwise.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
-	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) && slices.Equal(before.Egress.PlainHTTP, next.Egress.PlainHTTP) {
+	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
 		return before.sessions, nil
 	}
 	transport := base(func() http.RoundTripper {
@@ -192,7 +192,14 @@ func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifie
 		}
 		return next.Host.Base()
 	})
-	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, HTTP: next.Egress.AllowsHTTP, Logger: d.config.Logger})
+	var i *identity.Identifier
+	plain := func(u *url.URL) bool {
+		if set := d.current(); set != nil && set.sessions == i {
+			return set.Egress.AllowsHTTP(u)
+		}
+		return next.Egress.AllowsHTTP(u)
+	}
+	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, HTTP: plain, Logger: d.config.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("gateway.user: %w", err)
 	}

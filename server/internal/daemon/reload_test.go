@@ -185,6 +185,8 @@ func TestKeysOutliveAChange(t *testing.T) {
 	down.Store(true)
 	use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
 	ready(http.StatusOK)
+	use(users + "egress: {plain_http: [intranet.example.com]}\n" + echo)
+	ready(http.StatusOK)
 	use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
 	ready(http.StatusServiceUnavailable)
 }
