@@ -48,8 +48,8 @@ func TestCrawls(t *testing.T) {
 			}
 			defer store.Close()
 			writing, end := context.WithCancel(ctx)
-			written := make(chan int, 1)
-			go func() { written <- reply(writing, store, c.community.articles) }()
+			replies := make(chan int, 1)
+			go func() { replies <- reply(writing, store, c.community.articles) }()
 			began, wrong := time.Now(), 0
 			for n := range *crawls {
 				seen := crawl(t, articles)
@@ -62,8 +62,12 @@ func TestCrawls(t *testing.T) {
 			}
 			took := time.Since(began)
 			end()
+			written := <-replies
+			if written == 0 {
+				t.Error("no reply was written")
+			}
 			t.Logf("%d crawls of %d articles in %.0f s, while %d replies arrived: %d times an article was not seen exactly once",
-				*crawls, c.community.articles, took.Seconds(), <-written, wrong)
+				*crawls, c.community.articles, took.Seconds(), written, wrong)
 		})
 	}
 }

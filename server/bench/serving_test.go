@@ -159,7 +159,7 @@ func issue(length int) http.HandlerFunc {
 	}
 }
 
-// crowd has callers send requests to slow connectors, again some seconds after each answer, until ctx ends. It returns a second after all
+// crowd has callers send requests to slow connectors, again some seconds after each answer, until ctx ends. It returns after all
 // have sent one. ended is closed when all have gone.
 func (s *serving) crowd(ctx context.Context, n, connectors int) (ended chan struct{}) {
 	var sent, all sync.WaitGroup
@@ -173,6 +173,7 @@ func (s *serving) crowd(ctx context.Context, n, connectors int) (ended chan stru
 		all.Go(func() {
 			trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { first() }}
 			s.get(httptrace.WithClientTrace(ctx, trace), name, user)
+			first() // also if nothing could be sent
 			for ctx.Err() == nil {
 				select {
 				case <-time.After(5*time.Second + time.Duration(rand.Int64N(int64(5*time.Second)))):
@@ -183,7 +184,6 @@ func (s *serving) crowd(ctx context.Context, n, connectors int) (ended chan stru
 		})
 	}
 	sent.Wait()
-	time.Sleep(time.Second)
 	ended = make(chan struct{})
 	go func() {
 		all.Wait()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -65,9 +66,17 @@ func TestSizing(t *testing.T) {
 	before := s.use("users", users[:1], 2).memory()
 	check("a user with a grant, used twice", (s.use("users", users[1:], 2).memory()-before)/(sizedUsers-1))
 
-	s = serve(t, withKey("slow", origin(t, hang))+crowded, "")
+	var waiting atomic.Int64
+	there := make(chan struct{})
+	s = serve(t, withKey("slow", origin(t, func(w http.ResponseWriter, r *http.Request) {
+		if waiting.Add(1) == sizedUsers {
+			close(there)
+		}
+		hang(w, r)
+	}))+crowded, "")
 	before = s.memory()
 	s.crowd(t.Context(), sizedUsers, 1)
+	<-there
 	check("a caller who waits for an API", (s.memory()-before)/sizedUsers)
 }
 

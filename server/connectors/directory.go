@@ -38,8 +38,8 @@ func padded(text string) string {
 	return text + strings.Repeat("\n", 1+breaks-strings.Count(text, "\n"))
 }
 
-// ofYAML returns a text, or "" if it is JSON, whose marks do not count.
-func ofYAML(text string) string {
+// yamlOf returns a text, or "" if it is JSON, whose marks do not count.
+func yamlOf(text string) string {
 	if json.Valid([]byte(text)) {
 		return ""
 	}
@@ -60,11 +60,11 @@ func (d *definer) directory(root *node) {
 		return
 	}
 	text := padded(d.source.text)
-	yaml := ofYAML(d.source.text)
+	yaml := yamlOf(d.source.text)
 	for i := range parts {
 		parts[i].before = strings.Count(text, "\n")
 		text += padded(parts[i].text)
-		yaml += ofYAML(parts[i].text)
+		yaml += yamlOf(parts[i].text)
 	}
 	if marks(yaml) > 0 {
 		d.at(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)

@@ -70,7 +70,7 @@ func slipsOf(names []string) (all []string) {
 func changeConnector(s *schema) {
 	s.Required = append(s.Required, "auth")
 	closed := &schema{Pattern: closedTemplate, PatternErrorMessage: notClosed}
-	tls := &schema{Properties: namedSchemas{{"certificate", closed}, {"key", closed}, {"ca", closed}}}
+	tls := &schema{Properties: namedSchemas{{"certificate", closed}, {"key", closed}, {"pkcs12", closed}, {"passphrase", closed}, {"ca", closed}}}
 	s.AllOf = append(s.AllOf, &schema{Properties: namedSchemas{{"url", closed}, {"request", closed}, {"tls", tls}}})
 }
 

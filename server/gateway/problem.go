@@ -168,7 +168,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 		asked, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
 		known = append(known, slog.String("connector", host.Printable(asked[:min(len(asked), maxNameLogged)])))
 	}
-	if c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
+	if c.connector != nil && c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
 		known = append(known, slog.String("tenant", host.Printable(c.event.Tenant)))
 	}
 	if c.upstreamStatus != 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // plainKeys is the end of the error for keys at a URL with plain http.
-const plainKeys = "on which anybody on the way can put keys of their own: use https, or name the host in plain_http of egress"
+const plainKeys = "on which anybody on the way can put keys of their own: use https, or allow it, by plain_http of egress in a file of connectors, or by --dev"
 
 // readIssuer returns a function that fetches the keys of an issuer. It reads the metadata of the issuer each time, so that keys
 // that have moved count like keys that have changed.

@@ -77,7 +77,7 @@ func TestTheDifferenceOfTwoFiles(t *testing.T) {
 	} {
 		show()
 		w.shows("/configuration", "new + new", "gone − gone",
-			"orders ~ changed auth.config.value headers.X-Old.name headers.X-Old.value headers.X-Trace.value method GET → GET, POST wider: callers may use POST "+
+			"orders ~ changed auth.config.value wider: the credential may allow more headers.X-Old.name headers.X-Old.value headers.X-Trace.value method GET → GET, POST wider: callers may use POST "+
 				"timeout 15s → 5s url https://api.example.com → https://api2.example.com wider: the credential goes to another host",
 			"none ~ changed gateway.access_log none → true", "1 new, 1 gone, 1 changed")
 		if page := plain(w.get("/configuration").body); strings.Contains(page, "same") {

@@ -21,8 +21,8 @@ type connectorsView struct {
 	More  int
 }
 
-// most is the number of connectors on a page. Those with trouble come first if there are more.
-const most = 100
+// maxRows is the number of connectors on a page. Those with trouble come first if there are more.
+const maxRows = 100
 
 // connectorRow is a connector in the list.
 type connectorRow struct {
@@ -51,9 +51,10 @@ type bar struct {
 // connectors returns the view of all connectors.
 func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	view := &connectorsView{All: len(s.Set.Connectors), Query: strings.TrimSpace(r.URL.Query().Get("q"))}
+	query := strings.ToLower(view.Query)
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		if !strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+connector.Base().String()), strings.ToLower(view.Query)) {
+		if !strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+connector.Base().String()), query) {
 			continue
 		}
 		row := c.row(r.Context(), s, connector)
@@ -65,11 +66,11 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 			view.Idle++
 		}
 	}
-	if view.More = len(view.Connectors) - most; view.More > 0 {
+	if view.More = len(view.Connectors) - maxRows; view.More > 0 {
 		slices.SortStableFunc(view.Connectors, func(a, b connectorRow) int {
 			return strings.Index("bad warn good soft", a.Class) - strings.Index("bad warn good soft", b.Class)
 		})
-		view.Connectors = view.Connectors[:most]
+		view.Connectors = view.Connectors[:maxRows]
 	}
 	return view, nil
 }

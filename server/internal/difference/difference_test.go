@@ -61,6 +61,17 @@ const unchanged = ` connectors:
      auth: {type: bearer, config: {token: "{{ get_secret('key') }}"}}
 `
 
+const oauth = ` connectors:
+   - name: CRM
+     url: https://api.example.com
+     auth:
+       type: oauth_client_credentials
+       config:
+         client_id: me
+         client_secret: "{{ get_secret('key') }}"
+         token_url: https://login.example.com/token
+`
+
 func TestWhatBecomesWider(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -95,10 +106,15 @@ func TestWhatBecomesWider(t *testing.T) {
 		"hosts":              {unchanged + " gateway:\n-  hosts: [gw.example.com]\n+  hosts: [gw.example.com, other.example.com]\n", []string{"gateway.hosts|gw.example.com|gw.example.com, other.example.com|callers may use the name other.example.com"}},
 		"stores":             {unchanged + "-secrets: [{type: env}]\n+secrets: [{type: dir, path: /run/secrets}]\n", []string{"secrets|||secrets come from other stores"}},
 		"the host of an API": {strings.Replace(unchanged, "     url: https://api.example.com/v1\n", "-    url: https://api.example.com/v1\n+    url: https://api.example.org/v1\n", 1), []string{"url|https://api.example.com|https://api.example.org|the credential goes to another host"}},
-		"the path of an API": {strings.Replace(unchanged, "     url: https://api.example.com/v1\n", "-    url: https://api.example.com/v1\n+    url: https://api.example.com/v2\n", 1), []string{"url|||"}},
+		"the path of an API": {strings.Replace(unchanged, "     url: https://api.example.com/v1\n", "-    url: https://api.example.com/v1\n+    url: https://api.example.com/v2\n", 1), []string{"url|||callers reach other paths of the host"}},
+		"another scope": {
+			oauth + "-        scope: read\n+        scope: read write\n",
+			[]string{"auth.config.scope|||the credential may allow more"},
+		},
+		"no audience": {oauth + "-        audience: https://api.example.com\n", []string{"auth.config.audience|||the credential may allow more"}},
 		"another secret": {
 			strings.Replace(unchanged, "     auth: {type: bearer, config: {token: \"{{ get_secret('key') }}\"}}\n", "-    auth: {type: bearer, config: {token: \"{{ get_secret('key') }}\"}}\n+    auth: {type: bearer, config: {token: \"{{ get_secret('tls', 'tenant') }}\"}}\n", 1),
-			[]string{"auth.config.token|||the secret tenants/*/tls is read"},
+			[]string{"auth.config.token|||the credential may allow more; the secret tenants/*/tls is read"},
 		},
 		"a secret fewer":       {unchanged + "     headers:\n-      - {name: X-A, value: \"{{ get_secret('key') }}\"}\n+      - {name: X-A, value: a}\n", []string{"headers.X-A.value|||"}},
 		"a secret in a header": {unchanged + "     headers:\n-      - {name: X-A, value: \"{{ get_secret('key') }}\"}\n+      - {name: X-A, value: \"{{ get_secret('tls') }}{{ get_secret('key') }}\"}\n", []string{"headers.X-A.value|||the secret tls is read"}},
@@ -132,17 +148,7 @@ func TestWhatBecomesWider(t *testing.T) {
 }
 
 func TestTokenEndpointElsewhere(t *testing.T) {
-	const file = ` connectors:
-   - name: CRM
-     url: https://api.example.com
-     auth:
-       type: oauth_client_credentials
-       config:
-         client_id: me
-         client_secret: "{{ get_secret('key') }}"
--        token_url: BEFORE
-+        token_url: AFTER
-`
+	file := strings.Replace(oauth, "         token_url: https://login.example.com/token\n", "-        token_url: BEFORE\n+        token_url: AFTER\n", 1)
 	for name, c := range map[string]struct{ before, after, want string }{
 		"literal":    {"https://login.example.com/token", "https://login.example.org/token", "https://login.example.com|https://login.example.org|"},
 		"discovered": {`"{{ discover('https://login.example.com', 'token_endpoint') }}"`, `"{{ discover('https://login.example.org', 'token_endpoint') }}"`, "||"},

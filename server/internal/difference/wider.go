@@ -20,7 +20,7 @@ type rule struct {
 var rules = []rule{
 	{"method", more("callers may use %s", equal)},
 	{"paths", more("callers may reach %s", below)},
-	{"url", elsewhere},
+	{"url", address},
 	{"auth.type", another("another plugin makes the credential")},
 	{"auth.config.*", credential},
 	{"headers.*.overridable", on("callers may set it")},
@@ -152,10 +152,16 @@ func replaced(text string) func(before, after member) string {
 	return func(before, _ member) string { return when(before.value != nil, text) }
 }
 
-// credential is the rule for fields of auth types: URLs to which credentials go, and keys that stay in their store.
+// address is the rule for the URL of an API.
+func address(before, after member) string {
+	return cmp.Or(elsewhere(before, after), "callers reach other paths of the host")
+}
+
+// credential is the rule for fields of auth types: URLs to which credentials go, keys that stay in their store, and others, such as
+// a scope, of which nobody can say from two texts which one allows less.
 func credential(before, after member) string {
 	text, _ := after.value.(string)
-	return cmp.Or(elsewhere(before, after), when(strings.Contains(text, "get_key"), "another key signs"))
+	return cmp.Or(elsewhere(before, after), when(strings.Contains(text, "get_key"), "another key signs"), "the credential may allow more")
 }
 
 // elsewhere is the rule for URLs to which credentials go. Other texts do not count.

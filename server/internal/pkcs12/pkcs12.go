@@ -30,6 +30,8 @@ func Read(file []byte, passphrase string) (*tls.Certificate, error) {
 		return nil, errors.New("the passphrase is wrong")
 	case errors.As(err, &unknown):
 		return nil, errors.New("has a form or an encryption that is not known: export it again with openssl pkcs12 -export")
+	case err != nil && strings.HasSuffix(err.Error(), "encoded in UCS-2"):
+		return nil, errors.New("the passphrase has a character that no such file can have")
 	case err != nil && strings.HasSuffix(err.Error(), "private key missing"):
 		return nil, errors.New("has no private key: export the certificate with its key")
 	case err != nil && strings.HasSuffix(err.Error(), "certificate missing"):

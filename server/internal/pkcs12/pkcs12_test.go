@@ -90,6 +90,9 @@ func TestFilesThatAreOfNoUse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := Read(good, "🔑"); err == nil || err.Error() != "the passphrase has a character that no such file can have" {
+		t.Errorf("a passphrase with a character beyond U+FFFF: %v", err)
+	}
 }
 
 // Kinds of bags, RFC 7292 appendix D.
