@@ -203,7 +203,7 @@ func TestATokenThatEndsWithTheUsersIsNotReplacedAhead(t *testing.T) {
 }
 
 // The calls ahead of a host have a bounded number of places. Those that find none are begun by later requests, and calls whose
-// users wait for a token have places of their own. A connector has half of them at most. threats.md 143, 330
+// users wait for a token have places of their own. A connector has a quarter of them at most. threats.md 143, 330
 func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := readsRequest(func(abi.Env) {})
@@ -225,8 +225,8 @@ func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 		c.clock.Advance(3500 * time.Second)
 		everybody()
 		everybody()
-		if n := c.login.Count(); n != 12 {
-			t.Fatalf("%d calls ahead at once, want half of a quarter of 16", n-10)
+		if n := c.login.Count(); n != 11 {
+			t.Fatalf("%d calls ahead at once, want a quarter of a quarter of 16", n-10)
 		}
 		c.login.Answer(tokens(3600))
 		send(10)

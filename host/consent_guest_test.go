@@ -79,7 +79,7 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 		},
 		"an error": func(abi.Env) (string, error) { return "", errors.New("no") },
 	}
-	for _, name := range slices.Concat(abi.ConsentParameters, []string{"request", "request_uri", "registration"}) { // threats.md 342
+	for _, name := range slices.Concat(abi.ConsentParameters, []string{"request", "request_uri", "registration", "Request", "request\x00", " request", "request[]"}) { // threats.md 342
 		cases["the parameter "+name] = parameter(name, "mine")
 	}
 	for name, consent := range cases {

@@ -12,7 +12,8 @@ import (
 )
 
 // Places is a number of places and of bytes that owners share. An owner has at most its share of the places, the last quarter goes
-// to owners without a place only, and an owner has at most as many bytes as remain free. Places is safe for concurrent use.
+// to owners without a place only, and an owner has at most as many bytes as remain free. Of several owners of a place, the last is one of
+// many parts of the others, and has half of a share. Places is safe for concurrent use.
 type Places struct {
 	// share is the maximum number of places of an owner, and reserved the number of places for owners without one.
 	share, reserved int
@@ -157,11 +158,15 @@ func (p *Places) serve() {
 	}
 }
 
-// inside returns the number of places of the owner that has most of them. The caller holds p.mu.
+// inside returns the number of places of the owner that has most of them, where those of the last of several count twice. The caller
+// holds p.mu.
 func (p *Places) inside(owners []string) (most int) {
-	for _, name := range owners {
+	for i, name := range owners {
 		if o := p.owners[name]; o != nil {
 			most = max(most, o.inside)
+			if i > 0 && i == len(owners)-1 {
+				most = max(most, 2*o.inside)
+			}
 		}
 	}
 	return most

@@ -36,6 +36,7 @@ func queue(p *Places, owners ...string) <-chan inPlace {
 func steps(t *testing.T, p *Places, come []string, first string, all []step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		places := p.free
 		entered := queue(p, come...)
 		var inside []inPlace
 		next := func() string {
@@ -66,7 +67,7 @@ func steps(t *testing.T, p *Places, come []string, first string, all []step) {
 				t.Errorf("when work of %s is done, %q enters, want %q", step.leaves, got, step.enters)
 			}
 		}
-		if p.free != 4 || len(p.owners)+len(p.queue) > 0 {
+		if p.free != places || len(p.owners)+len(p.queue) > 0 {
 			t.Errorf("at the end, %d places are free and there are %d owners", p.free, len(p.owners))
 		}
 	})
@@ -92,9 +93,12 @@ func TestPlacesAreShared(t *testing.T) {
 
 // A place counts for each owner of its work. threats.md 330
 func TestAPlaceHasSeveralOwners_threats_330(t *testing.T) {
-	steps(t, New(4, 0), []string{"a one", "b one", "c one", "d two", "d one"}, "a oneb oned two", []step{
-		{"d two", ""}, // one has its share
-		{"a one", "c one"}, {"b one", "d one"}, {"c one", ""}, {"d one", ""},
+	steps(t, New(4, 0), []string{"one a", "one b", "one c", "two d", "one d"}, "one aone btwo d", []step{
+		{"two d", ""}, // one has its share
+		{"one a", "one c"}, {"one b", "one d"}, {"one c", ""}, {"one d", ""},
+	})
+	steps(t, New(8, 0), []string{"one a", "one a", "one a", "one b"}, "one aone aone b", []step{ // a has half of the share of one
+		{"one b", ""}, {"one a", "one a"}, {"one a", ""}, {"one a", ""},
 	})
 }
 

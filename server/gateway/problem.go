@@ -73,7 +73,7 @@ func problemOf(err error) *httpProblem {
 			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), known: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
 			detail: "nobody knows yet whether the authorization server still takes the grant, and the request was not sent", cause: err,
 		}
-	case errors.Is(err, answers.ErrCoding), errors.Is(err, answers.ErrSwitched), errors.As(err, &failed) && failed.Stage == host.StageResponse:
+	case errors.As(err, &failed) && failed.Stage == host.StageResponse, failed == nil && (errors.Is(err, answers.ErrCoding) || errors.Is(err, answers.ErrSwitched)):
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // Code is an authorization response, for a run of connect.
@@ -78,7 +79,9 @@ func (c *Call) authorization(output []byte) Authorization {
 		c.endf(StageConfig, "the authorization URL has a query that is malformed")
 	}
 	for _, name := range append(names(r.Query), slices.Collect(maps.Keys(own))...) {
-		if name == "" || slices.Contains(abi.ConsentParameters, name) || slices.Contains(requestObjects, name) {
+		read := strings.ToLower(urlcheck.MemberName(url.QueryEscape(name)))
+		read, _, _ = strings.Cut(read, "[")
+		if read == "" || slices.Contains(abi.ConsentParameters, read) || slices.Contains(requestObjects, read) {
 			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", Printable(name, 64))
 		}
 	}
