@@ -216,13 +216,17 @@ func (k *keptBody) repeats(added string) error {
 		return err
 	}
 	defer body.Close()
-	form := bufio.NewReaderSize(separated{body}, max(4<<10, 3*len(added))) // room for each name of added and its =, whatever its encoding
+	form := bufio.NewReaderSize(separated{body}, max(4<<10, 6*len(added))) // room for each name of added and its =, whatever its encoding
 	for err == nil {
 		var member []byte
 		member, err = form.ReadSlice('&')
 		name := urlcheck.MemberName(strings.TrimSuffix(string(member), "&"))
+		cut := errors.Is(err, bufio.ErrBufferFull) && bytes.IndexByte(member, '=') < 0 // a name of much that means nothing, such as blanks
 		switch {
-		case slices.ContainsFunc(names, func(other string) bool { return urlcheck.MayBeMember(name, other) }):
+		case slices.ContainsFunc(names, func(other string) bool {
+			n := min(len(name), len(other))
+			return urlcheck.MayBeMember(name, other) || cut && strings.EqualFold(name[:n], other[:n])
+		}):
 			return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
 		case strings.EqualFold(name, "_charset_"): // HTML, "Selecting a form submission encoding"
 			return errors.New("the request's form has the member _charset_, which may change how an API reads the credential: leave it out")

@@ -167,7 +167,7 @@ func TestAFormThatHasTheCredentialsName(t *testing.T) {
 	for body, sent := range map[string]bool{
 		"api_key=x": false, "a=1&api_key": false, "a=1&%61pi%5fkey=x&b=2": false, "a=" + long + "&API_KEY=" + long: false, "&&api_key=": false,
 		"a=b;api_key=x": false, "a=" + long + ";api_key=x": false, "a;api_key": false, "api_key%00=x": false, "api_key%00b=x": false, "+api_key=x": false,
-		"%20%09api_key=x": false, "api_key[]=x": false, "api[key=x": false, "API_KEY%5Ba%5D=x": false, "api.key=x": false, "api+key=x": false,
+		"%20%09api_key=x": false, "api_key[]=x": false, "api[key=x": false, "api%_key=x": false, "api%u005fkey=x": false, "api%EF%BC%BFkey=x": false, "%api+key=x": false, strings.Repeat("%", 50_000) + "api_key=x": false, strings.Repeat("+", 50_000) + "api_key=x": false, "api_key[" + long + "]=x": false, "api" + strings.Repeat("%", 50_000) + "_key=x": false, "API_KEY%5Ba%5D=x": false, "api.key=x": false, "api+key=x": false,
 		"": true, "a=b;c": true, "a=b%3Bapi_key=x": true, "api_keys[]=x": true, "api[key]=x": true, "a%00api_key=x": true, "a=api_key": true, "a=1&api_key2=x": true, "api%zzkey=x": true, "a=1&": true, long + "=" + long: true,
 	} {
 		checkForm(t, "api_key", body, sent)
