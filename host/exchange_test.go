@@ -1,6 +1,9 @@
 package host_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +51,34 @@ func (d *dripping) Read(p []byte) (int, error) {
 		return copy(p, " "), nil
 	case <-d.ctx.Done():
 		return 0, d.ctx.Err()
+	}
+}
+
+// A token answer may be compressed though nobody asked for it (RFC 9110 section 12.5.3), and may begin with a byte order mark.
+func TestTokenAnswersAsTheyCome(t *testing.T) {
+	const answer = `{"access_token":"t1","token_type":"bearer","expires_in":3600}`
+	packed := func(w interface {
+		io.WriteCloser
+		Reset(io.Writer)
+	},
+	) string {
+		var b bytes.Buffer
+		w.Reset(&b)
+		_, _ = io.WriteString(w, answer)
+		_ = w.Close()
+		return b.String()
+	}
+	for name, c := range map[string]struct{ coding, body string }{
+		"gzip":            {"gzip", packed(gzip.NewWriter(nil))},
+		"deflate":         {"deflate", packed(zlib.NewWriter(nil))},
+		"byte order mark": {"", "\ufeff" + answer},
+	} {
+		w := newWorld(t)
+		w.canary("s")
+		w.login.Answer(respond(http.StatusOK, c.body, "Content-Encoding", c.coding))
+		if got := w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))).Header.Get("Authorization"); got != "Bearer t1" {
+			t.Errorf("%s: Authorization = %q, want Bearer t1", name, got)
+		}
 	}
 }
 
