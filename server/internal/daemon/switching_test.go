@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -23,8 +24,9 @@ func TestATokenEndpointThatSwitches_threats_320(t *testing.T) {
     url: API/v1
     auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
 `)
-	if status, _ := w.get(w.callers + "/connectors/switches"); status != http.StatusBadGateway {
-		t.Errorf("the status is %d", status)
+	// It is no answer of the API.
+	if status, body := w.get(w.callers + "/connectors/switches"); status != http.StatusBadGateway || !strings.Contains(body, ":authentication-failed") {
+		t.Errorf("status = %d, body = %s, want authentication-failed", status, body)
 	}
 	if err := w.end(); err != nil {
 		t.Error(err)
