@@ -1,7 +1,9 @@
 package connectors
 
 import (
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -43,6 +45,21 @@ func Conceal(line string) string {
 			begin = found[1]
 		}
 	}
+}
+
+// Conceal returns a text with stars in place of the credentials that stand in the file, if [Options].Inspect is set. It finds those that
+// Warnings finds, also percent-encoded.
+func (s *Set) Conceal(text string) string {
+	s.concealing.Do(func() {
+		var forms []string
+		for _, literal := range slices.SortedFunc(slices.Values(s.literals), func(a, b string) int { return len(b) - len(a) }) {
+			for _, form := range []string{literal, url.QueryEscape(literal), url.PathEscape(literal)} {
+				forms = append(forms, form, "***")
+			}
+		}
+		s.concealer = strings.NewReplacer(forms...)
+	})
+	return s.concealer.Replace(text)
 }
 
 // valueEnd returns the length of the value at the beginning of a line's rest. inside reports whether it is within brackets.

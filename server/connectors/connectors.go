@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -106,6 +107,11 @@ type Set struct {
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
 
+	// literals has the credentials that stand in the file, as far as Warnings finds them.
+	literals []string
+	// concealer replaces literals. It is made once, by Conceal.
+	concealer  *strings.Replacer
+	concealing sync.Once
 	// memory is the State of a Set without a store.
 	memory *host.State
 	// secrets are the stores of secrets, or nil.

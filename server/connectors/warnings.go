@@ -73,6 +73,9 @@ func (l *loader) warn(where problem.Place, path, format string, args ...any) {
 
 // warnOfText adds a warning of the characters from one to another of a text, counted from 0, which no output may show.
 func (l *loader) warnOfText(n *node, from, to int, path, message string) {
+	if text, ok := n.value.(string); ok {
+		l.set.literals = append(l.set.literals, string([]rune(text)[from:to]))
+	}
 	if l.warnings.skip() {
 		return // to find a place takes time
 	}

@@ -64,6 +64,9 @@ func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []
 	maps.Copy(all, is)
 	for permalink := range all {
 		if lines := changedLines(was[permalink], is[permalink]); len(lines) > 0 {
+			for i := range lines {
+				lines[i] = before.Conceal(after.Conceal(lines[i]))
+			}
 			shown.Requests[permalink] = lines
 		}
 	}
@@ -150,6 +153,7 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		return nil, nil, err
 	}
 	random := &seeded{}
+	options.Inspect = true // for the credentials in the file
 	options.Host.Clock, options.Host.Random = func() time.Time { return now }, random
 	random.seed("") // for the host itself
 	set, err := connectors.Load(c.Context(), f.file, options)
