@@ -47,8 +47,8 @@ func Conceal(line string) string {
 	}
 }
 
-// Conceal returns a text with stars in place of the credentials that stand in the file, if [Options].Inspect is set. It finds those that
-// Warnings finds, also percent-encoded.
+// Conceal returns a text with stars in place of the credentials that stand in the file, if [Options].Conceal is set. It finds those that
+// Warnings has, also percent-encoded.
 func (s *Set) Conceal(text string) string {
 	s.concealing.Do(func() {
 		var forms []string

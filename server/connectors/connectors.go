@@ -61,6 +61,8 @@ type Options struct {
 	// filled in, and what the host warns of in its connectors, which Host.Logger does not get then. It reads the certificate of the
 	// gateway and the files of keys and authorities, too. Those that cannot be used are problems then.
 	Inspect bool
+	// Conceal finds the credentials that stand in the file, for the method Conceal of the result.
+	Conceal bool
 	// User is the user whose secrets are read, if it has an ID, and those of the tenant, if it has a TenantID.
 	User host.User
 	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
@@ -107,7 +109,7 @@ type Set struct {
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
 
-	// literals has the credentials that stand in the file, as far as Warnings finds them.
+	// literals has the credentials that stand in the file.
 	literals []string
 	// concealer replaces literals. It is made once, by Conceal.
 	concealer  *strings.Replacer
@@ -233,7 +235,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	case len(l.Problems) > 0:
 		return nil, &Error{File: name, Problems: l.sorted(l.parts), Warnings: l.warnings.sorted(l.parts), Files: l.set.Files}
 	}
-	l.set.Warnings = l.warnings.sorted(l.parts)
+	l.set.Warnings, l.set.literals = l.warnings.sorted(l.parts), l.warnings.literals
 	return l.set, nil
 }
 

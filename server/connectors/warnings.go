@@ -15,12 +15,20 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// warnings collects the first hundred warnings of a file, and counts the others. It does nothing unless Options.Inspect is set. It is
-// safe for concurrent use.
+// warnings collects the first hundred warnings of a file, and counts the others. It is safe for concurrent use.
 type warnings struct {
 	mu   sync.Mutex
 	all  []Problem
 	more int
+	// literals has the credentials that stand in the file.
+	literals []string
+}
+
+// hide adds a credential that stands in the file.
+func (w *warnings) hide(literal string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.literals = append(w.literals, literal)
 }
 
 // add adds a warning unless there is one with this place and message.
@@ -73,10 +81,9 @@ func (l *loader) warn(where problem.Place, path, format string, args ...any) {
 
 // warnOfText adds a warning of the characters from one to another of a text, counted from 0, which no output may show.
 func (l *loader) warnOfText(n *node, from, to int, path, message string) {
-	if text, ok := n.value.(string); ok {
-		l.set.literals = append(l.set.literals, string([]rune(text)[from:to]))
-	}
-	if l.warnings.skip() {
+	text, _ := n.value.(string)
+	l.warnings.hide(string([]rune(text)[from:to]))
+	if !l.options.Inspect || l.warnings.skip() {
 		return // to find a place takes time
 	}
 	where, ok := l.source.character(n, from+1)
@@ -155,11 +162,13 @@ func (l *loader) inspectRoot(root *node) {
 
 // inspected adds the warnings of a connector that need nothing but its definition.
 func (l *loader) inspected(c *definition, info host.PluginInfo) {
-	if !l.options.Inspect {
+	if !l.options.Inspect && !l.options.Conceal {
 		return
 	}
 	i := inspector{loader: l, done: map[*node]bool{}, hidden: map[*node]bool{}}
-	i.credentials(c, info)
+	if i.credentials(c, info); !l.options.Inspect {
+		return
+	}
 	i.mistakes(c, info)
 	i.placeholders(c.member, c.path())
 	if n, _, found := c.member.locate("egress.ca_file"); found {

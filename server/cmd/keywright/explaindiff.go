@@ -153,7 +153,7 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		return nil, nil, err
 	}
 	random := &seeded{}
-	options.Inspect = true // for the credentials in the file
+	options.Conceal = true
 	options.Host.Clock, options.Host.Random = func() time.Time { return now }, random
 	random.seed("") // for the host itself
 	set, err := connectors.Load(c.Context(), f.file, options)
