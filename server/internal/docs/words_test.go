@@ -81,19 +81,6 @@ func TestLinksBetweenDocumentsHold(t *testing.T) {
 	}
 }
 
-// The index of RATIONALE.md has every question, in the order of the page.
-func TestTheIndexOfTheRationale(t *testing.T) {
-	var index []string
-	for _, match := range link.FindAllStringSubmatch(prose(t, "RATIONALE.md"), -1) {
-		if anchor, here := strings.CutPrefix(match[1], "#"); here {
-			index = append(index, anchor)
-		}
-	}
-	if all := anchors(t, "RATIONALE.md")[1:]; len(all) < 50 || !slices.Equal(index, all) {
-		t.Errorf("the index of RATIONALE.md has %d questions and topics, and the page has %d. The page has\n%s", len(index), len(all), strings.Join(all, "\n"))
-	}
-}
-
 var notAnchor = regexp.MustCompile("[^a-z0-9 _-]")
 
 // anchors returns the anchors of the headings of a document.
