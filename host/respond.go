@@ -62,10 +62,10 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	all = slices.Clone(all)
 	for _, text := range texts {
 		if text.Secret {
-			all = append(append(all, text.secrets...), hostfn.Parts(text.Value)...)
+			all = append(append(all, text.secrets...), leakscan.Parts(text.Value)...)
 		}
 	}
-	all = hostfn.Decoded(all)
+	all = leakscan.Decoded(all)
 	for i, text := range all {
 		all[i] = strings.TrimSpace(text) // headers are sent without surrounding space
 	}

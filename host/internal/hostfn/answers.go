@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // Answer is a part of an answer that a plugin's description names.
@@ -58,7 +59,7 @@ func ParseSource(text string) (s Source, err error) {
 		}
 	case s.from == abi.FromHeader:
 		if abi.CheckHeaderName(rest) != "" && !strings.EqualFold(rest, "Host") {
-			return Source{}, fmt.Errorf("%q is not the name of a header", Printable(rest, 64))
+			return Source{}, fmt.Errorf("%q is not the name of a header", printable.Text(rest, 64))
 		}
 		if strings.EqualFold(rest, "Set-Cookie") {
 			return Source{}, fmt.Errorf("the header Set-Cookie is read as %sNAME", abi.FromCookie)

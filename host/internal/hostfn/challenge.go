@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -57,7 +58,7 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 		}
 	}
 	for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
-		if list[i].Keep && !printable(found[list[i].Name]) {
+		if list[i].Keep && !leakscan.IsText(found[list[i].Name]) {
 			delete(found, list[i].Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read, and
@@ -56,7 +57,7 @@ func (c *Call) Compose(template string, with []byte) string {
 		return problem
 	})
 	if problem != "" {
-		c.endf(StagePlugin, "%s %s", c.templateName(template), Printable(problem, 1024))
+		c.endf(StagePlugin, "%s %s", c.templateName(template), printable.Text(problem, 1024))
 	}
 	text := string(b)
 	if cap(b) <= maxKept {
@@ -122,7 +123,7 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 				return b, t.problem(placeholder)
 			}
 		} else if !found {
-			t.call.endf(StagePlugin, "the request has no {%s}, which is to be signed: send it, or take it out of what is signed", Printable(first, 128))
+			t.call.endf(StagePlugin, "the request has no {%s}, which is to be signed: send it, or take it out of what is signed", printable.Text(first, 128))
 		}
 	}
 	return append(b[:start], value...), ""

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // composed is the outgoing request for compose. Its texts have references in place of secrets.
@@ -348,7 +349,7 @@ func (t *composition) parameter(name string) (value string, found bool) {
 			continue
 		}
 		if found {
-			t.call.endf(StagePlugin, "the request's query has %s more than once, so that it cannot be signed alone", Printable(name, 128))
+			t.call.endf(StagePlugin, "the request's query has %s more than once, so that it cannot be signed alone", printable.Text(name, 128))
 		}
 		value, found = t.encoded(text), true
 	}

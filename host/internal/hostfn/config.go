@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
 )
@@ -54,7 +55,7 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 // unknown ends the call because the description has no field with that name. Otherwise, a request would be sent without
 // the value that the plugin's author expected.
 func (c *Call) unknown(name string) {
-	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", Printable(name, 128))
+	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", printable.Text(name, 128))
 }
 
 // literal implements ConfigGet for validate. It returns literal values only: none that depend on a request, and none

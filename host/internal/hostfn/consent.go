@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -82,7 +83,7 @@ func (c *Call) authorization(output []byte) Authorization {
 		read := strings.ToLower(urlcheck.MemberName(url.QueryEscape(name)))
 		read, _, _ = strings.Cut(read, "[")
 		if read == "" || slices.Contains(abi.ConsentParameters, read) || slices.Contains(requestObjects, read) {
-			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", Printable(name, 64))
+			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", printable.Text(name, 64))
 		}
 	}
 	if r.IssRequired && r.Issuer == "" {
@@ -90,7 +91,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	}
 	code := cmp.Or(r.CodeParameter, "code")
 	if slices.Contains(answerParameters, code) || len(code) > maxCodeParameter {
-		c.endf(StageConfig, "the code may not come in the parameter %q: name that of the authorization server's answer", Printable(code, maxCodeParameter))
+		c.endf(StageConfig, "the code may not come in the parameter %q: name that of the authorization server's answer", printable.Text(code, maxCodeParameter))
 	}
 	if u.RawQuery != "" && len(r.Query) > 0 {
 		u.RawQuery += "&"

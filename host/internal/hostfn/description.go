@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // maxDescription is the maximum length of a description in bytes.
@@ -32,5 +33,5 @@ func (c *Call) description(a *answer) string {
 	if c.Scrub(text) != text || leakscan.New(c.secretForms()).HoldsFolded(text) {
 		return "(not shown, because it holds a credential)"
 	}
-	return Printable(text, maxDescription)
+	return printable.Text(text, maxDescription)
 }

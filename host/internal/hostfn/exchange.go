@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // maxSealed is the maximum length of a sealed answer of an exchange, in bytes.
@@ -33,7 +34,7 @@ func (c *Call) Exchange(document []byte) []byte {
 	c.needsState(request.Answers)
 	for _, name := range request.Answers {
 		if !slices.ContainsFunc(c.plan.Answers, func(a Answer) bool { return a.Name == name }) {
-			c.endf(StagePlugin, "exchange was asked for the answer %q, which the plugin's description does not have", Printable(name, 128))
+			c.endf(StagePlugin, "exchange was asked for the answer %q, which the plugin's description does not have", printable.Text(name, 128))
 		}
 	}
 	outgoing := c.outgoing(c.wire(&request))

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // Keys is the store of keys of a host, see host.Keys. An error that may pass is marked with Passing.
@@ -143,7 +144,7 @@ func (c *Call) describe(field string, key seal.Key, algorithm string) (info KeyI
 	if isMAC(algorithm) {
 		return info
 	}
-	if err := signing.CheckPublic(algorithm, Printable(info.Type, 64), info.Public); err != nil {
+	if err := signing.CheckPublic(algorithm, printable.Text(info.Type, 64), info.Public); err != nil {
 		c.endf(StageSign, "%s: key %s: %w", field, keyName(key), err)
 	}
 	return info

@@ -2,12 +2,10 @@ package hostfn
 
 import (
 	"slices"
-	"strconv"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 type line struct {
@@ -30,7 +28,7 @@ func (c *Call) Log(level abi.Level, text string) {
 		text = c.Scrub(text)
 	}
 	c.uncacheable = true
-	c.lines = append(c.lines, line{level, Printable(text, maxLogLine), false})
+	c.lines = append(c.lines, line{level, printable.Text(text, maxLogLine), false})
 }
 
 // warn keeps a warning of the host itself for Flush.
@@ -60,37 +58,6 @@ func (c *Call) FlushWarnings() {
 	c.Flush()
 }
 
-// Printable returns a text from a guest in a form that is safe for logs and errors. The result is valid UTF-8 of
-// bounded length: text is cut to limit bytes, and followed by … then. Characters that are not printable are escaped,
-// because control characters could forge lines or control a terminal (threats.md 21).
-func Printable(text string, limit int) string {
-	if len(text) > limit {
-		text = text[:limit] + "…"
-	}
-	text = strings.ToValidUTF8(text, "�")
-	clean := true
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-	}
-	return b.String()
-}
-
 // Dropped stands for a message of a guest that no error may have.
 const Dropped = "its message held a sealed value or is not UTF-8, and was dropped"
 
@@ -103,5 +70,5 @@ func (c *Call) Message(text string) string {
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	return Printable(text, maxLogLine)
+	return printable.Text(text, maxLogLine)
 }

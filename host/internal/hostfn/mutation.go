@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
@@ -214,7 +215,7 @@ func (c *Call) cookies(m *Mutation, pairs []abi.Pair) {
 		c.openedValues += opened
 		switch {
 		case !httpguts.ValidHeaderFieldName(pair.Name):
-			c.endf(StageMutation, "%s: %q is not the name of a cookie", where, Printable(pair.Name, 128))
+			c.endf(StageMutation, "%s: %q is not the name of a cookie", where, printable.Text(pair.Name, 128))
 		case slices.ContainsFunc(m.Cookies, func(other abi.Pair) bool { return other.Name == pair.Name }):
 			c.endf(StageMutation, "the mutation sets cookie %q twice", pair.Name)
 		case strings.ContainsFunc(value, notInCookie):
@@ -314,5 +315,5 @@ func (n shownName) String() string {
 	if n.sealed {
 		return "a sealed name"
 	}
-	return fmt.Sprintf("%q", Printable(n.name, 128))
+	return fmt.Sprintf("%q", printable.Text(n.name, 128))
 }

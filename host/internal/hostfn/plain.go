@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
 // An answer that is an integer, a time or an enum is plain for the guest, and a sealed one that is kept is compared with the one before
@@ -30,7 +31,7 @@ type sentTexts struct {
 // repeats reports whether text, a part of an answer, holds a credential or a text of the request, or is a part of one. None of them
 // counts below scrubbable, where it happens by chance. Of a name, only credentials count.
 func (t *sentTexts) repeats(text string, name bool) bool {
-	return slices.ContainsFunc(Decoded([]string{text}), func(text string) bool {
+	return slices.ContainsFunc(leakscan.Decoded([]string{text}), func(text string) bool {
 		text = strings.ToLower(text)
 		held := func(sent string) bool { return len(sent) >= scrubbable && strings.Contains(text, sent) }
 		return len(text) >= scrubbable && (slices.ContainsFunc(t.credentials, held) || !name && slices.ContainsFunc(t.request, func(sent string) bool {
@@ -90,7 +91,7 @@ func (c *Call) Texts(m *Mutation) []string {
 
 // lowered returns texts, and what an API may read in them, in lower case.
 func lowered(texts []string) []string {
-	texts = Decoded(texts)
+	texts = leakscan.Decoded(texts)
 	for i, text := range texts {
 		texts[i] = strings.ToLower(text)
 	}
@@ -106,7 +107,7 @@ func partsOf(texts []string) []string {
 		}
 	}
 	var all []string
-	for _, text := range Decoded(texts) {
+	for _, text := range leakscan.Decoded(texts) {
 		for _, packed := range append(strings.FieldsFunc(text, word("+/-_")), text) { // the signs of Base64
 			for _, part := range lowered([]string{packed}) {
 				all = append(append(all, part), strings.FieldsFunc(part, word(""))...)

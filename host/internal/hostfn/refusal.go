@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // SharedRefusals is the memory of what token endpoints refused that all nodes with a store of state share. If the store fails,
@@ -130,7 +131,7 @@ func (c *Call) refused(question *question, answer *TokenError, header http.Heade
 	refusal, first := question.Refused(refusal, after, jitter)
 	answer.RetryAfter = refusal.Wait
 	if first {
-		c.plan.Refused(c.ctx, c.Scrub(Printable(host, 256)), answer.Error())
+		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), answer.Error())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // scrubbable is the minimum length, in bytes, of a secret that is cut out of another text. A shorter secret also occurs
@@ -43,7 +44,7 @@ func (c *Call) Scrub(text string) string {
 // text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
 func (c *Call) ScrubError(err error) error {
 	before := err.Error()
-	after := Printable(c.Scrub(before), 2048)
+	after := printable.Text(c.Scrub(before), 2048)
 	if after == before {
 		return err
 	}

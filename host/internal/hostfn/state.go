@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // State is a state of a plugin's description.
@@ -97,7 +98,7 @@ func (c *Call) StateGet(name string) (string, bool) {
 	c.plain("the name of a state", name)
 	at := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
 	if at < 0 {
-		c.endf(StagePlugin, "state_get was asked for %q, which is no state in the plugin's description", Printable(name, 128))
+		c.endf(StagePlugin, "state_get was asked for %q, which is no state in the plugin's description", printable.Text(name, 128))
 	}
 	s := &c.plan.States[at]
 	c.runAfresh()

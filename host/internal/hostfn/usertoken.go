@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // exchangeSink returns the sink that sealed values in a request to target must have. The user's token has no sink but Listed,
@@ -19,7 +20,7 @@ func (c *Call) exchangeSink(target string) seal.Sinks {
 	if err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
-	c.asked = Printable(c.Scrub(u.Host), 256)
+	c.asked = printable.Text(c.Scrub(u.Host), 256)
 	if c.plan.ListsHost(u) {
 		return seal.Listed
 	}
