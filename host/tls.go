@@ -61,6 +61,8 @@ type ClientCertificate struct {
 	Subject string `json:"subject,omitempty"`
 	// NotAfter is the time at which the certificate ends. From then on, all requests that need it fail.
 	NotAfter time.Time `json:"not_after"`
+	// Path is the path of the member that has the certificate: tls.certificate or tls.pkcs12.
+	Path string `json:"-"`
 }
 
 // certificateWarning is the time before the end of a certificate from which there are warnings.
@@ -77,15 +79,19 @@ func (c *ClientCertificate) Ended(now time.Time) error {
 	if c == nil || !now.After(c.NotAfter) {
 		return nil
 	}
-	return &CertificateError{c.NotAfter}
+	return &CertificateError{c.Path, c.NotAfter}
 }
 
 // CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with
 // [errors.As].
-type CertificateError struct{ NotAfter time.Time }
+type CertificateError struct {
+	// Path is the path of the member that has the certificate: tls.certificate or tls.pkcs12.
+	Path     string
+	NotAfter time.Time
+}
 
 func (e *CertificateError) Error() string {
-	return fmt.Sprintf("tls.certificate: the certificate ended at %s: replace the secret by a renewed one", e.NotAfter.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s: the certificate ended at %s: replace the secret by a renewed one", e.Path, e.NotAfter.UTC().Format(time.RFC3339))
 }
 
 // connectorTLS is a compiled TLS. Templates of texts that are empty are nil.
@@ -173,15 +179,17 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 // parse parses the texts. The errors are of StageConfig.
 func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientCertificate, failure *hostfn.Failure) {
 	var err error
+	path := "tls.certificate"
 	switch {
 	case t.certificate != nil:
 		id.Certificate, err = parsePair(texts.certificate, texts.key)
 	case t.pkcs12 != nil:
+		path = "tls.pkcs12"
 		id.Certificate, err = t.parsePKCS12(texts)
 	}
 	if id.Certificate != nil {
 		leaf := id.Certificate.Leaf
-		shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter}
+		shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter, Path: path}
 	}
 	if err == nil && t.ca != nil {
 		id.Roots, err = parseRoots(texts.ca)
@@ -218,7 +226,7 @@ func (c *Connector) identity(ctx context.Context, in *hostfn.Inputs) (*identity,
 	}
 	c.replace(key)
 	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
-		c.plan.Warn(ctx, "tls.certificate: the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
+		c.plan.Warn(ctx, id.certificate.Path+": the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	}
 	return id, nil
 }

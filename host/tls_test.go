@@ -274,7 +274,7 @@ func TestExplainShowsTheClientCertificate(t *testing.T) {
 	}
 	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
 	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{"api"}) || e.TLS.CA ||
-		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC()}) {
+		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC(), Path: "tls.certificate"}) {
 		t.Errorf("it is %+v", e.TLS)
 	}
 }
@@ -420,5 +420,16 @@ func TestAClientCertificateOfPKCS12(t *testing.T) {
 		if err := s.call(t.Context(), s.secure(name, c.tls)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	certificate, key = s.authority.Client("ann", start.Add(10*day))
+	c := s.secure("soon", from("{{ get_secret('file') }}", "{{ get_secret('passphrase') }}"))
+	s.must(c)
+	if got := s.logged("tls.pkcs12: the client certificate ends at 2023-11-24T22:13:20Z: renew it"); got != 1 {
+		t.Errorf("there are %d warnings, want 1", got)
+	}
+	s.Advance(11 * day)
+	const ended = "tls.pkcs12: the certificate ended at 2023-11-24T22:13:20Z"
+	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), ended) {
+		t.Errorf("the error is %v, want %q", err, ended)
 	}
 }

@@ -54,7 +54,7 @@ func TestClientCertificatesAreRead(t *testing.T) {
 			if got := strings.Join(problems, "\n"); got != want {
 				t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 			}
-			if want == "" && *set.ClientCertificates["bank"] != (host.ClientCertificate{Subject: "CN=good", NotAfter: ends}) {
+			if want == "" && *set.ClientCertificates["bank"] != (host.ClientCertificate{Subject: "CN=good", NotAfter: ends, Path: "tls.certificate"}) {
 				t.Errorf("it has %+v", set.ClientCertificates)
 			}
 		})
@@ -70,27 +70,47 @@ func TestClientCertificatesOfPKCS12(t *testing.T) {
     tls: {pkcs12: "{{ get_secret('file') }}", passphrase: "{{ get_secret('passphrase') }}"}
 `
 	now := time.Unix(1_700_000_000, 0)
-	certificate, key := testworld.NewAuthority(t).Client("good", now.Add(90*24*time.Hour))
-	dir := t.TempDir()
-	pem := filepath.Join(dir, "client.pem")
-	if err := os.WriteFile(pem, []byte(certificate+key), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-in", pem, "-passout", "pass:the passphrase").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for passphrase, want := range map[string]string{
-		"the passphrase": "",
-		"another":        "connectors.yaml:5:19: connectors.bank.tls.pkcs12: the passphrase is wrong",
-	} {
-		secrets := host.MapSecrets{"file": base64.StdEncoding.EncodeToString(file), "passphrase": passphrase}
-		set, problems := load(t, text, connectors.Options{ReadSecrets: true, Host: host.Config{Secrets: secrets, Clock: func() time.Time { return now }}})
-		if got := strings.Join(problems, "\n"); got != want {
-			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
+	const passphrase = "the passphrase"
+	authority := testworld.NewAuthority(t)
+	export := func(ends time.Time) string {
+		certificate, key := authority.Client("good", ends)
+		pem := filepath.Join(t.TempDir(), "client.pem")
+		if err := os.WriteFile(pem, []byte(certificate+key), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if want == "" && set.ClientCertificates["bank"].Subject != "CN=good" {
-			t.Errorf("it has %+v", set.ClientCertificates)
+		file, err := exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-in", pem, "-passout", "pass:"+passphrase).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(file)
+	}
+	good := export(now.Add(90 * 24 * time.Hour))
+	for name, c := range map[string]struct{ file, passphrase, problem, warning string }{
+		"valid":            {good, passphrase, "", ""},
+		"wrong passphrase": {good, "another", "the passphrase is wrong", ""},
+		"ended":            {export(now.Add(-time.Hour)), passphrase, "the certificate ended at 2023-11-14T21:13:20Z: replace the secret by a renewed one", ""},
+		"ends soon":        {export(now.Add(time.Hour)), passphrase, "", "CN=good ends at 2023-11-14T23:13:20Z, within 30 days: renew it"},
+	} {
+		secrets := host.MapSecrets{"file": c.file, "passphrase": c.passphrase}
+		set, problems := load(t, text, connectors.Options{
+			ReadSecrets: true, Inspect: true, Host: host.Config{Secrets: secrets, Clock: func() time.Time { return now }},
+		})
+		const place = "5:19: connectors.bank.tls.pkcs12: "
+		if got := strings.TrimPrefix(strings.Join(problems, "\n"), "connectors.yaml:"+place); got != c.problem {
+			t.Errorf("%s: problem = %q, want %q", name, got, c.problem)
+		}
+		if c.problem != "" {
+			continue
+		}
+		if got := set.ClientCertificates["bank"]; got.Subject != "CN=good" || got.Path != "tls.pkcs12" {
+			t.Errorf("%s: certificate = %+v, want CN=good of tls.pkcs12", name, got)
+		}
+		var warnings []string
+		for _, w := range set.Warnings {
+			warnings = append(warnings, w.String())
+		}
+		if got := strings.TrimPrefix(strings.Join(warnings, "\n"), place); got != c.warning {
+			t.Errorf("%s: warnings = %q, want %q", name, got, c.warning)
 		}
 	}
 }

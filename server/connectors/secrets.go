@@ -118,11 +118,11 @@ func (l *loader) warnOfEnd(c *definition, certificate *host.ClientCertificate) {
 	if !certificate.EndsSoon(l.now()) {
 		return
 	}
-	n, where, found := c.member.locate("tls.certificate")
+	n, where, found := c.member.locate(certificate.Path)
 	if found {
 		where = n.Place
 	}
-	l.warn(where, c.path()+".tls.certificate", "%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
+	l.warn(where, c.path()+"."+certificate.Path, "%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
 }
 
 // now returns the time of the host.

@@ -58,6 +58,8 @@ type checkedCertificate struct {
 	NotAfter time.Time `json:"not_after"`
 	// EndsSoon is true if it ends within 30 days.
 	EndsSoon bool `json:"ends_soon"`
+	// path is that of the member that has it.
+	path string
 }
 
 func (a *app) check() *cobra.Command {
@@ -133,7 +135,7 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 	if c == nil {
 		return nil
 	}
-	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now())}
+	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now()), c.Path}
 }
 
 // String returns when the certificate ends.
@@ -170,7 +172,7 @@ func (a *app) writeChecked(result checked) error {
 		if c.Certificate == nil || c.Certificate.EndsSoon { // then there is a warning
 			continue
 		}
-		if err := writeLine(a.out, "connectors."+c.Permalink+".tls.certificate: "+c.Certificate.String()); err != nil {
+		if err := writeLine(a.out, "connectors."+c.Permalink+"."+c.Certificate.path+": "+c.Certificate.String()); err != nil {
 			return err
 		}
 	}
