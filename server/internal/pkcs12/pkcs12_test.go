@@ -2,12 +2,19 @@ package pkcs12
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/pbkdf2"
+	"crypto/sha1"
 	"encoding/asn1"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"software.sslmate.com/src/go-pkcs12"
 )
 
 // exported returns what openssl exports of a new key, its certificate, and an issuer's certificate behind it.
@@ -95,8 +102,71 @@ func TestFilesThatAreOfNoUse(t *testing.T) {
 	}
 }
 
-// Kinds of bags, RFC 7292 appendix D.
-var keyBag, certBag = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 10, 1, 1}, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 10, 1, 3}
+// certBag is the kind of a bag, RFC 7292 appendix D.
+var certBag = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 10, 1, 3}
+
+// A key within the encrypted part is refused before it is decrypted: its iterations show only then (threats.md 411).
+func TestEncryptedKeyInEncryptedPart_threats_411(t *testing.T) {
+	type params struct {
+		Salt       []byte
+		Iterations int
+	}
+	type algorithm struct {
+		Algorithm asn1.ObjectIdentifier
+		Params    any
+	}
+	// by is PBES2 with PBKDF2 of HMAC-SHA1 and AES-128.
+	by := func(iterations int) algorithm {
+		kdf := algorithm{asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}, params{[]byte("salt"), iterations}}
+		aes := algorithm{asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 2}, make([]byte, aes.BlockSize)}
+		return algorithm{asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}, []algorithm{kdf, aes}}
+	}
+	explicit := func(value any) asn1.RawValue {
+		return asn1.RawValue{Class: asn1.ClassContextSpecific, IsCompound: true, Bytes: marshal(value)}
+	}
+	shrouded := asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 10, 1, 2}
+	bags := marshal([]safeBag{{shrouded, explicit(struct {
+		By   algorithm
+		Data []byte
+	}{by(1 << 40), make([]byte, aes.BlockSize)})}})
+	padding := aes.BlockSize - len(bags)%aes.BlockSize
+	for _, password := range []string{"", "x"} {
+		key, err := pbkdf2.Key(sha1.New, password, []byte("salt"), 1, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encrypted := append(bytes.Clone(bags), bytes.Repeat([]byte{byte(padding)}, padding)...)
+		cipher.NewCBCEncrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(encrypted, encrypted)
+		part := marshal(safeBag{asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 6}, explicit(struct {
+			Version int
+			Content any
+		}{0, struct {
+			Kind asn1.ObjectIdentifier
+			By   algorithm
+			Data []byte `asn1:"tag:0"`
+		}{plainData, by(1), encrypted}})})
+		file := marshal(struct {
+			Version int
+			Safe    plainContent
+		}{3, plainContent{plainData, marshal([]asn1.RawValue{{FullBytes: part}})}})
+		if !hidesKey(file, password) {
+			t.Errorf("passphrase %q: the key is not found", password)
+		}
+		if password != "" {
+			continue // Read wants a MAC
+		}
+		if _, _, _, err := pkcs12.DecodeChain(behindKey(asn1.RawValue{FullBytes: part}, nil), ""); !secondKey(err) {
+			t.Errorf("with a MAC of no bytes, the error is %v, want that of a second key", err)
+		}
+		if _, err := Read(file, password); !errors.Is(err, errUnknownForm) {
+			t.Errorf("the error is %v, want %v", err, errUnknownForm)
+		}
+	}
+}
 
 // without returns a file that is not encrypted, with each bag of a kind a number of times.
 func without(t *testing.T, file []byte, kind asn1.ObjectIdentifier, times int) []byte {
