@@ -74,6 +74,8 @@ func TestACrashAfterTheRedemptionLosesTheGrant(t *testing.T) {
 	c.clock.Advance(time.Minute)
 	server.after = nil
 	later, connector := granted(c, refresher(nil), seeded())
+	grantError(t, later, connector, host.Uncertain) // the host that has the answer has seven seconds to write it
+	c.clock.Advance(7 * time.Second)
 	grantError(t, later, connector, host.Lost)
 	if server.sent[firstSeed] != 2 || len(server.sent) != 1 {
 		t.Errorf("%v were sent", server.sent)

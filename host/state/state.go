@@ -78,8 +78,8 @@ type Store interface {
 	// may return early. It returns an error only if ctx is done.
 	Wait(ctx context.Context, id ID, generation int64) error
 	// Reseal replaces the value of a row that has this generation, and reports whether it did. It does not if there is no
-	// value. The new value is the same as before, sealed with another key: nothing else of the row changes, and a holder of
-	// the lease may still write.
+	// value. The new value says the same, sealed with another key, or with a note for other nodes. Nothing else of the row
+	// changes, its generation and age included, and a holder of the lease may still write.
 	Reseal(ctx context.Context, id ID, generation int64, value []byte) (ok bool, err error)
 	// Rows calls f with the ID and row of each value that has not expired, until f returns an error, and returns that error.
 	// It is for changing the keys under which values are sealed: f may call the store.

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/keywright/keywright/host/state"
 )
 
 // Flush tries once to write what the store did not take, and returns how many records are left.
@@ -12,6 +14,9 @@ func (n *Node) Flush(ctx context.Context) int {
 	}
 	return len(n.unwritten(nil))
 }
+
+// Row returns the ID of the row of a grant.
+func (n *Node) Row(key Key) state.ID { return n.id(useGrant, key) }
 
 // Overwrite writes a value in place of the record of a grant, as another version may.
 func (n *Node) Overwrite(ctx context.Context, key Key, value []byte) error {

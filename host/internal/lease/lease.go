@@ -20,7 +20,9 @@
 // seed stays in the row as a hash.
 //
 // A mark without a lease means that the token was sent, and that nobody knows what became of it. The next Begin sends it again, after a
-// wait that grows with the attempts. Until somebody acquires the row, a holder that was stopped can still write what it got.
+// wait that grows with the attempts. Until somebody acquires the row, a holder that was stopped can still write what it got. If the
+// attempt has no end in the store, its holder may be one that the store did not answer. So the first node that finds the lease over
+// notes that in the row, and nobody acquires it for as long as such a holder needs to write.
 //
 // The argument needs a store that keeps what it has confirmed, leases as well. Nodes that have seen a later generation notice a
 // database that is put back to an earlier state, but not after they were started again, and not if only a lease is gone.

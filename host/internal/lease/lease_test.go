@@ -273,6 +273,10 @@ func TestStoppedHolder(t *testing.T) {
 		want := "next"
 		if meanwhile {
 			want = "of the other"
+			if _, err := redeem(ctx, other, grantKey, "seed", "never"); !errors.As(err, new(*lease.UncertainError)) {
+				t.Errorf("another node that sees first that the lease is over gets %v, want an UncertainError", err)
+			}
+			now = now.Add(7 * time.Second)
 			if sent, err := redeem(ctx, other, grantKey, "seed", want); err != nil || sent != "seed" {
 				t.Errorf("another node sends %q, %v", sent, err)
 			}

@@ -24,7 +24,7 @@ func (n *Node) Rekey(ctx context.Context) (Rekeyed, error) {
 	var counts Rekeyed
 	err := n.c.Store.Rows(ctx, func(id state.ID, row state.Row) (err error) {
 		for done := false; !done && err == nil; {
-			if done, err = n.reseal(ctx, id, row, &counts); !done && err == nil {
+			if done, err = n.rekey(ctx, id, row, &counts); !done && err == nil {
 				var now reading
 				now, err = n.get(ctx, id) // somebody has written it meanwhile
 				row = now.Row
@@ -35,9 +35,9 @@ func (n *Node) Rekey(ctx context.Context) (Rekeyed, error) {
 	return counts, err
 }
 
-// reseal seals the value of a row under the first key, and counts it. It returns false if somebody has written the row since
+// rekey seals the value of a row under the first key, and counts it. It returns false if somebody has written the row since
 // it was read.
-func (n *Node) reseal(ctx context.Context, id state.ID, row state.Row, counts *Rekeyed) (done bool, err error) {
+func (n *Node) rekey(ctx context.Context, id state.ID, row state.Row, counts *Rekeyed) (done bool, err error) {
 	switch {
 	case row.Value == nil:
 		return true, nil
@@ -54,12 +54,8 @@ func (n *Node) reseal(ctx context.Context, id state.ID, row state.Row, counts *R
 	if err != nil {
 		return false, err
 	}
-	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		done, err = n.c.Store.Reseal(ctx, id, row.Generation, sealed)
-		return err
-	})
-	if done && err == nil {
+	if done, err = n.reseal(ctx, id, row.Generation, sealed); done {
 		counts.Sealed++
 	}
-	return done && err == nil, err
+	return done, err
 }

@@ -140,6 +140,7 @@ func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err err
 		turn.End(ctx)
 	}()
 	var within context.Context
+	unsent, row := g.good, w.rows[n.node.Row(g.key)]
 	for {
 		leave(&g.holders, h)
 		g.intents++
@@ -153,8 +154,11 @@ func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err err
 			break
 		}
 		leave(&g.holders, h)
+		confirmed := row.confirmed
 		turn.NotRedeemed(ctx)
-		w.confirm(n, g, mine)
+		if unsent && row.confirmed > confirmed { // otherwise the attempts before this one stay without an outcome
+			w.confirm(n, g, mine)
+		}
 		if w.once(2) {
 			return "", errFault
 		}
@@ -163,7 +167,9 @@ func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err err
 	token := string(turn.Token())
 	next, access, err := w.exchange(within, n, g, token, again)
 	leave(&g.holders, h)
-	ended, known := w.now, func() bool { return g.intents == mine && n.node.Unwritten() == 0 && !n.dead }
+	ended, confirmed := w.now, row.confirmed
+	// The store has what came of the attempt, unless somebody has acquired the row of a holder that was stopped.
+	known := func() bool { return g.intents == mine && row.confirmed > confirmed && !n.dead }
 	switch {
 	case err != nil:
 		err := turn.Unknown(ctx, func(count int) time.Duration { return tokencache.Wait(count, 0, 0) })
@@ -180,8 +186,10 @@ func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err err
 		return "", err
 	}
 	turn.Done(ctx, []byte(next))
-	g.decided[token] = g.rotates && known()
-	w.confirm(n, g, mine)
+	if known() {
+		g.decided[token] = g.rotates
+		w.confirm(n, g, mine)
+	}
 	return access, nil
 }
 

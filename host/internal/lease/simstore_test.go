@@ -30,9 +30,11 @@ var mutants = []string{noIntent, noCompare, acquireAny, leaseNotChecked, lostUpd
 
 type simRow struct {
 	generation, fence int64
-	value             []byte
-	expires, leased   time.Duration
-	written           time.Duration
+	// confirmed counts the values that Put has reported as written.
+	confirmed       int
+	value           []byte
+	expires, leased time.Duration
+	written         time.Duration
 	// before is the row before the intent, for the mutant whose marks end with the lease.
 	before *simRow
 	// taken is the value that was deleted last, and until when the mutant still returns it.
@@ -116,6 +118,7 @@ func (s simStore) Put(_ context.Context, l state.Lease, value []byte, expires ti
 			return
 		}
 		ok = true
+		r.confirmed++
 		if s.w.mutant == noIntent && !release {
 			return
 		}

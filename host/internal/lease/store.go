@@ -151,6 +151,15 @@ func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires
 	return ok, err
 }
 
+// reseal replaces a sealed value of this generation, and reports whether it did. Everything else of the row stays.
+func (n *Node) reseal(ctx context.Context, id state.ID, generation int64, sealed []byte) (ok bool, err error) {
+	err = n.ask(ctx, func(ctx context.Context) (err error) {
+		ok, err = n.c.Store.Reseal(ctx, id, generation, sealed)
+		return err
+	})
+	return ok && err == nil, err
+}
+
 // remove removes a value of this generation.
 func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (ok bool, err error) {
 	err = n.ask(ctx, func(ctx context.Context) (err error) {

@@ -57,7 +57,11 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Tu
 			case tried > 0:
 				continue
 			}
-			if wait := max(rec.Wait-row.Age, n.breaker.unrest(n.c.Now(), lastTry+n.c.StoreTimeout)); wait > 0 || !again {
+			left, err := n.patience(ctx, id, row, rec)
+			if err != nil {
+				return nil, err
+			}
+			if wait := max(rec.Wait-row.Age, left); wait > 0 || !again {
 				return nil, &UncertainError{Wait: max(0, wait)}
 			}
 		case rec.Token == nil:
@@ -68,6 +72,28 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Tu
 			return turn, err
 		}
 	}
+}
+
+// patience returns how much longer the node of an earlier attempt may take to write its end. A node that reaches the store again has
+// written within lastTry and one call of the store. That time begins with the last failure that this node has met and, for an attempt
+// that is open, when the first of all nodes sees that its lease is over: patience notes that in the row.
+func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec record) (left time.Duration, err error) {
+	whole := lastTry + n.c.StoreTimeout
+	left = n.breaker.unrest(n.c.Now(), whole)
+	if !rec.Open {
+		return left, nil
+	}
+	if rec.Seen == 0 {
+		rec.Seen = max(1, row.Age)
+		sealed, err := n.ring.seal(id, row.Generation, rec.encode())
+		if err == nil {
+			_, err = n.reseal(ctx, id, row.Generation, sealed) // who has written the row meanwhile needs no note
+		}
+		if err != nil {
+			return 0, fmt.Errorf("note in the grant that its attempt is over: %w", err)
+		}
+	}
+	return max(left, whole-(row.Age-rec.Seen)), nil
 }
 
 // errUnwritten says that the node knows more of a grant than the store.
@@ -90,6 +116,7 @@ func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (
 	case err != nil:
 		return nil, fmt.Errorf("acquire the grant: %w", err)
 	case taken:
+		rec.Open, rec.Seen = false, 0 // no earlier holder can write any more
 		return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
 	}
 	if err := n.wait(ctx, id, row); err != nil {
@@ -111,7 +138,9 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 		return nil, nil, err
 	}
 	t.phase = over
-	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.tried().encode(), 0, false)
+	sending := t.rec.tried()
+	sending.Open = true
+	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, sending.encode(), 0, false)
 	var down *StoreError
 	if errors.As(err, &down) && down.Paused { // nothing was written
 		t.n.settled()
