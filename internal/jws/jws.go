@@ -8,15 +8,21 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
+var methods = []jwt.SigningMethod{
+	jwt.SigningMethodHS256, jwt.SigningMethodHS384, jwt.SigningMethodHS512,
+	jwt.SigningMethodRS256, jwt.SigningMethodRS384, jwt.SigningMethodRS512,
+	jwt.SigningMethodES256, jwt.SigningMethodES384, jwt.SigningMethodES512,
+	jwt.SigningMethodPS256, jwt.SigningMethodPS384, jwt.SigningMethodPS512,
+	jwt.SigningMethodEdDSA,
+}
+
 // Algorithms returns the names of the algorithms, which are case-sensitive. It does not include "none".
 func Algorithms() []string {
-	return []string{
-		"HS256", "HS384", "HS512",
-		"RS256", "RS384", "RS512",
-		"ES256", "ES384", "ES512",
-		"PS256", "PS384", "PS512",
-		"EdDSA",
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		names[i] = m.Alg()
 	}
+	return names
 }
 
 // Symmetric reports whether an algorithm signs and verifies with the same key.
@@ -25,33 +31,10 @@ func Symmetric(algorithm string) bool { return strings.HasPrefix(algorithm, "HS"
 // Method returns the implementation of an algorithm, or nil if it is not one of [Algorithms]. It does not use golang-jwt's
 // registry, which includes "none" and to which any package of the program can add.
 func Method(algorithm string) jwt.SigningMethod {
-	switch algorithm {
-	case "HS256":
-		return jwt.SigningMethodHS256
-	case "HS384":
-		return jwt.SigningMethodHS384
-	case "HS512":
-		return jwt.SigningMethodHS512
-	case "RS256":
-		return jwt.SigningMethodRS256
-	case "RS384":
-		return jwt.SigningMethodRS384
-	case "RS512":
-		return jwt.SigningMethodRS512
-	case "ES256":
-		return jwt.SigningMethodES256
-	case "ES384":
-		return jwt.SigningMethodES384
-	case "ES512":
-		return jwt.SigningMethodES512
-	case "PS256":
-		return jwt.SigningMethodPS256
-	case "PS384":
-		return jwt.SigningMethodPS384
-	case "PS512":
-		return jwt.SigningMethodPS512
-	case "EdDSA":
-		return jwt.SigningMethodEdDSA
+	for _, m := range methods {
+		if m.Alg() == algorithm {
+			return m
+		}
 	}
 	return nil
 }
