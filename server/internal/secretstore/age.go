@@ -14,7 +14,6 @@ import (
 	"filippo.io/age/armor"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/expr"
 )
 
 const (
@@ -65,8 +64,8 @@ type ageFile struct {
 
 // Secret implements [host.Secrets].
 func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
-	if !expr.ValidSecret(name) {
-		return "", notAName(name)
+	if err := checkName(name); err != nil {
+		return "", err
 	}
 	secrets, err := a.current()
 	if err != nil {

@@ -3,6 +3,7 @@ package secretstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -34,73 +35,84 @@ func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host
 }
 
 func newCached(store host.Secrets, ttl time.Duration, clock func() time.Time) *cached {
-	return &cached{store: store, ttl: ttl, clock: clock, known: map[string]answer{}}
+	return &cached{store: store, values: memory[string]{ttl: ttl, clock: clock}}
 }
 
 type cached struct {
 	store   host.Secrets
-	ttl     time.Duration
-	clock   func() time.Time
 	lookups flights[string]
-
-	mu    sync.Mutex
-	known map[string]answer
-	// swept is the time at which expired answers were last removed.
-	swept time.Time
-}
-
-type answer struct {
-	value string
-	asked time.Time
+	values  memory[string]
 }
 
 // Secret implements [host.Secrets].
 func (c *cached) Secret(ctx context.Context, name string) (string, error) {
-	if value, ok := c.recall(name); ok {
+	if value, ok := c.values.get(name); ok {
 		return value, nil
 	}
 	return c.lookups.do(ctx, name, lookupTime, func(ctx context.Context) (string, error) {
-		if value, ok := c.recall(name); ok {
+		if value, ok := c.values.get(name); ok {
 			return value, nil // from a lookup that ended just before this one began
 		}
-		asked := c.clock()
+		asked := c.values.clock()
 		value, err := c.store.Secret(ctx, name)
 		if err != nil {
 			return "", err
 		}
 		if strings.TrimSpace(value) != "" {
-			c.remember(name, answer{value, asked})
+			c.values.put(name, value, asked)
 		}
 		return value, nil
 	})
 }
 
-func (c *cached) recall(name string) (string, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a, ok := c.known[name]
-	return a.value, ok && c.fresh(a.asked)
+// A memory keeps the answers of a store for ttl. It is safe for concurrent use.
+type memory[T any] struct {
+	ttl   time.Duration
+	clock func() time.Time
+
+	mu      sync.Mutex
+	answers map[string]answer[T]
+	// swept is the time at which expired answers were last removed.
+	swept time.Time
+}
+
+type answer[T any] struct {
+	value T
+	asked time.Time
+}
+
+func (m *memory[T]) get(name string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.answers[name]
+	return a.value, ok && m.fresh(a.asked)
 }
 
 // fresh reports whether an answer that was asked for at this time may be used. If the time is in the future, because the clock
 // was set back, it may not.
-func (c *cached) fresh(asked time.Time) bool {
-	age := c.clock().Sub(asked)
-	return age >= 0 && age < c.ttl
+func (m *memory[T]) fresh(asked time.Time) bool {
+	age := m.clock().Sub(asked)
+	return age >= 0 && age < m.ttl
 }
 
-// remember stores an answer. Once in ttl it also removes all expired answers, so that secrets that are no longer used do not
-// stay in memory.
-func (c *cached) remember(name string, a answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.fresh(c.swept) {
-		for known, old := range c.known {
-			if !c.fresh(old.asked) {
-				delete(c.known, known)
-			}
-		}
-		c.swept = c.clock()
+// put stores an answer that was asked for at this time. Once in ttl it also removes all expired answers, so that secrets that
+// are no longer used do not stay in memory.
+func (m *memory[T]) put(name string, value T, asked time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.fresh(m.swept) {
+		maps.DeleteFunc(m.answers, func(_ string, a answer[T]) bool { return !m.fresh(a.asked) })
+		m.swept = m.clock()
 	}
-	c.known[name] = a
+	if m.answers == nil {
+		m.answers = map[string]answer[T]{}
+	}
+	m.answers[name] = answer[T]{value, asked}
+}
+
+// forget makes the next caller ask again.
+func (m *memory[T]) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.answers, name)
 }

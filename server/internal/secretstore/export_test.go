@@ -15,19 +15,19 @@ var ParseSecrets = parseSecrets
 // caller for each of tokens, in this order. The last token is the one in use.
 func Refused(ctx context.Context, store host.Secrets, tokens ...string) []string {
 	v := store.(*vault)
-	v.hold(&session{token: tokens[len(tokens)-1]})
+	v.session.Store(&session{token: tokens[len(tokens)-1]})
 	got := make([]string, len(tokens))
-	v.turn <- struct{}{} // nobody continues before all have asked
+	_ = v.loginLock.Acquire(ctx, 1) // no call continues until all have begun
 	var all sync.WaitGroup
 	for i, token := range tokens {
 		all.Go(func() {
-			if s, err := v.instead(ctx, &session{token: token}); err == nil {
+			if s, err := v.replaceRefused(ctx, &session{token: token}); err == nil {
 				got[i] = s.token
 			}
 		})
 		synctest.Wait()
 	}
-	<-v.turn
+	v.loginLock.Release(1)
 	all.Wait()
 	return got
 }

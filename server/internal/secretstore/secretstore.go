@@ -14,9 +14,14 @@ import (
 	"runtime"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
-func notAName(name string) error {
+// checkName returns an error for a text that is no name of a secret.
+func checkName(name string) error {
+	if expr.ValidSecret(name) {
+		return nil
+	}
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))
 }
 

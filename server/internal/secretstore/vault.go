@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/expr"
 )
 
 // VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
@@ -116,12 +116,10 @@ type vault struct {
 	clock     func() time.Time
 
 	opening flights[*session]
-	// turn is a lock that is held while the session is replaced.
-	turn chan struct{}
-
-	mu      sync.Mutex
-	session *session
-	refused refusal
+	// loginLock is held while the session is replaced. It guards refused.
+	loginLock *semaphore.Weighted
+	session   atomic.Pointer[session]
+	refused   refusal
 }
 
 // A paths holds where secrets are.
@@ -133,8 +131,8 @@ type paths struct {
 	field  string
 }
 
-// of returns where a secret is. Each tenant and each user has a path of its own, also if shared is true.
-func (p paths) of(name string) (path, field string) {
+// locate returns where a secret is. Each tenant and each user has a path of its own, also if shared is true.
+func (p paths) locate(name string) (path, field string) {
 	if !p.shared {
 		return p.data + "/" + name, p.field
 	}
@@ -146,12 +144,12 @@ func (p paths) of(name string) (path, field string) {
 
 // Secret implements [host.Secrets].
 func (v *vault) Secret(ctx context.Context, name string) (string, error) {
-	if !expr.ValidSecret(name) {
-		return "", notAName(name)
+	if err := checkName(name); err != nil {
+		return "", err
 	}
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
-	path, field := v.paths.of(name)
+	path, field := v.paths.locate(name)
 	reply, err := v.ask(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return "", err
@@ -160,7 +158,7 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 	case http.StatusOK:
 		return v.value(reply.body, path, field)
 	case http.StatusNotFound:
-		return "", missing(reply.body, path)
+		return "", notFound(reply.body, path)
 	case http.StatusForbidden:
 		return "", fmt.Errorf("vault refuses to read %s (403): the policy must allow read there, and the token must be valid", path)
 	}
@@ -182,7 +180,7 @@ func (v *vault) ask(ctx context.Context, method, path string, body any) (*reply,
 	if err != nil || r.status != http.StatusForbidden {
 		return r, err
 	}
-	other, err := v.instead(ctx, s)
+	other, err := v.replaceRefused(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -218,13 +216,13 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	return value, nil
 }
 
-// missing returns the error for a response with status 404. Vault sends it for a secret that does not exist or was deleted, and
+// notFound returns the error for a response with status 404. Vault sends it for a secret that does not exist or was deleted, and
 // for a path without an engine.
-func missing(body []byte, path string) error {
+func notFound(body []byte, path string) error {
 	if engineAnswered(body) {
 		return fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
 	}
-	return noEngine(path)
+	return errNoEngine(path)
 }
 
 // engineAnswered reports whether a response with status 404 comes from an engine, which does not have what was asked for.
@@ -237,19 +235,19 @@ func engineAnswered(body []byte) bool {
 	return err == nil && (document.Data.Kind() == '{' || document.Errors != nil && len(*document.Errors) == 0)
 }
 
-func noEngine(path string) error {
+func errNoEngine(path string) error {
 	return fmt.Errorf("vault has no engine at %s (404): check address, namespace and mount", path)
 }
 
 // newVault checks a configuration and returns its store.
 func newVault(c VaultConfig) (*vault, error) {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 	k := &checker{}
 	v := &vault{
 		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
-		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, turn: make(chan struct{}, 1),
-	}
-	if v.clock == nil {
-		v.clock = time.Now
+		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, loginLock: semaphore.NewWeighted(1),
 	}
 	switch {
 	case v.timeout == 0:

@@ -68,115 +68,94 @@ func (s *session) span(now time.Time, seconds int64) time.Duration {
 	return life
 }
 
-// back reports whether the clock was set back, so that the times of the session are wrong.
-func (s *session) back(now time.Time) bool { return now.Before(s.updated) }
+// clockWentBack reports whether the clock was set back, so that the times of the session are wrong.
+func (s *session) clockWentBack(now time.Time) bool { return now.Before(s.updated) }
 
 func (s *session) due(now time.Time) bool {
-	return s.back(now) || !s.renew.IsZero() && !now.Before(s.renew)
+	return s.clockWentBack(now) || !s.renew.IsZero() && !now.Before(s.renew)
 }
 
 func (s *session) ended(now time.Time) bool {
-	return s.back(now) || !s.ends.IsZero() && !now.Before(s.ends)
+	return s.clockWentBack(now) || !s.ends.IsZero() && !now.Before(s.ends)
 }
 
 func (s *session) fileDue(now time.Time) bool { return now.Sub(s.looked) >= fileInterval }
 
 // usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
 func (v *vault) usable(ctx context.Context) (*session, error) {
-	if s := v.held(); s != nil && !v.stale(s) {
+	stale := func(s *session) bool {
+		now := v.clock()
+		return s.due(now) || s.ended(now) || v.login.changes && s.fileDue(now)
+	}
+	if s := v.session.Load(); s != nil && !stale(s) {
 		return s, nil
 	}
-	return v.opening.do(ctx, "", v.loginTime(), func(ctx context.Context) (*session, error) {
-		leave, err := v.enter(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		s := v.held()
+	return v.replace(ctx, "", func(ctx context.Context, s *session) (*session, error) {
 		switch {
-		case s != nil && !v.stale(s):
+		case s != nil && !stale(s):
 			return s, nil
 		case s == nil || s.ended(v.clock()):
 			return v.open(ctx)
 		case s.due(v.clock()):
-			return v.prolong(ctx, s)
+			return v.renew(ctx, s)
 		}
-		return v.lookAgain(ctx, s)
+		return v.rereadToken(ctx, s)
 	})
 }
 
-// loginTime returns the limit of a login. It is shorter than the callers' timeout, so that a login does not outlive the caller
-// that started it, and callers cannot join one that is about to fail.
-func (v *vault) loginTime() time.Duration { return v.timeout / 4 * 3 }
-
-func (v *vault) stale(s *session) bool {
-	now := v.clock()
-	return s.due(now) || s.ended(now) || v.login.changes && s.fileDue(now)
-}
-
-// instead returns a session that replaces s, whose token was refused, or s itself if there is no other. Callers share a call
-// only if their tokens are the same. Otherwise a caller could get the token that the server refused it.
-func (v *vault) instead(ctx context.Context, s *session) (*session, error) {
-	return v.opening.do(ctx, "instead of "+s.token, v.loginTime(), func(ctx context.Context) (*session, error) {
-		leave, err := v.enter(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		if now := v.held(); now != nil && now.token != s.token {
-			return now, nil
-		}
-		if v.login.changes {
-			return v.lookAgain(ctx, s)
-		}
-		if v.login.path == "" || v.clock().Sub(s.opened) < loginPause && !s.back(v.clock()) {
-			return s, nil
+// replaceRefused returns a session that replaces s, whose token was refused, or one with the same token if there is no other.
+// Callers share a call only if their tokens are the same. Otherwise a caller could get the token that the server refused it.
+func (v *vault) replaceRefused(ctx context.Context, s *session) (*session, error) {
+	return v.replace(ctx, "refused "+s.token, func(ctx context.Context, current *session) (*session, error) {
+		switch now := v.clock(); {
+		case current.token != s.token:
+			return current, nil
+		case v.login.changes:
+			return v.rereadToken(ctx, current)
+		case v.login.path == "" || now.Sub(s.opened) < loginPause && !s.clockWentBack(now):
+			return current, nil
 		}
 		return v.open(ctx)
 	})
 }
 
-// enter waits until the caller may replace the session. The caller must call leave.
-func (v *vault) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case v.turn <- struct{}{}:
-		return func() { <-v.turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+// replace replaces the current session by the result of choose, one call after another, and returns it. Callers with the same
+// key share a call. Its limit is shorter than their timeout, so that a login does not outlive the caller that started it, and
+// callers cannot join one that is about to fail.
+func (v *vault) replace(
+	ctx context.Context, key string, choose func(ctx context.Context, current *session) (*session, error),
+) (*session, error) {
+	return v.opening.do(ctx, key, v.timeout/4*3, func(ctx context.Context) (*session, error) {
+		if v.loginLock.Acquire(ctx, 1) != nil {
+			return nil, context.Cause(ctx)
+		}
+		defer v.loginLock.Release(1)
+		s, err := choose(ctx, v.session.Load())
+		if err == nil {
+			v.session.Store(s)
+		}
+		return s, err
+	})
 }
 
-func (v *vault) held() *session {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.session
-}
-
-func (v *vault) hold(s *session) *session {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.session = s
-	return s
-}
-
-// lookAgain returns a session for the token in the file if it has changed. If the file cannot be read, the token stays in use,
+// rereadToken returns a session for the token in the file if it has changed. If the file cannot be read, the token stays in use,
 // because the server decides when it expires.
-func (v *vault) lookAgain(ctx context.Context, s *session) (*session, error) {
+func (v *vault) rereadToken(ctx context.Context, s *session) (*session, error) {
 	if token, err := v.login.token(); err == nil && token != s.token {
 		return v.lookup(ctx, token)
 	}
 	same := *s
 	same.looked = v.clock()
-	return v.hold(&same), nil
+	return &same, nil
 }
 
-// prolong renews the token of a session. If it cannot be renewed, or for less than half of its first lifetime, prolong replaces
+// renew renews the token of a session. If it cannot be renewed, or for less than half of its first lifetime, renew replaces
 // it. If neither is possible now, the valid token stays in use and renewal is postponed.
-func (v *vault) prolong(ctx context.Context, s *session) (*session, error) {
+func (v *vault) renew(ctx context.Context, s *session) (*session, error) {
 	if s.renewable {
 		renewed, err := v.renewed(ctx, s)
 		if err == nil && (v.login.path == "" || renewed.ends.IsZero() || renewed.ends.Sub(renewed.updated) >= s.life/2) {
-			return v.hold(renewed), nil
+			return renewed, nil
 		}
 		if err == nil {
 			s = renewed
@@ -190,7 +169,7 @@ func (v *vault) prolong(ctx context.Context, s *session) (*session, error) {
 	later := *s
 	now := v.clock()
 	later.updated, later.renew = now, now.Add(min(30*time.Second, max(time.Second, s.ends.Sub(now)/4)))
-	return v.hold(&later), nil
+	return &later, nil
 }
 
 // open obtains a token, and returns its session. After a refused login it returns the same error for loginPause.
@@ -226,8 +205,7 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vault at %s: %w", v.login.path, err)
 	}
-	s.opened = now
-	return v.hold(s), nil
+	return s, nil
 }
 
 // lookup asks the server for the lifetime of a token, and returns its session. If the policy does not allow this, the lifetime
@@ -241,7 +219,7 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	s := &session{token: token, opened: now}
 	if r.status == http.StatusForbidden {
 		s.span(now, 0)
-		return v.hold(s), nil
+		return s, nil
 	}
 	if r.status != http.StatusOK {
 		return nil, fmt.Errorf("vault cannot look up the token: %w", r.unexpected())
@@ -261,7 +239,7 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	if !s.renewable {
 		s.renew = time.Time{} // it is used until it expires
 	}
-	return v.hold(s), nil
+	return s, nil
 }
 
 // renewed renews the token of a session, and returns the new session.
@@ -301,7 +279,7 @@ func (r *reply) session(now time.Time) (*session, error) {
 	if document.Auth == nil || !isToken(document.Auth.Token) || len(document.Auth.Token) > maxToken {
 		return nil, errNoToken
 	}
-	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable}
+	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable, opened: now}
 	s.life = s.span(now, document.Auth.Duration)
 	return s, nil
 }

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,9 +34,7 @@ const keyTime = time.Minute
 type transit struct {
 	// mount is the escaped mount path.
 	mount string
-
-	mu    sync.Mutex
-	known map[string]transitKey
+	keys  memory[transitKey]
 }
 
 // A transitKey is the description of a key.
@@ -48,34 +45,11 @@ type transitKey struct {
 	least int
 	// public holds the public half of each version. It is nil for a key without one.
 	public map[int]crypto.PublicKey
-	asked  time.Time
 }
 
 // path returns the path of a key below one of the engine's operations, such as "keys".
 func (t *transit) path(operation, name string) string {
 	return t.mount + "/" + operation + "/" + url.PathEscape(name)
-}
-
-// recall returns what is known about a key, unless it was asked for too long ago.
-func (t *transit) recall(name string, now time.Time) (transitKey, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key, ok := t.known[name]
-	age := now.Sub(key.asked)
-	return key, ok && age >= 0 && age < keyTime
-}
-
-func (t *transit) remember(name string, key transitKey) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known[name] = key
-}
-
-// forget makes the next call ask for the key again.
-func (t *transit) forget(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.known, name)
 }
 
 // errNoTransit is the error of a store without an engine for keys.
@@ -97,13 +71,14 @@ func (v *vault) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error
 	if err := v.useKey(key); err != nil {
 		return host.KeyInfo{}, err
 	}
-	known, ok := v.transit.recall(key.Name, v.clock())
+	known, ok := v.transit.keys.get(key.Name)
 	if !ok || key.Version > known.latest {
+		asked := v.clock()
 		var err error
 		if known, err = v.describe(ctx, key.Name); err != nil {
 			return host.KeyInfo{}, err
 		}
-		v.transit.remember(key.Name, known)
+		v.transit.keys.put(key.Name, known, asked)
 	}
 	info := host.KeyInfo{Type: known.kind, Version: key.Version}
 	if key.Version == 0 {
@@ -123,7 +98,6 @@ func (v *vault) describe(ctx context.Context, name string) (transitKey, error) {
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
 	path := v.transit.path("keys", name)
-	asked := v.clock()
 	reply, err := v.ask(ctx, http.MethodGet, path, nil)
 	switch {
 	case err != nil:
@@ -131,7 +105,7 @@ func (v *vault) describe(ctx context.Context, name string) (transitKey, error) {
 	case reply.status == http.StatusNotFound && engineAnswered(reply.body):
 		return transitKey{}, fmt.Errorf("%w: vault has nothing at %s", host.ErrKeyNotFound, path)
 	case reply.status == http.StatusNotFound:
-		return transitKey{}, fmt.Errorf("%w: %w", host.ErrKeyNotFound, noEngine(path))
+		return transitKey{}, fmt.Errorf("%w: %w", host.ErrKeyNotFound, errNoEngine(path))
 	case reply.status == http.StatusForbidden:
 		return transitKey{}, refusedKey(path, "read")
 	case reply.status != http.StatusOK:
@@ -141,7 +115,6 @@ func (v *vault) describe(ctx context.Context, name string) (transitKey, error) {
 	if err != nil {
 		return transitKey{}, fmt.Errorf("vault at %s: %w", path, err)
 	}
-	key.asked = asked
 	return key, nil
 }
 
@@ -309,10 +282,10 @@ func (v *vault) Sign(ctx context.Context, key host.Key, algorithm string, data [
 // notSigned returns the error for a response that is no signature. The server answers 500 for a version that may not sign, and
 // 400 for a key that is gone. So if described is set, the description of the key is asked for again, which says more.
 func (v *vault) notSigned(ctx context.Context, key host.Key, path string, reply *reply, described bool) error {
-	v.transit.forget(key.Name)
+	v.transit.keys.forget(key.Name)
 	switch reply.status {
 	case http.StatusNotFound:
-		return fmt.Errorf("%w: %w", host.ErrKeyNotFound, noEngine(path))
+		return fmt.Errorf("%w: %w", host.ErrKeyNotFound, errNoEngine(path))
 	case http.StatusForbidden:
 		return refusedKey(path, "update")
 	case http.StatusBadRequest, http.StatusInternalServerError:
