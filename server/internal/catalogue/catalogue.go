@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -163,7 +162,7 @@ func containing(apis []*API, text string) (names []string) {
 	return names
 }
 
-// read reads the files of a catalogue.
+// read reads the files of a catalogue. The tests find what is missing in one.
 func read(files fs.FS) ([]*API, error) {
 	names, err := fs.Glob(files, "apis/*.yaml")
 	if err != nil {
@@ -181,85 +180,13 @@ func read(files fs.FS) ([]*API, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		for _, wrong := range a.problems(strings.TrimSuffix(path.Base(name), ".yaml")) {
-			errs = append(errs, fmt.Errorf("%s: %s", name, wrong))
+		if err := yaml.Load([]byte(a.Connector), &a.parsed); err != nil {
+			errs = append(errs, fmt.Errorf("%s: connector: %w", name, err))
 		}
 		apis = append(apis, a)
 	}
 	slices.SortFunc(apis, func(a, b *API) int { return cmp.Compare(a.Name, b.Name) })
 	return apis, errors.Join(errs...)
-}
-
-// problems returns what is missing or wrong in the file of a product.
-func (a *API) problems(file string) (wrong []string) {
-	report := func(when bool, format string, args ...any) {
-		if when {
-			wrong = append(wrong, fmt.Sprintf(format, args...))
-		}
-	}
-	for _, m := range [][2]string{{"title", a.Title}, {"summary", a.Summary}, {"docs", a.Docs}, {"try", a.Try}, {"connector", a.Connector}} {
-		report(m[1] == "", "%s is missing", m[0])
-	}
-	report(a.Name != file, "name is %q, and the file is %s.yaml", a.Name, file)
-	docs, err := url.Parse(a.Docs)
-	report(err != nil || docs.Scheme != "https" || docs.Host == "", "docs is no https URL")
-	method, request := a.Request()
-	report(method == "" || !strings.HasPrefix(request, "/"), "try is no method and path")
-	report(len(a.Fill) == 0 && a.AuthType() != "none", "fill is missing")
-	report(len(a.Mistakes) == 0, "mistakes is missing")
-	for i, m := range a.Mistakes {
-		report(m.Do == "" || m.See == "", "mistakes[%d] lacks do or see", i)
-	}
-	if err := yaml.Load([]byte(a.Connector), &a.parsed); err != nil {
-		return append(wrong, "connector: "+err.Error())
-	}
-	report(a.parsed.Name == "" || a.parsed.URL == "" || a.AuthType() == "", "connector lacks name, url or auth.type")
-	report(!strings.HasSuffix(a.Connector, "\n"), "connector lacks the last line break")
-	report(a.unlisted() != "", "fill lacks the secret %s", a.unlisted())
-	for i, f := range a.Fill {
-		for _, w := range f.problems(a) {
-			report(true, "fill[%d] %s", i, w)
-		}
-	}
-	return wrong
-}
-
-// problems returns what is missing or wrong in an item of Fill.
-func (f *Fill) problems(a *API) (wrong []string) {
-	if f.What == "" || f.Where == "" || f.Example == "" {
-		wrong = append(wrong, "lacks what, where or example")
-	}
-	switch {
-	case (f.Secret == "") == (f.Replace == ""):
-		wrong = append(wrong, "has to have either secret or replace")
-	case f.Replace != "" && !strings.Contains(a.Connector, f.Replace):
-		wrong = append(wrong, "replaces "+f.Replace+", which the connector does not have")
-	case f.Secret != "" && !strings.Contains(a.Connector, "get_secret('"+f.Secret+"')"):
-		wrong = append(wrong, "has the secret "+f.Secret+", which the connector does not name")
-	case f.Secret != "" && f.Secret != a.Name && !strings.HasPrefix(f.Secret, a.Name+"-"):
-		wrong = append(wrong, "has the secret "+f.Secret+", which has to begin with the name of the product")
-	}
-	return wrong
-}
-
-// Secrets returns the names of the secrets of the product.
-func (a *API) Secrets() (names []string) {
-	for _, f := range a.Fill {
-		if f.Secret != "" {
-			names = append(names, f.Secret)
-		}
-	}
-	return names
-}
-
-// unlisted returns a secret that the connector names and Fill does not, or "".
-func (a *API) unlisted() string {
-	for _, match := range secretName.FindAllStringSubmatch(a.Connector, -1) {
-		if !slices.Contains(a.Secrets(), match[1]) {
-			return match[1]
-		}
-	}
-	return ""
 }
 
 // OfCallers returns the path of Try if callers of the gateway may use it as the connector is, and otherwise "".

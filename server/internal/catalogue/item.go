@@ -2,11 +2,11 @@ package catalogue
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/internal/problem"
@@ -57,7 +57,7 @@ func (a *API) With(o Options) (*API, error) {
 	}
 	if o.Name != "" {
 		changed.Name = o.Permalink
-		changed.Connector = nameLine.ReplaceAllLiteralString(changed.Connector, "name: "+quoted(o.Name))
+		changed.Connector = nameLine.ReplaceAllLiteralString(changed.Connector, "name: "+strconv.Quote(o.Name))
 		changed.Connector = secretName.ReplaceAllStringFunc(changed.Connector, func(call string) string {
 			return "get_secret('" + o.Permalink + strings.TrimPrefix(call, "get_secret('"+a.Name)
 		})
@@ -82,12 +82,6 @@ func (a *API) settable(name, value string) error {
 		return fmt.Errorf("the value of %s is empty, or has a quote, a backslash, a brace, # or a line break: put it into the file by hand", name)
 	}
 	return nil
-}
-
-// quoted returns a text as a scalar of YAML, in double quotes.
-func quoted(text string) string {
-	scalar, _ := json.Marshal(text) // a string can always be encoded
-	return string(scalar)
 }
 
 // Item returns the connector as an item of the list connectors, without indentation, behind comments that say what to fill in.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/internal/problem"
@@ -63,7 +64,7 @@ func (a *API) at(place, target string) (connector string, set map[string]string,
 	if u, err := url.Parse(from); err == nil && strings.HasSuffix(to, u.Path) {
 		from, to = strings.TrimSuffix(from, u.Path), strings.TrimSuffix(to, u.Path)
 	}
-	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}, a.names()), "url: "+quoted(target))
+	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}, a.names()), "url: "+strconv.Quote(target))
 	if left := a.left(connector); len(left) > 0 {
 		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: see docs/apis.md for --place, or make the file without --url and change each URL there",
 			target, a.Name, strings.Join(left, " and "))
