@@ -15,7 +15,7 @@ func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
 		refreshPolicy: urlRefresh, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},
 		read: func(context.Context) ([]byte, error) { return []byte(`{"keys":[]}`), nil },
 	}
-	for i := range 3 * maxAbsent {
+	for i := range 3 * maxUnknown {
 		set, err := c.current(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
 		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, came); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(c.absent); n != i%maxAbsent+1 { // at the limit, all entries are dropped
+		if n := len(c.unknown); n != i%maxUnknown+1 { // at the limit, all entries are dropped
 			t.Fatalf("%d keys are remembered after %d", n, i+1)
 		}
 	}

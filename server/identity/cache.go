@@ -58,20 +58,20 @@ type keyCache struct {
 	// attempt is closed at the end of the running attempt. It is nil if none is running.
 	attempt chan struct{}
 	closed  bool
-	// asked is the time of the last attempt that was started because of a token with an unknown key.
-	asked time.Time
-	// absent holds the keys that were looked for in the current set and not found.
-	absent map[wanted]bool
+	// lastForced is the time of the last attempt that was started because of a token with an unknown key.
+	lastForced time.Time
+	// unknown holds the keys that were looked for in the current set and not found.
+	unknown map[keyRef]bool
 }
 
-// wanted is a digest of the algorithm and the key ID of a token: a key ID may be long.
-type wanted [sha256.Size]byte
+// keyRef is a digest of the algorithm and the key ID of a token: a key ID may be long.
+type keyRef [sha256.Size]byte
 
-func wants(t *token) wanted { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
+func refOf(t *token) keyRef { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
 
-// maxAbsent limits keyCache.absent, because callers can make up any number of key IDs. When the limit is reached, all
+// maxUnknown limits keyCache.unknown, because callers can make up any number of key IDs. When the limit is reached, all
 // entries are dropped.
-const maxAbsent = 1000
+const maxUnknown = 1000
 
 func (c *keyCache) close() {
 	c.mu.Lock()
@@ -84,64 +84,58 @@ func (c *keyCache) close() {
 // current returns the keys to use now, or an error that is [ErrUnavailable].
 func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	set, age := c.usable()
-	var attempt chan struct{}
 	if set == nil || age >= c.maxAge {
-		attempt = c.start()
+		attempt := c.start(false)
+		// No request waits for an endpoint that is down.
+		if attempt != nil && (set == nil || age >= c.blockAfter && c.err == nil) {
+			if err := c.wait(ctx, attempt); err != nil {
+				return nil, err
+			}
+			set, _ = c.usable()
+		}
 	}
-	wait := set == nil || (age >= c.blockAfter && c.err == nil) // no request waits for an endpoint that is down
-	c.mu.Unlock()
-	if attempt == nil || !wait {
-		return c.orUnavailable(set)
+	switch {
+	case set != nil:
+		return set, nil
+	case c.err != nil:
+		return nil, unavailable("the keys cannot be had: "+c.err.Error(), nil)
 	}
-	if err := ended(ctx, attempt); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	set, _ = c.usable()
-	c.mu.Unlock()
-	return c.orUnavailable(set)
+	return nil, unavailable("there are no keys yet", nil)
 }
 
 // newer returns the keys that replaced than, of which none fits t, or than itself if there are no newer ones. It reads the
-// keys at once, but because of tokens only once per minInterval, since callers can make up any number of key IDs. came is
+// keys at once, but because of tokens only once per minInterval, since callers can make up any number of key IDs. received is
 // the time at which the token came.
 //
 // The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and
 // this key has not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key
 // is refused at once.
-func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, came time.Time) (*keySet, error) {
-	w := wants(t)
-	c.mu.Lock()
-	asked := c.set != than || !c.since.Before(came) && !c.since.After(c.clock()) // the keys were read since the token came
-	var attempt chan struct{}
-	if !asked {
-		attempt = c.startFor()
-	}
-	asked = asked || c.absent[w]
-	c.mu.Unlock()
-	if attempt != nil {
-		if err := ended(ctx, attempt); err != nil {
-			return than, err
-		}
-		asked = true
-	}
+func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, received time.Time) (*keySet, error) {
+	ref := refOf(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.set == than && c.err != nil:
+	if c.set == than && (c.since.Before(received) || c.since.After(c.clock())) { // the keys were not read since the token came
+		if attempt := c.start(true); attempt != nil {
+			if err := c.wait(ctx, attempt); err != nil {
+				return than, err
+			}
+		} else if c.err == nil && !c.unknown[ref] {
+			return than, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
+		}
+	}
+	if c.set == than && c.err != nil {
 		return than, unavailable("the token names a key that is not known, and there is no newer list of keys", nil)
-	case !asked:
-		return than, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
 	}
 	if c.set.find(t.algorithm, t.keyID) == nil {
-		if len(c.absent) >= maxAbsent {
-			c.absent = nil
+		if len(c.unknown) >= maxUnknown {
+			c.unknown = nil
 		}
-		if c.absent == nil {
-			c.absent = map[wanted]bool{}
+		if c.unknown == nil {
+			c.unknown = map[keyRef]bool{}
 		}
-		c.absent[w] = true
+		c.unknown[ref] = true
 	}
 	return c.set, nil
 }
@@ -161,49 +155,34 @@ func (c *keyCache) usable() (*keySet, time.Duration) {
 	return c.set, age
 }
 
-func (c *keyCache) orUnavailable(set *keySet) (*keySet, error) {
-	if set == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		reason := "there are no keys yet"
-		if c.err != nil {
-			reason = "the keys cannot be had: " + c.err.Error()
-		}
-		return nil, unavailable(reason, nil)
-	}
-	return set, nil
-}
-
 // start starts an attempt, and returns it, or the one that is running. It returns nil if it is too early for another attempt:
 // so the number of attempts does not depend on the number of requests or on the keys that they name. The caller holds c.mu.
-func (c *keyCache) start() chan struct{} {
+//
+// An attempt is forced if it is for a token with an unknown key. It may follow another one at once, so that a new key is found,
+// and only the forced ones are limited. If the last attempt failed, minInterval applies to it too, so that tokens do not
+// increase the load of a failing endpoint.
+func (c *keyCache) start(forced bool) chan struct{} {
 	if c.attempt != nil || c.closed {
 		return c.attempt
 	}
-	pause := c.minInterval
-	if set, _ := c.usable(); set == nil {
+	now, pause := c.clock(), c.minInterval
+	if set, _ := c.usable(); set == nil && !forced {
 		pause = c.initialInterval
 	}
-	now := c.clock()
-	if tooEarly(c.tried, now, pause) {
+	early := tooEarly(c.tried, now, pause)
+	if forced {
+		early = tooEarly(c.lastForced, now, pause) || early && c.err != nil
+	}
+	if early {
 		return nil
 	}
-	return c.begin(now)
-}
-
-// startFor is like start, for a token with an unknown key. It ignores when the keys were last read, so that a new key is
-// found at once, and limits only the attempts that are made for tokens. If the last attempt failed, minInterval applies to it
-// too, so that tokens do not increase the load of a failing endpoint. The caller holds c.mu.
-func (c *keyCache) startFor() chan struct{} {
-	if c.attempt != nil || c.closed {
-		return c.attempt
+	if forced {
+		c.lastForced = now
 	}
-	now := c.clock()
-	if tooEarly(c.asked, now, c.minInterval) || c.err != nil && tooEarly(c.tried, now, c.minInterval) {
-		return nil
-	}
-	c.asked = now
-	return c.begin(now)
+	c.tried = now
+	c.attempt = make(chan struct{})
+	c.running.Go(c.refresh)
+	return c.attempt
 }
 
 // tooEarly reports whether less than pause has passed since last. It is false for the zero time.
@@ -212,21 +191,24 @@ func tooEarly(last, now time.Time, pause time.Duration) bool {
 	return !last.IsZero() && 0 <= since && since < pause
 }
 
-// begin starts an attempt. The caller holds c.mu.
-func (c *keyCache) begin(now time.Time) chan struct{} {
-	c.tried = now
-	c.attempt = make(chan struct{})
-	c.running.Go(c.refresh)
-	return c.attempt
+// wait waits until attempt or ctx ends. If ctx ends first, it returns an error that is [ErrUnavailable]. The caller holds c.mu,
+// which is unlocked meanwhile.
+func (c *keyCache) wait(ctx context.Context, attempt chan struct{}) error {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	select {
+	case <-attempt:
+		return nil
+	case <-ctx.Done():
+		return unavailable("the request ended while it waited for the keys", ctx.Err())
+	}
 }
 
 func (c *keyCache) refresh() {
 	ctx, cancel := context.WithTimeout(c.base, c.timeout)
 	defer cancel()
 	document, err := c.read(ctx)
-	c.mu.Lock()
-	same := c.set != nil && bytes.Equal(document, c.document)
-	c.mu.Unlock()
+	same := c.set != nil && bytes.Equal(document, c.document) // only attempts change both
 	var set *keySet
 	if err == nil && !same {
 		set, err = parseKeys(document, c.admits)
@@ -239,7 +221,7 @@ func (c *keyCache) refresh() {
 		c.since = c.clock()
 		if !same {
 			set.age(c.set, c.since)
-			c.set, c.document, c.absent = set, document, nil
+			c.set, c.document, c.unknown = set, document, nil
 		}
 	}
 	have, closed := c.set, c.closed
@@ -270,15 +252,5 @@ func (c *keyCache) report(before, now error, set *keySet, changed bool) {
 		for _, why := range set.ignored {
 			c.log.LogAttrs(c.base, slog.LevelWarn, "a key of tokens is not used", slog.String("key", why))
 		}
-	}
-}
-
-// ended waits until attempt or ctx ends. If ctx ends first, it returns an error that is [ErrUnavailable].
-func ended(ctx context.Context, attempt chan struct{}) error {
-	select {
-	case <-attempt:
-		return nil
-	case <-ctx.Done():
-		return unavailable("the request ended while it waited for the keys", ctx.Err())
 	}
 }

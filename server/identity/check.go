@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/problem"
@@ -56,7 +58,7 @@ func (k *checker) jwt(c *JWT, http func(*url.URL) bool) {
 	if !c.Bearer && c.Cookie == "" {
 		k.Wrong("jwt", "does not say where the token stands: set bearer to true, or cookie to the name of a cookie")
 	}
-	if c.Cookie != "" && !isToken(c.Cookie) {
+	if c.Cookie != "" && !httpguts.ValidHeaderFieldName(c.Cookie) {
 		k.Wrong("jwt.cookie", "is not the name of a cookie")
 	}
 	k.keys(c, http)
@@ -142,7 +144,7 @@ func (k *checker) header(c *Header) {
 		}
 		path := "header." + f.field
 		switch {
-		case !isToken(name) || strings.Contains(name, "_"):
+		case !httpguts.ValidHeaderFieldName(name) || strings.Contains(name, "_"):
 			k.Wrong(path, "is not a header's name of letters, digits and hyphens")
 		case slices.Contains(notIdentity, fold(name)):
 			k.Wrong(path, "is %s, which browsers set: use a header of the proxy's own", name)
@@ -176,16 +178,4 @@ func parseProxy(text string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("has bits set beyond its length: write %v, or a longer one", prefix.Masked())
 	}
 	return prefix, nil
-}
-
-// isToken reports whether text is a token (RFC 9110 section 5.6.2), the syntax of header names and cookie names.
-func isToken(text string) bool {
-	for _, c := range []byte(text) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return text != ""
 }

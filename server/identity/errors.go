@@ -22,6 +22,8 @@ type Error struct {
 
 	kind   error
 	reason string
+	// missing is true if the request has no token.
+	missing bool
 	// cause is an underlying error, such as that of the request's context. It may be nil.
 	cause error
 }

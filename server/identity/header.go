@@ -14,17 +14,9 @@ import (
 type header struct {
 	proxies  []netip.Prefix
 	required bool
-	fields   []headerField
+	fields   []namedField
 	// names maps the folded name of a header to its canonical name.
 	names map[string]string
-}
-
-type headerField struct {
-	// name is the canonical name of the header.
-	name string
-	set  func(*host.User, string)
-	// list permits commas in the value.
-	list bool
 }
 
 // namedField is a field of the user, with the name of its header or claim.
@@ -52,7 +44,8 @@ func (c *Header) fields() []namedField {
 }
 
 // newHeader returns a header for a configuration without problems.
-func newHeader(c *Header) *header {
+func newHeader(configured *Header) *header {
+	c := *configured
 	h := &header{required: c.Required, names: map[string]string{}}
 	for _, text := range c.Proxies {
 		if prefix, err := parseProxy(text); err == nil {
@@ -63,9 +56,9 @@ func newHeader(c *Header) *header {
 		if *f.name == "" {
 			continue
 		}
-		name := textproto.CanonicalMIMEHeaderKey(*f.name)
-		h.names[fold(name)] = name
-		h.fields = append(h.fields, headerField{name: name, set: f.set, list: f.field == "first_name" || f.field == "last_name"})
+		*f.name = textproto.CanonicalMIMEHeaderKey(*f.name)
+		h.names[fold(*f.name)] = *f.name
+		h.fields = append(h.fields, f)
 	}
 	return h
 }
@@ -116,21 +109,23 @@ func (h *header) unambiguous(all http.Header) error {
 	return nil
 }
 
-// value returns the value of a header, or "" if the request does not have it. It returns an error if there are several.
-func (f *headerField) value(all http.Header) (string, error) {
-	values := all[f.name]
+// value returns the value of the field's header, or "" if the request does not have it. It returns an error if there are
+// several. Only the names of a person may have commas.
+func (f *namedField) value(all http.Header) (string, error) {
+	name := *f.name
+	values := all[name]
 	if len(values) == 0 {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", ambiguous(f.name + " is there more than once: the proxy has to replace what browsers send, not to add to it")
+		return "", ambiguous(name + " is there more than once: the proxy has to replace what browsers send, not to add to it")
 	}
 	value := strings.TrimSpace(values[0])
-	if strings.Contains(value, ",") && !f.list {
-		return "", ambiguous(f.name + " has a comma, as when two headers were joined: the proxy has to replace what browsers send")
+	if strings.Contains(value, ",") && f.field != "first_name" && f.field != "last_name" {
+		return "", ambiguous(name + " has a comma, as when two headers were joined: the proxy has to replace what browsers send")
 	}
 	if wrong := fit(value); wrong != "" {
-		return "", unauthenticated(f.name + " " + wrong)
+		return "", unauthenticated(name + " " + wrong)
 	}
 	return value, nil
 }

@@ -49,7 +49,8 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(c.JWKSFile)
 		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, jws.Symmetric)}
 	case c.JWKSURL != "":
-		s.keys.read = readURL(c.JWKSURL, o.Transport)
+		address := c.JWKSURL
+		s.keys.read = func(ctx context.Context) ([]byte, error) { return fetcher{o.Transport}.keys(ctx, address) }
 	default:
 		s.keys.read = readIssuer(c.Issuer, o.Transport, o.HTTP)
 	}
@@ -63,7 +64,7 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	}
 	u, err := s.read(claims)
 	if err != nil {
-		return host.User{}, s.challenge(err, false)
+		return host.User{}, s.challenge(err)
 	}
 	if s.passToken { // verified has checked both
 		u.Token, _ = s.token(r.Header)
@@ -75,44 +76,49 @@ func (s *session) user(r *http.Request) (host.User, error) {
 // verified checks the signature and the registered claims of the request's token, and returns its claims, without an
 // unverified email address.
 func (s *session) verified(r *http.Request) (map[string]any, error) {
+	claims, err := s.verify(r)
+	return claims, s.challenge(err)
+}
+
+func (s *session) verify(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
 	if err != nil {
-		return nil, s.challenge(err, false)
+		return nil, err
 	}
 	if text == "" {
-		return nil, s.challenge(unauthenticated("there is no session token"), true)
+		return nil, &Error{kind: ErrUnauthenticated, reason: "there is no session token", missing: true}
 	}
 	t, err := s.parse(text)
 	if err != nil {
-		return nil, s.challenge(err, false)
+		return nil, err
 	}
 	// The claims are checked before the signature, so that an expired token does not cause the keys to be read.
 	var claims map[string]any // this json package matches names by case, and refuses duplicates
 	if json.Unmarshal(t.payload, &claims) != nil || claims == nil {
-		return nil, s.challenge(unauthenticated("the token's claims are not a JSON object as it should be"), false)
+		return nil, unauthenticated("the token's claims are not a JSON object as it should be")
 	}
 	if err := s.valid(claims); err != nil {
-		return nil, s.challenge(err, false)
+		return nil, err
 	}
-	if err := s.verify(r.Context(), t); err != nil {
-		return nil, s.challenge(err, false)
+	if err := s.verifySignature(r.Context(), t); err != nil {
+		return nil, err
 	}
 	if err := dropUnverified(claims); err != nil {
-		return nil, s.challenge(err, false)
+		return nil, err
 	}
 	return claims, nil
 }
 
 // challenge adds the value of WWW-Authenticate to an error (RFC 6750 section 3). If the token is missing, the value has no
 // error code.
-func (s *session) challenge(err error, missing bool) error {
+func (s *session) challenge(err error) error {
 	var e *Error
 	if !s.bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	e.Challenge = `Bearer realm="keywright"`
 	switch {
-	case missing:
+	case e.missing:
 	case errors.Is(err, ErrAmbiguous):
 		e.Challenge += `, error="invalid_request"`
 	default:
@@ -134,9 +140,10 @@ func (s *session) token(h http.Header) (string, error) {
 		}
 	}
 	if s.cookie != "" {
-		for name, value := range cookies(h) {
-			if name == s.cookie {
-				found = append(found, value)
+		// Malformed cookies, which net/http skips, count too: other programs may read them.
+		for pair := range strings.SplitSeq(strings.Join(h["Cookie"], ";"), ";") {
+			if name, value, _ := strings.Cut(pair, "="); strings.TrimSpace(name) == s.cookie {
+				found = append(found, strings.TrimSpace(value))
 			}
 		}
 	}
@@ -149,20 +156,6 @@ func (s *session) token(h http.Header) (string, error) {
 		return "", unauthenticated("the session token is empty")
 	}
 	return found[0], nil
-}
-
-// cookies iterates over all cookies, including malformed ones that net/http skips: other programs may read them.
-func cookies(h http.Header) func(yield func(name, value string) bool) {
-	return func(yield func(string, string) bool) {
-		for _, line := range h["Cookie"] {
-			for pair := range strings.SplitSeq(line, ";") {
-				name, value, _ := strings.Cut(pair, "=")
-				if !yield(strings.TrimSpace(name), strings.TrimSpace(value)) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // A token is a parsed JWS in compact serialization (RFC 7515 section 7.1).
@@ -223,10 +216,10 @@ func sessionType(typ string) bool {
 	return false
 }
 
-// verify checks the signature. If no key fits, or the one that fits does not verify it, the issuer may have new keys, so it
+// verifySignature checks the signature. If no key fits, or the one that fits does not verify it, the issuer may have new keys, so it
 // tries again with newer ones.
-func (s *session) verify(ctx context.Context, t *token) error {
-	came := s.clock()
+func (s *session) verifySignature(ctx context.Context, t *token) error {
+	received := s.clock()
 	set, err := s.keys.current(ctx)
 	if err != nil {
 		return err
@@ -235,7 +228,7 @@ func (s *session) verify(ctx context.Context, t *token) error {
 	if k.verifies(t) {
 		return nil
 	}
-	newer, err := s.keys.newer(ctx, set, t, came)
+	newer, err := s.keys.newer(ctx, set, t, received)
 	if newer != set {
 		if k = newer.find(t.algorithm, t.keyID); k.verifies(t) {
 			return nil

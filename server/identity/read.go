@@ -37,14 +37,7 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 	}
 }
 
-// readURL returns a function that fetches the keys. A redirect is an error, because the operator decides where keys come
-// from.
-func readURL(address string, transport http.RoundTripper) func(context.Context) ([]byte, error) {
-	f := fetcher{transport}
-	return func(ctx context.Context) ([]byte, error) { return f.keys(ctx, address) }
-}
-
-// fetcher fetches documents. It follows no redirects.
+// fetcher fetches documents. A redirect is an error, because the operator decides where keys come from.
 type fetcher struct{ transport http.RoundTripper }
 
 // keys fetches the keys at a URL.
