@@ -63,9 +63,9 @@ test-busy: ## make test beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
 	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
 
-bench: ## measure against others and against the goals; docs/benchmarks.md says how
+bench: ## measure against others and against the goals, or ROWS='^jwt' only; docs/benchmarks.md says how
 	@tools/debian $(MEASURED)
-	go run -C server/bench .
+	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestGoals$$' . -rounds 10 -slice 300ms -articles 1000000 -rows '$(ROWS)'
 
 soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
 	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000

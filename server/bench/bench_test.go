@@ -1,26 +1,52 @@
-package main
+// Package bench compares Keywright with other software that does the same work, and with bounds. The file of each row describes
+// what it measures, and measure_test.go the method. "make bench" measures all rows; as a test, each runs once.
+package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
 	"math"
 	"os"
+	"os/signal"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// TestMain runs the command if a row started this process.
+var (
+	roundCount = flag.Int("rounds", 1, "rounds of TestGoals, of which the median counts")
+	sliceTime  = flag.Duration("slice", time.Millisecond, "time of one measurement")
+	rowPattern = flag.String("rows", "", "only rows whose work, or what it is held against, matches this regular expression")
+	articles   = flag.Int("articles", 2000, "how many articles the databases of content have, a multiple of 100")
+)
+
+// TestMain runs a child or a server if a row started this process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == childVerb || os.Args[1] == serverVerb) {
-		main()
+		if err := runPart(os.Args[1], os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
 		return
 	}
 	code := m.Run()
 	_ = servingCommand.remove()
 	os.Exit(code)
+}
+
+func runPart(verb string, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if verb == serverVerb {
+		return runServer(ctx, args, os.Stdout)
+	}
+	return runChild(ctx, args, os.Stdout)
 }
 
 // table has a line for each line of the table of goals, with the number of its rows.
@@ -58,26 +84,72 @@ var table = []struct {
 	{work: `^import of 200 records into (SQLite|PostgreSQL): time ÷ 120 ms$`, against: "120 ms", rows: 2},
 }
 
-// Every row runs and is written completely, as text and as JSON. The values are not tested.
-func TestEveryRowRuns(t *testing.T) {
-	databases := newContents(2000, t.Output())
+// Every row runs and is written completely. The values are not tested.
+func TestGoals(t *testing.T) {
+	// With the default, a process as small as this one would collect garbage after every few calls of a peer that allocates
+	// much. A server has a larger heap, and collects less often.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	databases, keywright := newContents(*articles, t.Output()), &command{}
 	t.Cleanup(func() {
-		if err := databases.close(); err != nil {
+		if err := errors.Join(databases.close(), keywright.remove()); err != nil {
 			t.Error(err)
 		}
 	})
-	keywright := &command{}
-	t.Cleanup(func() {
-		if err := keywright.remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	all, err := tables{rows(databases, keywright), figureRows(databases)}.measure(
-		context.Background(), regexp.MustCompile(""), session{count: 1, slice: time.Millisecond, now: time.Now}, t.Output())
-	if err != nil {
-		t.Fatal(err)
+	all := measure(t, slices.Concat(
+		roundTripRows(), exchangingRows(), nodeRows(), callRows(), jwtRows(), signatureRows(), meteringRows(), startRows(),
+		idleRows(), throughputRows(), exchangeRows(), allocationRows(), versionRows(keywright), gatewayRows(keywright),
+		contentRows(databases), importRows(databases),
+	), figureRows(databases))
+	tables := markdown(all, *roundCount)
+	if testing.Verbose() {
+		fmt.Print("\n", tables, "\n")
 	}
-	measured := all.rows
+	for _, m := range all.rows {
+		if !(m.ratio >= 0) || math.IsInf(m.ratio, 0) || m.goal < 0 || m.peer <= 0 || m.low > m.ratio || m.high < m.ratio {
+			t.Errorf("%s: ratio %v in %v to %v, against %v, goal %v", m.work, m.ratio, m.low, m.high, m.peer, m.goal)
+		}
+		if !strings.Contains(tables, "| "+m.work+" | "+m.against+" |") {
+			t.Errorf("%s is missing in the table", m.work)
+		}
+	}
+	if *rowPattern == "" {
+		checkRows(t, all.rows)
+		checkFigures(t, all.figures, tables)
+	}
+}
+
+// measure measures the rows that the flag selects.
+func measure(t *testing.T, rows []row, figures []figureRow) (m measurements) {
+	t.Helper()
+	pattern := regexp.MustCompile(*rowPattern)
+	s := session{count: *roundCount, slice: *sliceTime, now: time.Now}
+	for i, r := range rows {
+		if !pattern.MatchString(r.work) && !pattern.MatchString(r.against) {
+			continue
+		}
+		_, _ = fmt.Fprintf(t.Output(), "%d of %d: %s, against %s\n", i+1, len(rows), r.work, r.against)
+		result, err := r.alone(t.Context(), s)
+		if err != nil {
+			t.Fatalf("%s, against %s: %v", r.work, r.against, err)
+		}
+		m.rows = append(m.rows, measuredRow{r, result})
+	}
+	for _, r := range figures {
+		if !pattern.MatchString(r.work) {
+			continue
+		}
+		measured, err := r.measure(t.Context(), s)
+		if err != nil {
+			t.Fatalf("%s: %v", r.work, err)
+		}
+		m.figures = append(m.figures, measured)
+	}
+	return m
+}
+
+// checkRows fails the test unless the rows are those of the table of goals.
+func checkRows(t *testing.T, measured []measuredRow) {
+	t.Helper()
 	found := 0
 	for _, want := range table {
 		n := 0
@@ -97,28 +169,9 @@ func TestEveryRowRuns(t *testing.T) {
 	if found != len(measured) {
 		t.Errorf("there are %d rows, and %d of them are in the table of goals", len(measured), found)
 	}
-	for _, m := range measured {
-		if !(m.ratio >= 0) || math.IsInf(m.ratio, 0) || m.goal < 0 || m.peer <= 0 || m.low > m.ratio || m.high < m.ratio {
-			t.Errorf("%s: ratio %v in %v to %v, against %v, goal %v", m.work, m.ratio, m.low, m.high, m.peer, m.goal)
-		}
-	}
-	checkJSON(t, measured)
-	var text, markdown bytes.Buffer
-	if err := writeText(&text, all, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeMarkdown(&markdown, all, 1); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range measured {
-		if !strings.Contains(text.String(), m.work) || !strings.Contains(markdown.String(), "| "+m.work+" | "+m.against+" |") {
-			t.Errorf("%s is missing in a table", m.work)
-		}
-	}
-	checkFigures(t, all.figures, text.String(), markdown.String())
 }
 
-func checkFigures(t *testing.T, all []figures, text, markdown string) {
+func checkFigures(t *testing.T, all []figures, tables string) {
 	t.Helper()
 	n := 0
 	for _, f := range all {
@@ -127,69 +180,16 @@ func checkFigures(t *testing.T, all []figures, text, markdown string) {
 			if l.p50 <= 0 || l.p99 < l.p50 || l.busy <= 0 || math.IsInf(l.busy, 0) {
 				t.Errorf("%+v", l)
 			}
-			if !strings.Contains(text, l.work) || !strings.Contains(markdown, "| "+l.work+" |") {
-				t.Errorf("%s is missing in a table", l.work)
+			if !strings.Contains(tables, "| "+l.work+" |") {
+				t.Errorf("%s is missing in the table", l.work)
 			}
 		}
-		if !strings.Contains(f.note, "a million articles take ") || !strings.Contains(text, f.note) || !strings.Contains(markdown, f.note) {
+		if !strings.Contains(f.note, "a million articles take ") || !strings.Contains(tables, f.note) {
 			t.Errorf("the note is %q, or missing", f.note)
 		}
 	}
 	if n != 10 {
 		t.Errorf("%d figures, want five of each database", n)
-	}
-}
-
-func checkJSON(t *testing.T, measured []measuredRow) {
-	t.Helper()
-	var out bytes.Buffer
-	if err := writeJSON(&out, measured); err != nil {
-		t.Fatal(err)
-	}
-	var entries []map[string]any
-	if err := json.Unmarshal(out.Bytes(), &entries); err != nil || len(entries) != len(measured) {
-		t.Fatalf("%d entries, want %d: %v", len(entries), len(measured), err)
-	}
-	for i, e := range entries {
-		m := measured[i]
-		var goal any // null without a goal
-		if m.hasGoal() {
-			goal = m.goal
-		}
-		if len(e) != 4 || e["work"] != m.work || e["against"] != m.against || e["ratio"] != m.ratio || e["goal"] != goal {
-			t.Errorf("entry %d is %v", i, e)
-		}
-	}
-}
-
-func TestFlags(t *testing.T) {
-	ctx := context.Background()
-	var out, progress bytes.Buffer
-	if err := run(ctx, []string{"-run", "allocations", "-count", "1", "-json"}, &out, &progress); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(out.String(), "[\n") || !strings.Contains(progress.String(), "allocations") {
-		t.Errorf("it wrote %q, and meanwhile %q", &out, &progress)
-	}
-	for _, wrong := range [][]string{{"-run", "("}, {"-run", "no such row"}, {"-count", "0"}, {"-articles", "150"}, {"-articles", "0"}, {"-time", "0s"}, {"more"}, {childVerb}, {serverVerb}} {
-		if err := run(ctx, wrong, &out, &progress); err == nil {
-			t.Errorf("%q is no error", wrong)
-		}
-	}
-}
-
-// Only the rows of a database fill it, because that takes minutes.
-func TestDatabasesAreFilledWhenTheyAreWanted(t *testing.T) {
-	for only, filled := range map[string][]bool{"allocations": {false, false}, "SQLite.*p99": {true, false}} {
-		var out, progress bytes.Buffer
-		if err := run(context.Background(), []string{"-run", only, "-count", "1", "-time", "1ms", "-articles", "100"}, &out, &progress); err != nil {
-			t.Fatal(err)
-		}
-		for i, name := range []string{"SQLite", "PostgreSQL"} {
-			if got := strings.Contains(progress.String(), name+": writing 100 articles"); got != filled[i] {
-				t.Errorf("-run %s fills %s: %v", only, name, got)
-			}
-		}
 	}
 }
 

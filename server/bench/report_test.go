@@ -1,9 +1,7 @@
-package main
+package bench
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"runtime"
@@ -62,6 +60,11 @@ func thousands(n int) string {
 	return text
 }
 
+type measurements struct {
+	rows    []measuredRow
+	figures []figures
+}
+
 type measuredRow struct {
 	row
 	result
@@ -73,41 +76,8 @@ func (m measuredRow) reached() bool { return m.hasGoal() && m.ratio <= m.goal }
 
 func (m measuredRow) spread() string { return significant(m.low) + "–" + significant(m.high) }
 
-func writeText(w io.Writer, all measurements, count int) error {
-	var text strings.Builder
-	goals, reached := 0, 0
-	for _, m := range all.rows {
-		verdict := "no goal"
-		if m.hasGoal() {
-			goals++
-			verdict = "goal " + significant(m.goal) + ": not reached"
-		}
-		if m.reached() {
-			reached++
-			verdict = "goal " + significant(m.goal) + ": reached"
-		}
-		_, _ = fmt.Fprintf(&text, "%s\n  against %s\n  ours %s, theirs %s, ratio %s (%s in rounds), %s\n",
-			m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), verdict)
-		if m.note != "" {
-			text.WriteString("  " + m.note + "\n")
-		}
-	}
-	for _, f := range all.figures {
-		for _, l := range f.lines {
-			_, _ = fmt.Fprintf(&text, "%s\n  p50 %s, p99 %s; %d clients: %s\n", l.work, nanoseconds.format(l.p50), nanoseconds.format(l.p99), loadClients, perSecond.format(l.busy))
-		}
-		text.WriteString("  " + f.note + "\n")
-	}
-	_, err := fmt.Fprintf(w, `%s
-%d of %d goals reached. %s
-
-Medians of %d rounds, in each of which both sides ran by turns. Less is better. The machine is noisy: times drift, so
-compare only what stands in one row, and see how far the ratio went from round to round.
-`, &text, reached, goals, machine(), count)
-	return err
-}
-
-func writeMarkdown(w io.Writer, all measurements, count int) error {
+// markdown returns the tables of docs/benchmarks.md.
+func markdown(all measurements, count int) string {
 	var text, notes strings.Builder
 	_, _ = fmt.Fprintf(&text, "%s; medians of %d rounds.\n", machine(), count)
 	if len(all.rows) > 0 {
@@ -138,8 +108,7 @@ func writeMarkdown(w io.Writer, all measurements, count int) error {
 	if notes.Len() > 0 {
 		text.WriteString("\n" + notes.String())
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 func writeTableHead(text *strings.Builder, cells ...string) {
@@ -150,26 +119,6 @@ func writeTableHead(text *strings.Builder, cells ...string) {
 
 func writeTableRow(text *strings.Builder, cells ...string) {
 	text.WriteString("| " + strings.Join(cells, " | ") + " |\n")
-}
-
-// writeJSON writes the rows as JSON. The goal of a row without one is null.
-func writeJSON(w io.Writer, all []measuredRow) error {
-	type entry struct {
-		Work    string   `json:"work"`
-		Against string   `json:"against"`
-		Ratio   float64  `json:"ratio"`
-		Goal    *float64 `json:"goal"`
-	}
-	entries := make([]entry, len(all))
-	for i, m := range all {
-		entries[i] = entry{Work: m.work, Against: m.against, Ratio: m.ratio}
-		if m.hasGoal() {
-			entries[i].Goal = &all[i].goal
-		}
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(entries)
 }
 
 // machine returns a description of the machine, the platform and the date.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 // Some rows measure a separate process: one that has just started, that holds nothing else, or that has one processor. For
-// these, the command runs itself with childVerb, and reads the number that the child writes.
+// these, the test runs itself with childVerb, and reads the number that the child writes.
 
 const childVerb = "child"
 

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 )
 
 // Servers that are measured are separate processes, so that they do not share a garbage collector with their clients. For the
-// API and the peer, the command runs itself with serverVerb.
+// API and the peer, the test runs itself with serverVerb.
 
 const serverVerb = "server"
 
