@@ -309,10 +309,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	out := &outcome{used: call.Used(), call: call}
 	stats.Cached = len(out.used) > 0
 	if failure == nil {
-		var err error
-		if out.mutation, err = call.Mutation(result.Output); err != nil {
-			errors.As(err, &failure)
-		}
+		out.mutation, failure = call.Mutation(result.Output)
 		out.putIn = call.PutIn()
 		if c.plugin.uses[abi.GroupToken] { // others cache what is no token, such as a signing key
 			out.expires = out.ends()

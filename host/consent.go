@@ -75,9 +75,9 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	if err != nil {
 		return "", err
 	}
-	authorization, err := call.Authorization(output)
-	if err != nil {
-		return "", c.asFailure(err)
+	authorization, failure := call.Authorization(output)
+	if failure != nil {
+		return "", c.failure(failure)
 	}
 	server, promised, err := c.authorizationServer(ctx, in)
 	if err != nil {
@@ -135,10 +135,10 @@ func (k *checker) shown(ctx context.Context) {
 	if failure != nil {
 		return
 	}
-	_, err := call.Authorization(result.Output)
+	_, failure = call.Authorization(result.Output)
 	var shown *hostfn.ShownError
 	switch {
-	case !errors.As(err, &shown):
+	case failure == nil || !errors.As(failure, &shown):
 	case shown.Field == "":
 		k.Wrong("auth.config", "%v", shown)
 	default:
@@ -251,13 +251,4 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 		return nil, nil, c.fail(StagePlugin, fmt.Errorf("%s asked for what only a request has", export))
 	}
 	return result.Output, call, nil
-}
-
-// asFailure returns an Error for an error of a call that has ended.
-func (c *Connector) asFailure(err error) error {
-	var failure *hostfn.Failure
-	if errors.As(err, &failure) {
-		return c.failure(failure)
-	}
-	return c.fail(StagePlugin, err)
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -152,11 +151,8 @@ func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) 
 	if out.err != nil {
 		return text + "the call fails\n"
 	}
-	masked, err := call.Masked(output)
-	switch {
-	case err != nil:
-		return text
-	case masked.Pass:
+	masked := call.Masked(output)
+	if masked.Pass {
 		return text + "the caller gets the API's answer\n"
 	}
 	return text + "the request gets\n" + added(masked).String()
@@ -258,12 +254,8 @@ func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.M
 	if failure != nil {
 		return nil, nil, 0, c.failure(failure)
 	}
-	masked, err := call.Explanation(result.Output)
-	switch {
-	case errors.As(err, &failure):
+	if _, failure = call.Mutation(result.Output); failure != nil {
 		return nil, nil, 0, c.failure(failure)
-	case err != nil:
-		return nil, nil, 0, c.fail(StageMutation, err)
 	}
-	return masked, call, result.Fuel, nil
+	return call.Masked(result.Output), call, result.Fuel, nil
 }

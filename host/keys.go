@@ -101,8 +101,7 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 		if f.Text == nil || f.Text.Key() == nil {
 			continue
 		}
-		var failure *hostfn.Failure
-		if err := call.CheckKey(f); errors.As(err, &failure) {
+		if failure := call.CheckKey(f); failure != nil {
 			return c.failure(failure)
 		}
 	}

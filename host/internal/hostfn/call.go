@@ -237,12 +237,12 @@ func (c *Call) endf(stage, format string, args ...any) {
 }
 
 // try calls f outside of a guest. If f ends the call, try returns the Failure.
-func (c *Call) try(f func()) (err error) {
+func (c *Call) try(f func()) (failure *Failure) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case ended:
-			err = c.failure
+			failure = c.failure
 		default:
 			panic(r)
 		}

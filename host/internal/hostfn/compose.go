@@ -85,10 +85,22 @@ func (c *Call) templateName(template string) string {
 
 // composition decodes the second parameter of compose.
 func (c *Call) composition(document []byte) abi.Composition {
-	if with, simple := scanComposition(document); simple {
+	var with abi.Composition
+	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
+		switch name {
+		case "headers":
+			with.Headers, ok = readPairs(s)
+		case "query":
+			with.Query, ok = readPairs(s)
+		case "values":
+			with.Values, ok = readPairs(s)
+		}
+		return ok
+	})
+	if simple {
 		return with
 	}
-	var with abi.Composition
+	with = abi.Composition{}
 	if err := strictjson.Unmarshal(document, &with); err != nil {
 		c.endf(StagePlugin, "the composition of compose %w", err)
 	}

@@ -55,9 +55,9 @@ type Authorization struct {
 
 // Authorization checks the output of consent. The URL is one of the configuration, and there is no sealed value in what the
 // browser sees.
-func (c *Call) Authorization(output []byte) (a Authorization, err error) {
-	err = c.try(func() { a = c.authorization(output) })
-	return a, err
+func (c *Call) Authorization(output []byte) (a Authorization, failure *Failure) {
+	failure = c.try(func() { a = c.authorization(output) })
+	return a, failure
 }
 
 func (c *Call) authorization(output []byte) Authorization {

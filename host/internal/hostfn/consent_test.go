@@ -57,7 +57,7 @@ func TestQueryOfAnAuthorizationURL(t *testing.T) {
 	}
 }
 
-func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, error) {
+func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, *Failure) {
 	t.Helper()
 	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
 	output, err := strictjson.Marshal(r)

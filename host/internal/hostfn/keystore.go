@@ -275,9 +275,9 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CheckKey asks the store of keys about the key that a field names with get_key. It returns an error unless the key is there
-// and fits its algorithm. The error is a *Failure.
-func (c *Call) CheckKey(f *Field) error {
+// CheckKey asks the store of keys about the key that a field names with get_key. It returns a failure unless the key is there
+// and fits its algorithm.
+func (c *Call) CheckKey(f *Field) *Failure {
 	return c.try(func() {
 		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
 		if f.Kind == abi.KindKey {

@@ -89,28 +89,16 @@ func (m *Mutation) has(parameter string) bool {
 		len(value) >= scrubbable && slices.Contains(m.credentials, value)
 }
 
-// Mutation decodes the output of authenticate, checks it, and puts the sealed values in. The error is a *Failure. Scrub
-// still works after an error.
-func (c *Call) Mutation(output []byte) (m *Mutation, err error) {
-	err = c.try(func() { m = c.mutation(output) })
-	return m, err
-}
-
-// Explanation checks the output of authenticate like Mutation, and returns a Mutation for a person to read, with masks
-// in place of the sealed values.
-func (c *Call) Explanation(output []byte) (*Mutation, error) {
-	if _, err := c.Mutation(output); err != nil {
-		return nil, err
-	}
-	return c.Masked(output)
+// Mutation decodes the output of authenticate, checks it, and puts the sealed values in. Scrub still works after a failure.
+func (c *Call) Mutation(output []byte) (m *Mutation, failure *Failure) {
+	failure = c.try(func() { m = c.mutation(output) })
+	return m, failure
 }
 
 // Masked returns the mutation of a guest's output, which Mutation has accepted, as a person may see it.
-func (c *Call) Masked(output []byte) (*Mutation, error) {
+func (c *Call) Masked(output []byte) *Mutation {
 	var document abi.Mutation
-	if err := strictjson.Unmarshal(output, &document); err != nil {
-		return nil, err
-	}
+	_ = strictjson.Unmarshal(output, &document) // Mutation has accepted it
 	m := &Mutation{Pass: document.Pass}
 	for _, pair := range document.Headers {
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(c.masked(pair.Name)), Value: c.masked(pair.Value)})
@@ -122,7 +110,7 @@ func (c *Call) Masked(output []byte) (*Mutation, error) {
 	for _, pair := range document.Path {
 		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
 	}
-	return m, nil
+	return m
 }
 
 // maskedParameters returns parameters as a person may see them.
@@ -137,6 +125,7 @@ func (c *Call) maskedParameters(pairs []abi.Pair) string {
 func (c *Call) mutation(output []byte) *Mutation {
 	document, simple := scanMutation(output)
 	if !simple {
+		document = abi.Mutation{}
 		if err := strictjson.Unmarshal(output, &document); err != nil {
 			c.endf(StageMutation, "the plugin's output %w", err)
 		}
@@ -173,6 +162,25 @@ func (c *Call) mutation(output []byte) *Mutation {
 		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
 	}
 	return m
+}
+
+// scanMutation decodes a mutation that is simple JSON, as the SDK and most serialisers write it.
+func scanMutation(output []byte) (m abi.Mutation, simple bool) {
+	simple = strictjson.ReadSimple(string(output), func(s *strictjson.Simple, name string) (ok bool) {
+		switch name {
+		case "headers":
+			m.Headers, ok = readPairs(s)
+		case "query":
+			m.Query, ok = readPairs(s)
+		}
+		return ok
+	})
+	return m, simple
+}
+
+func readPairs(s *strictjson.Simple) (pairs []abi.Pair, ok bool) {
+	ok = s.Pairs(func(name, value string) { pairs = append(pairs, abi.Pair{Name: name, Value: value}) })
+	return pairs, ok
 }
 
 // parameters puts the sealed values into parameters of the query or of a form, checks them, and returns them encoded.

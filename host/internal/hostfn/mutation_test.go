@@ -13,7 +13,7 @@ import (
 
 // mutationOf returns what a call makes of a mutation with one part of a sort. The part has text, in which SEALED stands for a
 // sealed value.
-func mutationOf(t *testing.T, sort, text, sealed string) (*Mutation, error) {
+func mutationOf(t *testing.T, sort, text, sealed string) (*Mutation, *Failure) {
 	t.Helper()
 	c := New(context.Background(), &Plan{Random: rand.Reader, Limits: Limits{Mutations: 2}, Anonymous: true}, &Inputs{}, Inline)
 	if strings.Contains(text, "SEALED") {
@@ -41,9 +41,9 @@ func TestLimitOfMutations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.Mutation(output)
-			if over := len(names) > 2; over != (err != nil) || over && !strings.Contains(err.Error(), "has 3 headers, query parameters and other parts, over the limit of 2") {
-				t.Errorf("%d %s: %v", len(names), sort, err)
+			_, failure := c.Mutation(output)
+			if over := len(names) > 2; over != (failure != nil) || over && !strings.Contains(failure.Error(), "has 3 headers, query parameters and other parts, over the limit of 2") {
+				t.Errorf("%d %s: failure = %v", len(names), sort, failure)
 			}
 		}
 	}

@@ -49,6 +49,22 @@ func (s *Simple) Texts() (texts []string, ok bool) {
 	return texts, ok
 }
 
+// Pairs reads an array of objects with a name and a value, in this order, and calls add with each.
+func (s *Simple) Pairs(add func(name, value string)) (ok bool) {
+	return s.list('[', ']', func() bool {
+		if !s.hasWord(`{"name":`) {
+			return false
+		}
+		name, ok := s.Text()
+		if !ok || !s.hasWord(`,"value":`) {
+			return false
+		}
+		value, ok := s.Text()
+		add(name, value)
+		return ok && s.has('}')
+	})
+}
+
 // list reads what is between two brackets: elements, which element reads, separated by commas.
 func (s *Simple) list(opening, closing byte, element func() (ok bool)) (ok bool) {
 	if !s.has(opening) {

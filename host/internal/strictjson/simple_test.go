@@ -21,6 +21,12 @@ type typed struct {
 	Key      string   `json:"key"`
 	Claims   Tree     `json:"claims"`
 	Integers []string `json:"integers"`
+	Pairs    []pair   `json:"pairs"`
+}
+
+type pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // readTyped reads a document as the host reads a request.
@@ -33,6 +39,9 @@ func readTyped(document string) (r typed, ok bool) {
 			r.Claims, ok = s.Object()
 		case "integers":
 			r.Integers, ok = s.Texts()
+		case "pairs":
+			r.Pairs = []pair{}
+			ok = s.Pairs(func(name, value string) { r.Pairs = append(r.Pairs, pair{name, value}) })
 		}
 		return ok
 	})
@@ -46,6 +55,7 @@ func FuzzSimple(f *testing.F) {
 		`{"a":"\ud800"}`, `{} x`, `{"a":1}`, `{ }`, "{\"a\":\"\xff\"}", "{\"a\":\"\n\"}", `{"a":truefalse}`, `{"a":nul}`, `{"a" "b"}`, `{"a"`, `{"a":"`,
 		`{"key":"k","claims":{"aud":["a"],"x":{"y":null}},"integers":["exp"]}`, `{"integers":[]}`, `{"integers":["a",]}`, `{"integers":[null]}`,
 		`{"integers":["a"],"integers":["b"]}`, `{"claims":{"a":"","a":""}}`, `{"claims":null,"key":null}`, `{"Key":"k"}`, `{"key":["k"]}`, `{"claims":[]}`,
+		`{"pairs":[{"name":"A","value":"b"},{"name":"ü","value":""}]}`, `{"pairs":[{"name":"A","name":"B","value":"b"}]}`, `{"pairs":[],"pairs":[]}`,
 	} {
 		f.Add(document)
 	}
@@ -89,6 +99,26 @@ func TestSimple(t *testing.T) {
 	} {
 		if _, ok := readAll(document); ok != want {
 			t.Errorf("%s: simple is %t", document, ok)
+		}
+	}
+}
+
+// Pairs reads pairs as the SDK writes them, and leaves all others to Unmarshal.
+func TestPairs(t *testing.T) {
+	const a = `{"name":"A","value":"b"}`
+	for pairs, want := range map[string]bool{
+		`[]`: true, `[` + a + `]`: true, `[` + a + `,{"name":"ü","value":""}]`: true,
+		``: false, `null`: false, `{}`: false, `[`: false, `[,]`: false, `[` + a + `,]`: false, `[` + a + a + `]`: false, `[` + a: false, `[{}]`: false,
+		`[{"name":"A"}]`: false, `[{"value":"b","name":"A"}]`: false, `[{"name":"A","value":"b","more":1}]`: false, `[{"name":"A","value":1}]`: false,
+		`[{"name":"A","value":"b\n"}]`: false, "[{\"name\":\"A\",\"value\":\"b\n\"}]": false, `[{"name":"A","value":"b}]`: false, "[{\"name\":\"\xff\",\"value\":\"\"}]": false,
+	} {
+		document := `{"pairs":` + pairs + `}`
+		got, ok := readTyped(document)
+		if ok != want {
+			t.Errorf("%s: simple is %t", document, ok)
+		}
+		if ok {
+			compare(t, document, got)
 		}
 	}
 }
