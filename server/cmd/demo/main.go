@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/server/internal/demo/tour"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 func main() {
@@ -21,7 +22,9 @@ func main() {
 	report, err := tour.Run(ctx, tour.Config{Now: time.Now, Rand: rand.Reader})
 	stop()
 	if err == nil {
-		err = report.Write(os.Stdout, os.Getenv)
+		out := terminal.NewPrinter(os.Stdout, os.Getenv)
+		report.Print(out)
+		err = out.Err()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

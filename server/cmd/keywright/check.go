@@ -1,17 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -62,10 +65,9 @@ type checkedCertificate struct {
 	path string
 }
 
-func (a *app) check() *cobra.Command {
+func checkCommand(a *app) *cobra.Command {
 	var flags configFlags
-	var asJSON bool
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
 		Long: "Checks a configuration and its plugins, and lists every problem, and what is probably a mistake as a warning, a line each, " +
@@ -76,44 +78,35 @@ func (a *app) check() *cobra.Command {
 			"tenants and users are read with --tenant and --user-id only, for that tenant and user. Keys that " +
 			"stay in a store are asked for then, and sign nothing. A certificate of the gateway or a file of keys that is not on this machine " +
 			"is a problem then, too. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it.",
-		Args: arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
-			result := checked{File: flags.file, Secrets: flags.readSecrets, Connectors: []checkedConnector{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{}}
-			set, err := a.inspect(c.Context(), c, &flags)
-			var wrong *connectors.Error
-			switch {
-			case errors.As(err, &wrong):
-				result.Problems, result.Warnings = wrong.Problems, append(result.Warnings, wrong.Warnings...)
-			case err != nil:
-				return err
-			default:
-				defer closeSet(c.Context(), set)
-				result.OK, result.Warnings = true, append(result.Warnings, set.Warnings...)
-				if set.State != nil {
-					result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
-				}
-				for _, one := range set.Connectors {
-					result.Connectors = append(result.Connectors, flags.checked(set, one))
-				}
-			}
-			if asJSON {
-				err = a.writeJSON(result)
-			} else {
-				err = a.writeChecked(result)
-			}
-			if err == nil && !result.OK {
-				err = errReported
-			}
-			return err
-		}),
-	}
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
+		result := &checked{
+			File: flags.file, Secrets: flags.readSecrets,
+			Connectors: []checkedConnector{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{},
+		}
+		set, err := a.inspect(c.Context(), c, &flags)
+		var wrong *connectors.Error
+		switch {
+		case errors.As(err, &wrong):
+			result.Problems, result.Warnings = wrong.Problems, append(result.Warnings, wrong.Warnings...)
+			return result, errReported
+		case err != nil:
+			return nil, err
+		}
+		defer closeSet(c.Context(), set)
+		result.OK, result.Warnings = true, append(result.Warnings, set.Warnings...)
+		if set.State != nil {
+			result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
+		}
+		for _, one := range set.Connectors {
+			result.Connectors = append(result.Connectors, flags.checked(set, one))
+		}
+		return result, nil
+	})
 	flags.add(c, "connectors.yaml")
 	c.Flags().BoolVar(&flags.readSecrets, "secrets", false, "read the secrets, and try the keys among them")
 	c.Flags().StringVar(&flags.user.TenantID, "tenant", "", "`ID` of a tenant whose secrets are read, too")
 	c.Flags().StringVar(&flags.user.ID, "user-id", "", "`ID` of a user whose secrets are read, too")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -153,47 +146,34 @@ func (a *app) inspect(ctx context.Context, c *cobra.Command, f *configFlags) (*c
 	return connectors.Load(ctx, f.file, options)
 }
 
-// writeChecked writes the result of check to stdout: the problems, the warnings, when client certificates end, and a line with their
-// numbers.
-func (a *app) writeChecked(result checked) error {
-	excerpts := a.excerptsFor(result.File, result.Problems, result.Warnings)
-	style := excerpts.style
-	for _, p := range result.Problems {
-		if err := a.writeFound(result.File, p, "", excerpts.of(p, style.Red("^"))); err != nil {
-			return err
-		}
+// print writes the problems, the warnings, when client certificates end, and a line with their numbers.
+func (r *checked) print(a *app) {
+	excerpts := a.excerptsFor(r.File, r.Problems, r.Warnings)
+	found := func(p connectors.Problem, sign string, colour func(string) string) {
+		place, text := p.Parts(r.File)
+		a.out.Line("%s %s%s", a.out.Bold(place), colour(sign), text)
+		a.out.Printf("%s", excerpts.of(p, colour("^")))
 	}
-	for _, p := range result.Warnings {
-		if err := a.writeFound(result.File, p, style.Yellow("warning: "), excerpts.of(p, style.Yellow("^"))); err != nil {
-			return err
-		}
+	for _, p := range r.Problems {
+		found(p, "", a.out.Red)
 	}
-	for _, c := range result.Connectors {
-		if c.Certificate == nil || c.Certificate.EndsSoon { // then there is a warning
-			continue
-		}
-		if err := writeLine(a.out, "connectors."+c.Permalink+"."+c.Certificate.path+": "+c.Certificate.String()); err != nil {
-			return err
+	for _, p := range r.Warnings {
+		found(p, "warning: ", a.out.Yellow)
+	}
+	for _, c := range r.Connectors {
+		if c.Certificate != nil && !c.Certificate.EndsSoon { // otherwise there is a warning
+			a.out.Line("connectors.%s.%s: %s", c.Permalink, c.Certificate.path, c.Certificate)
 		}
 	}
 	warnings := ""
-	if n := len(result.Warnings); n > 0 {
+	if n := len(r.Warnings); n > 0 {
 		warnings = ", " + terminal.Count(n, "warning")
 	}
-	if !result.OK {
-		return writeLine(a.out, terminal.Count(len(result.Problems), "problem")+warnings)
+	if r.OK {
+		a.out.Line("%s: %s, no problems%s%s", r.File, terminal.Count(len(r.Connectors), "connector"), warnings, r.secrets())
+	} else {
+		a.out.Line("%s%s", terminal.Count(len(r.Problems), "problem"), warnings)
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s, no problems%s%s", result.File, terminal.Count(len(result.Connectors), "connector"), warnings, result.secrets()))
-}
-
-// writeFound writes a problem or a warning, which has a sign, and the line of the file below it.
-func (a *app) writeFound(file string, p connectors.Problem, sign, excerpt string) error {
-	place, text := p.Parts(file)
-	if err := writeLine(a.out, terminal.StyleOf(a.out, a.env).Bold(place)+" "+sign+text); err != nil {
-		return err
-	}
-	_, err := io.WriteString(a.out, excerpt)
-	return err
 }
 
 // unread returns the names of secrets of tenants and users that the flags do not name.
@@ -241,4 +221,89 @@ func shortList(names []string) string {
 		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ") + more
+}
+
+// An excerpts shows the lines of a file that have problems, to the person at a terminal who wrote it. Elsewhere it shows nothing: a
+// line may hold a credential, and logs are kept.
+type excerpts struct {
+	style terminal.Style
+	width int
+	// lines has the lines of each file, without the credentials that the warnings found.
+	lines map[string][][]rune
+	// unread has the files that are no YAML, so that nobody knows which of their texts are credentials.
+	unread map[string]bool
+}
+
+// excerptsFor returns the excerpts of a file and those that it names, with stars in place of the credentials that warnings found
+// (threats.md 250), and in place of those that a line shows by itself (threats.md 280). The lines of a file that is no YAML have no values.
+// There are none if the command does not write to a terminal, if the file cannot be read again, or if there are more warnings than are listed.
+func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
+	e := excerpts{a.out.Style, a.out.Columns(), map[string][][]rune{}, map[string]bool{}}
+	cut := slices.ContainsFunc(warnings, func(p connectors.Problem) bool { return p.Line == 0 })
+	if e.width == 0 || cut {
+		return e
+	}
+	for _, p := range slices.Concat(problems, warnings) {
+		if p.Path == "" && p.Line > 0 { // a problem of the text, and not of a member
+			e.unread[p.File] = true
+		}
+		if _, known := e.lines[p.File]; known {
+			continue
+		}
+		text, _ := os.ReadFile(cmp.Or(p.File, file)) // without it, there is no line
+		e.lines[p.File] = nil
+		for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
+			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, connectors.Conceal(strings.TrimRight(line, "\r")))))
+		}
+	}
+	for _, p := range warnings {
+		e.hide(p)
+	}
+	return e
+}
+
+// hide puts stars in place of the credential that a warning has found.
+func (e excerpts) hide(p connectors.Problem) {
+	lines, from, hidden := e.lines[p.File], max(p.Column-1, 0), p.Hidden
+	for at := max(p.Line-1, 0); hidden > 0 && at < len(lines); at++ {
+		for i := from; i < min(from+hidden, len(lines[at])); i++ {
+			lines[at][i] = '*'
+		}
+		hidden -= max(len(lines[at])-from, 0) + 1 // and the end of the line
+		from = 0
+	}
+}
+
+// of returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
+// returns the part of it around the character.
+func (e excerpts) of(p connectors.Problem, caret string) string {
+	lines := e.lines[p.File]
+	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
+		return ""
+	}
+	line, column := lines[p.Line-1], p.Column-1
+	if e.unread[p.File] {
+		shape, where := problem.WithoutValues(string(line), column)
+		line, column = []rune(shape), where
+	}
+	before := fmt.Sprintf("%5d | ", p.Line)
+	room := max(20, e.width-len(before))
+	at := min(column, len(line))
+	if from := min(at-room/2, len(line)-room); from > 0 {
+		line, at = line[from:], at-from
+	}
+	line = line[:min(room, len(line))]
+	under := fmt.Sprintf("%*s | ", len(before)-3, "")
+	return e.style.Dim(before) + string(line) + "\n" + e.style.Dim(under) + strings.Repeat(" ", at) + caret + "\n"
+}
+
+// visible returns a character of one column, for characters that would move the cursor or that fonts do not show.
+func visible(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case !unicode.IsPrint(r):
+		return '\ufffd'
+	}
+	return r
 }

@@ -24,15 +24,14 @@ type connectFlags struct {
 	wait             time.Duration
 	open             bool
 	list, disconnect bool
-	asJSON           bool
 }
 
 // consentTime is the time within which a consent must end. A host keeps it no longer.
 const consentTime = 10 * time.Minute
 
-func (a *app) connect() *cobra.Command {
+func connectCommand(a *app) *cobra.Command {
 	var flags connectFlags
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "connect [-c FILE] [--port PORT] [--open] [--wait TIME] CONNECTOR | --disconnect CONNECTOR | --list [--json]",
 		Short: "Connect an account of the operator, by consent in a browser",
 		Long: "Connects an account for requests that have no user, such as those of `keywright request`: it prints a URL of the " +
@@ -42,63 +41,61 @@ func (a *app) connect() *cobra.Command {
 			"Users of a gateway connect their accounts there: /connect/PERMALINK.\n\n" +
 			"--list shows which connectors are connected. --disconnect forgets a grant, and revokes it if the connector says where.",
 		Args: cobra.ArbitraryArgs,
-		RunE: a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runConnect(c, &flags, args) }),
-	}
+	}, func(c *cobra.Command, args []string) (document, error) { return a.runConnect(c, &flags, args) })
 	flags.add(c, "connectors.yaml")
 	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
 	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too; its other users may see the URL")
 	c.Flags().DurationVar(&flags.wait, "wait", consentTime, "the `TIME` to wait for the browser, at most 10m")
 	c.Flags().BoolVar(&flags.list, "list", false, "show which connectors are connected")
 	c.Flags().BoolVar(&flags.disconnect, "disconnect", false, "forget a grant, and revoke it if the connector says where")
-	c.Flags().BoolVar(&flags.asJSON, "json", false, "with --list, write JSON, for machines")
-	c.DisableFlagsInUseLine = true
+	c.Flags().Lookup("json").Usage = "with --list, write JSON, for machines"
 	return c
 }
 
-func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (err error) {
-	wanted := []string{"CONNECTOR"}
+func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (shown document, err error) {
+	names := []string{"CONNECTOR"}
 	if f.list {
-		wanted = nil
+		names = nil
 	}
-	switch err := arguments(wanted...)(c, args); {
+	switch err := arguments(names...)(c, args); {
 	case err != nil:
-		return err
+		return nil, err
 	case f.list && f.disconnect:
-		return misuse(c, "--list and --disconnect do not go together")
-	case f.asJSON && !f.list:
-		return misuse(c, "--json is for --list")
+		return nil, misuse(c, "--list and --disconnect do not go together")
+	case c.Flags().Changed("json") && !f.list:
+		return nil, misuse(c, "--json is for --list")
 	case f.wait <= 0 || f.wait > consentTime:
-		return misuse(c, "--wait is a time above 0 and up to %s", consentTime)
+		return nil, misuse(c, "--wait is a time above 0 and up to %s", consentTime)
 	case f.port < 0 || f.port > 65535:
-		return misuse(c, "--port is a number from 1 to 65535")
+		return nil, misuse(c, "--port is a number from 1 to 65535")
 	}
 	ctx := c.Context()
 	set, closeAll, err := a.loadToUse(ctx, c, &f.configFlags, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
 	if f.list {
-		return a.listConnections(ctx, set, f.asJSON)
+		return connectionsOf(ctx, set)
 	}
 	connector, err := set.Find(args[0])
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.file, err)
+		return nil, fmt.Errorf("%s: %w", f.file, err)
 	}
-	d := connector.Definition()
+	d, done := connector.Definition(), "connected"
 	if !connector.Upstream().Consents() {
-		return fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type)
+		return nil, fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type)
 	}
 	if f.disconnect {
-		if err := connector.Upstream().Disconnect(ctx); err != nil {
-			return ofConnector(d.Permalink, err)
-		}
-		return writeLine(a.out, d.Permalink+" is disconnected")
+		done, err = "disconnected", connector.Upstream().Disconnect(ctx)
+	} else {
+		err = a.consent(ctx, f, consentOf{connector}, d.Name)
 	}
-	if err := a.consent(ctx, f, consentOf{connector}, d.Name); err != nil {
-		return ofConnector(d.Permalink, err)
+	if err != nil {
+		return nil, ofConnector(d.Permalink, err)
 	}
-	return writeLine(a.out, d.Permalink+" is connected")
+	a.out.Line("%s is %s", d.Permalink, done)
+	return nil, nil
 }
 
 // ofConnector names the connector in an error that does not name it.
@@ -127,10 +124,9 @@ func (a *app) consent(ctx context.Context, f *connectFlags, of consenting, name 
 	if err != nil {
 		return err
 	}
-	if err := writeLine(a.out, "open this in a browser on this machine:"); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(a.out, "%s\n", to); err != nil {
+	a.out.Line("open this in a browser on this machine:")
+	a.out.Printf("%s\n", to)
+	if err := a.out.Err(); err != nil {
 		return err
 	}
 	if f.open {
@@ -158,17 +154,20 @@ func openBrowser(ctx context.Context, url string) error {
 	return nil
 }
 
-// connectionShown is a connection in the output of connect --list.
-type connectionShown struct {
+// connections is the document of connect --list.
+type connections struct {
+	Connections []connection `json:"connections"`
+}
+
+type connection struct {
 	Connector string         `json:"connector"`
 	Name      string         `json:"name"`
 	Condition host.Condition `json:"condition"`
 	Age       int64          `json:"age_seconds"`
 }
 
-func (a *app) listConnections(ctx context.Context, set *connectors.Set, asJSON bool) error {
-	all := []connectionShown{}
-	longest := 0
+func connectionsOf(ctx context.Context, set *connectors.Set) (document, error) {
+	all := []connection{}
 	for _, c := range set.Connectors {
 		if !c.Upstream().Consents() {
 			continue
@@ -176,27 +175,26 @@ func (a *app) listConnections(ctx context.Context, set *connectors.Set, asJSON b
 		d := c.Definition()
 		found, err := c.Upstream().Connection(ctx)
 		if err != nil {
-			return ofConnector(d.Permalink, err)
+			return nil, ofConnector(d.Permalink, err)
 		}
-		all = append(all, connectionShown{d.Permalink, d.Name, found.Condition, int64(found.Age / time.Second)})
-		longest = max(longest, len(d.Permalink))
+		all = append(all, connection{d.Permalink, d.Name, found.Condition, int64(found.Age / time.Second)})
 	}
-	if asJSON {
-		return a.writeJSON(struct {
-			Connections []connectionShown `json:"connections"`
-		}{all})
+	return connections{all}, nil
+}
+
+func (all connections) print(a *app) {
+	longest := 0
+	for _, c := range all.Connections {
+		longest = max(longest, len(c.Connector))
 	}
-	for _, c := range all {
+	for _, c := range all.Connections {
 		line := terminal.Pad(c.Connector, longest) + "  " + string(c.Condition)
 		if c.Age > 0 {
 			line += ", last renewed or tried " + (time.Duration(c.Age) * time.Second).String() + " ago"
 		}
-		if err := writeLine(a.out, strings.TrimRight(line, " ")); err != nil {
-			return err
-		}
+		a.out.Line("%s", strings.TrimRight(line, " "))
 	}
-	if len(all) == 0 {
-		return writeLine(a.out, "no connector of the file needs consent")
+	if len(all.Connections) == 0 {
+		a.out.Line("no connector of the file needs consent")
 	}
-	return nil
 }

@@ -10,18 +10,46 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/catalogue"
 )
 
-func (a *app) connector() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "connector",
-		Short: "Make connectors: of well-known products, OpenAPI documents and curl lines",
-		Args:  cobra.ArbitraryArgs, // so that RunE gets an unknown command
-		RunE:  noCommand,
+func connectorListCommand(a *app) *cobra.Command {
+	return a.showing(&cobra.Command{
+		Use:   "list",
+		Short: "List the products of the catalogue, with their auth types",
+		Long:  "Lists the products of the catalogue, with their auth types. `keywright connector new --api NAME` makes a connector of one.",
+	}, func(*cobra.Command, []string) (document, error) {
+		apis, err := catalogue.All()
+		if err != nil {
+			return nil, err
+		}
+		list := apiList{}
+		for _, api := range apis {
+			list = append(list, listedAPI{api.Name, api.Title, api.AuthType(), api.Summary, api.Docs})
+		}
+		return list, nil
+	})
+}
+
+// apiList is the document of connector list.
+type apiList []listedAPI
+
+type listedAPI struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Type    string `json:"type"`
+	Summary string `json:"summary"`
+	Docs    string `json:"docs"`
+}
+
+func (list apiList) print(a *app) {
+	rows := [][]string{{"NAME", "TYPE", "SUMMARY"}}
+	for _, api := range list {
+		rows = append(rows, []string{api.Name, api.Type, api.Title + ": " + api.Summary})
 	}
-	c.AddCommand(a.connectorNew(), a.connectorList(), a.connectorImport())
-	return c
+	a.out.Table(rows)
 }
 
 // stateLines are the lines of a store of state in a file of SQLite, for auth types whose tokens may be used once.
@@ -30,6 +58,27 @@ const stateLines = `state:
   path: state.db
   keys: ["{{ get_secret('state-key') }}"]
 `
+
+// newDocument returns a file with a connector alone, and the connector's permalink. It returns an error unless the gateway could
+// load the file. name is that of the file in errors.
+func (a *app) newDocument(
+	ctx context.Context, name, item string, needsState bool, config host.Config,
+) (document []byte, permalink string, err error) {
+	document, err = connectors.AddConnector(ctx, []byte("connectors:\n"), item)
+	if err != nil {
+		return nil, "", err
+	}
+	if needsState {
+		document = append([]byte(stateLines), document...)
+	}
+	config.Secrets, config.Logger = host.EnvSecrets(), a.logger()
+	set, err := connectors.Read(ctx, name, document, connectors.Options{Environment: true, WithoutStore: true, Host: config})
+	if err != nil {
+		return nil, "", err
+	}
+	defer closeSet(ctx, set)
+	return document, set.Connectors[0].Definition().Permalink, nil
+}
 
 // added says what addToFile wrote.
 type added struct {

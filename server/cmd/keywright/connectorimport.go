@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type importFlags struct {
 	dev        bool
 }
 
-func (a *app) connectorImport() *cobra.Command {
+func connectorImportCommand(a *app) *cobra.Command {
 	var flags importFlags
 	c := &cobra.Command{
 		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--paths read|all|none] [--dev]",
@@ -52,7 +53,6 @@ func (a *app) connectorImport() *cobra.Command {
 	c.Flags().StringVar(&flags.TokenURL, "token-url", "", "the `URL` of the token endpoint of an OAuth scheme")
 	c.Flags().StringVar(&flags.Paths, "paths", imports.PathsRead, "the paths for callers of the gateway: those of the document that can be `read`, all with all methods, or none")
 	c.Flags().BoolVar(&flags.dev, "dev", false, "allow plain http")
-	c.DisableFlagsInUseLine = true
 	// A line of curl without quotes around it, or without -- in front, has its words here, so no error shows one.
 	c.SetFlagErrorFunc(func(c *cobra.Command, _ error) error {
 		return misuse(c, "an option that the command does not have, or that has no value: a command line of curl stands in quotes behind --curl, or behind --")
@@ -80,9 +80,9 @@ func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []str
 	case flags.curl != "" && len(args) > 0:
 		return nil, misuse(c, "--curl and an argument do not go together: is all of the command line of curl in quotes?")
 	case flags.curl == "-":
-		text, err := readAll(a.in, imports.MaxLine)
+		text, err := readAll("stdin", a.in, imports.MaxLine)
 		if err != nil {
-			return nil, fmt.Errorf("stdin: %w", err)
+			return nil, err
 		}
 		return imports.CurlLine(string(text), flags.Options)
 	case flags.curl != "":
@@ -103,14 +103,9 @@ func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []str
 
 // document reads a document from a file, or from stdin.
 func (a *app) document(name string) ([]byte, error) {
-	if name == "-" {
-		text, err := readAll(a.in, imports.MaxBytes)
-		if err != nil {
-			return nil, fmt.Errorf("stdin: %w", err)
-		}
-		return text, nil
-	}
 	switch {
+	case name == "-":
+		return readAll("stdin", a.in, imports.MaxBytes)
 	case strings.ContainsAny(name, " \t\n\"'"):
 		return nil, errors.New("the argument is no name of a file: a command line of curl comes with --curl")
 	case strings.Contains(name, "://"):
@@ -121,42 +116,28 @@ func (a *app) document(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, errors.Unwrap(err))
 	}
 	defer file.Close()
-	text, err := readAll(file, imports.MaxBytes)
+	return readAll(name, file, imports.MaxBytes)
+}
+
+// readAll reads up to a number of bytes, and one more, which the reader of the text refuses.
+func readAll(name string, r io.Reader, most int) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return text, nil
 }
 
-// readAll reads up to a number of bytes, and one more, which the reader of the text refuses.
-func readAll(r io.Reader, most int) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(r, int64(most)+1))
-}
-
 // writeImport checks a connector as the gateway would, and writes it with all that is left to do.
 func (a *app) writeImport(ctx context.Context, flags *importFlags, result *imports.Result) error {
-	item := result.Connector.YAML()
-	document, err := connectors.AddConnector(ctx, []byte("connectors:\n"), item)
-	if err != nil {
-		return err
-	}
+	name, item := cmp.Or(flags.file, "connectors.yaml"), result.Connector.YAML()
 	consents := result.Connector.Type == "oauth_authorization_code"
-	if consents {
-		document = append([]byte(stateLines), document...)
-	}
-	name := "connectors.yaml"
-	if flags.file != "" {
-		name = flags.file
-	}
-	set, err := connectors.Read(ctx, name, document, connectors.Options{
-		Environment: true, WithoutStore: true,
-		Host: host.Config{Secrets: host.EnvSecrets(), Variables: placeholders(result.Variables), Egress: host.Egress{AllowHTTP: flags.dev}, Logger: a.logger()},
+	document, permalink, err := a.newDocument(ctx, name, item, consents, host.Config{
+		Variables: placeholders(result.Variables), Egress: host.Egress{AllowHTTP: flags.dev},
 	})
 	if err != nil {
 		return notLoaded(err)
 	}
-	permalink := set.Connectors[0].Definition().Permalink
-	closeSet(ctx, set)
 	var wrote added
 	if flags.file == "" {
 		_, err = a.out.Write(document)
@@ -171,7 +152,8 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	} else if consents {
 		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
 	}
-	return a.writeNext(name, wrote, permalink, result)
+	a.writeNext(name, wrote, permalink, result)
+	return nil
 }
 
 // placeholders returns variables with some value, because the connector is checked before they are there.
@@ -197,7 +179,7 @@ func notLoaded(err error) error {
 }
 
 // writeNext writes what was decided and what is left to do to stderr. wrote says what was written to files.
-func (a *app) writeNext(name string, wrote added, permalink string, result *imports.Result) error {
+func (a *app) writeNext(name string, wrote added, permalink string, result *imports.Result) {
 	if api := catalogue.At(result.Connector.URL); api != nil {
 		a.printErr("note: the catalogue has %s, with what its documentation says: keywright connector new --api %s", api.Title, api.Name)
 	}
@@ -219,5 +201,4 @@ func (a *app) writeNext(name string, wrote added, permalink string, result *impo
 		a.printErr("%s", schemaWritten(wrote.schema))
 	}
 	a.printErr("next: keywright check --secrets -c %s%s", imports.Quote(name), variables)
-	return nil
 }

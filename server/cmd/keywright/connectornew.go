@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/catalogue"
 	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // newFlags holds the flags of connector new.
@@ -23,7 +22,7 @@ type newFlags struct {
 	set                         []string
 }
 
-func (a *app) connectorNew() *cobra.Command {
+func connectorNewCommand(a *app) *cobra.Command {
 	var flags newFlags
 	c := &cobra.Command{
 		Use:   "new --api NAME [-c FILE] [--name NAME] [--sandbox | --place PLACE | --url URL] [--set TEXT=VALUE]...",
@@ -31,7 +30,6 @@ func (a *app) connectorNew() *cobra.Command {
 		Long: "Makes a connector of a product in the catalogue, and writes it to stdout, or with -c behind the connectors of a file. " +
 			"Comments say what to fill in, and where the product shows it. What to do next goes to stderr, or with -c to stdout.\n\n" +
 			"`keywright connector list` lists the products, and docs/apis.md shows them, with the mistakes that people make.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if flags.api == "" {
 				return misuse(c, "without --api: `keywright connector list` lists the APIs")
@@ -50,7 +48,6 @@ func (a *app) connectorNew() *cobra.Command {
 	c.Flags().StringVar(&flags.place, "place", "", "an environment or region of the product that docs/apis.md names: a `PLACE` such as eu")
 	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue; the product's other URLs move with it")
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "a text to replace in the connector, `TEXT=VALUE`; may be repeated")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -82,42 +79,26 @@ func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
 
 // newConnector writes a connector to stdout or to a file, and then what to do next.
 func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API) error {
-	document, err := connectors.AddConnector(ctx, []byte("connectors:\n"), api.Item())
+	document, _, err := a.newDocument(ctx, "the connector", api.Item(), api.NeedsState(), host.Config{})
 	if err != nil {
-		return err
-	}
-	if api.NeedsState() {
-		document = append([]byte(stateLines), document...)
-	}
-	if err := a.loadable(ctx, document); err != nil {
 		return err
 	}
 	if file == "-" {
 		if _, err := a.out.Write(document); err != nil {
 			return err
 		}
-		return writeSteps(a.err, "connectors.yaml", added{written: "connectors.yaml", made: true}, api)
+		writeSteps(a.err, "connectors.yaml", added{written: "connectors.yaml", made: true}, api)
+		return nil
 	}
 	wrote, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
-	if err != nil {
-		return err
-	}
-	return writeSteps(a.out, file, wrote, api)
-}
-
-// loadable returns an error unless a file with the connector alone can be loaded, since the flags may have changed it.
-func (a *app) loadable(ctx context.Context, document []byte) error {
-	set, err := connectors.Read(ctx, "the connector", document, connectors.Options{
-		Environment: true, WithoutStore: true, Host: host.Config{Secrets: host.EnvSecrets(), Logger: a.logger()},
-	})
 	if err == nil {
-		closeSet(ctx, set)
+		writeSteps(a.out, file, wrote, api)
 	}
 	return err
 }
 
 // writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
-func writeSteps(w io.Writer, file string, wrote added, api *catalogue.API) error {
+func writeSteps(p *terminal.Printer, file string, wrote added, api *catalogue.API) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n", wrote.written, api.Name, api.AuthType())
 	if wrote.schema != "" {
@@ -147,8 +128,7 @@ func writeSteps(w io.Writer, file string, wrote added, api *catalogue.API) error
 		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
 			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	p.Printf("%s", b.String())
 }
 
 // writeFill writes what to fill in, and returns the assignments of the secrets in a shell.

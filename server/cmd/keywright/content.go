@@ -19,17 +19,6 @@ import (
 // contentDB is the environment variable that replaces --db.
 const contentDB = "KEYWRIGHT_CONTENT_DB"
 
-func (a *app) content() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "content",
-		Short: "Serve, import and export the content of a community",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  noCommand,
-	}
-	c.AddCommand(a.contentServe(), a.contentImport(), a.contentExport(), a.contentStatus())
-	return c
-}
-
 // databaseFlags holds the flags of a database.
 type databaseFlags struct {
 	url         string
@@ -86,7 +75,7 @@ func (f *databaseFlags) opened(a *app, c *cobra.Command, file func(context.Conte
 	return nil, errNoDatabase
 }
 
-func (a *app) contentExport() *cobra.Command {
+func contentExportCommand(a *app) *cobra.Command {
 	var db databaseFlags
 	c := &cobra.Command{
 		Use:   "export [--db URL]",
@@ -94,55 +83,47 @@ func (a *app) contentExport() *cobra.Command {
 		Long: "Writes all records of a database to stdout as NDJSON, hidden ones too: a backup, and the way from one database to another. " +
 			"`keywright content import` reads it, and a database that has imported it exports the same bytes. The export shows one state " +
 			"of the database, also while records are imported.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return db.read(a, c, func(store content.Database) error {
-				status, err := store.Export(c.Context(), a.out)
-				if err == nil {
-					a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d", status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
-				}
+			store, err := db.openToRead(a, c)
+			if err != nil {
 				return err
-			})
+			}
+			status, err := store.Export(c.Context(), a.out)
+			if err == nil {
+				a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d", status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
+			}
+			return errors.Join(err, store.Close())
 		},
 	}
 	db.add(c, "")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
-func (a *app) contentStatus() *cobra.Command {
+// contentStatus is the document of content status.
+type contentStatus content.Status
+
+func contentStatusCommand(a *app) *cobra.Command {
 	var db databaseFlags
-	var asJSON bool
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "status [--db URL] [--json]",
 		Short: "Count the records",
 		Long:  "Counts the records of a database, and says when the last activity was.",
-		Args:  arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			return db.read(a, c, func(store content.Database) error {
-				status, err := store.Status(c.Context())
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.writeJSON(status)
-				}
-				return writeLine(a.out, fmt.Sprintf("product updates %d, articles %d (listed %d), replies %d, moderators %d; last activity %s",
-					status.ProductUpdates, status.Articles, status.Listed, status.Replies, status.Moderators, cmp.Or(status.Newest, "none")))
-			})
-		}),
-	}
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		store, err := db.openToRead(a, c)
+		if err != nil {
+			return nil, err
+		}
+		status, err := store.Status(c.Context())
+		if err = errors.Join(err, store.Close()); err != nil {
+			return nil, err
+		}
+		return contentStatus(status), nil
+	})
 	db.add(c, "")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
-// read calls f with the database, which is only read.
-func (f *databaseFlags) read(a *app, c *cobra.Command, do func(content.Database) error) error {
-	store, err := f.openToRead(a, c)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(store), store.Close())
+func (s contentStatus) print(a *app) {
+	a.out.Line("product updates %d, articles %d (listed %d), replies %d, moderators %d; last activity %s",
+		s.ProductUpdates, s.Articles, s.Listed, s.Replies, s.Moderators, cmp.Or(s.Newest, "none"))
 }

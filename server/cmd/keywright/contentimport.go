@@ -14,10 +14,9 @@ import (
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/importer"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-func (a *app) contentImport() *cobra.Command {
+func contentImportCommand(a *app) *cobra.Command {
 	var db databaseFlags
 	var o importer.Options
 	c := &cobra.Command{
@@ -32,12 +31,7 @@ func (a *app) contentImport() *cobra.Command {
 			"bracket is wrong cannot be read any further from there.\n\n" +
 			"A URL with a password is better set in the environment variable " + contentDB + ", which counts where --db is not given: other users " +
 			"of this machine can see the command line.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return misuse(c, "without FILE")
-			}
-			return nil
-		},
+		Args: someFiles,
 		RunE: func(c *cobra.Command, files []string) error {
 			if o.DryRun {
 				return a.importFiles(c, nil, files, o)
@@ -53,7 +47,6 @@ func (a *app) contentImport() *cobra.Command {
 	db.add(c, ", which is made if it is not there")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only read and check, without a database")
 	c.Flags().BoolVar(&o.IgnoreUnknown, "ignore-unknown", false, "leave out members that are not known, as a dump of another program has them, in place of the records that have them")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -75,7 +68,8 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 		if err != nil || result.Problems > 0 {
 			failed = errReported
 		}
-		if err := a.imported(file, w == nil, result); err != nil {
+		a.imported(file, w == nil, result)
+		if err := a.out.Err(); err != nil {
 			return err
 		}
 		if c.Context().Err() != nil {
@@ -86,7 +80,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 }
 
 // imported writes the result of the import of a file.
-func (a *app) imported(file string, dryRun bool, r importer.Result) error {
+func (a *app) imported(file string, dryRun bool, r importer.Result) {
 	done := "written"
 	if dryRun {
 		done = "checked, not written"
@@ -96,7 +90,7 @@ func (a *app) imported(file string, dryRun bool, r importer.Result) error {
 	if r.Unknown > 0 {
 		line += fmt.Sprintf("; unknown members left out of %d", r.Unknown)
 	}
-	return writeLine(a.out, line)
+	a.out.Line("%s", line)
 }
 
 // input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.
@@ -131,12 +125,12 @@ type progress struct{ bar *progressbar.ProgressBar }
 
 // progress starts a bar for a file. The size is in bytes, and -1 if it is unknown.
 func (a *app) progress(name string, size int64) progress {
-	width := terminal.Columns(a.err)
+	width := a.err.Columns()
 	if width == 0 {
 		return progress{}
 	}
 	return progress{progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(a.err),
+		progressbar.OptionSetWriter(a.err.Writer),
 		progressbar.OptionSetDescription(name),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionSetWidth(max(width-len(name)-60, 5)), // leaves room for the text beside the bar

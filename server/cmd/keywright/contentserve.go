@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,20 +27,19 @@ import (
 
 // contentServeFlags holds the flags of content serve.
 type contentServeFlags struct {
-	operatorFlags
+	serverFlags
 	db                   databaseFlags
-	base, listen         string
+	base                 string
 	keys, moderatorKeys  []string
 	secretsDir           string
 	jwks, issuer         string
 	audiences            []string
 	moderateClaim        string
 	tls                  httpserver.Files
-	logLevel             string
 	accessLog, dev, demo bool
 }
 
-func (a *app) contentServe() *cobra.Command {
+func contentServeCommand(a *app) *cobra.Command {
 	var flags contentServeFlags
 	c := &cobra.Command{
 		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--log-level LEVEL] [--dev] [--demo]",
@@ -58,15 +56,13 @@ func (a *app) contentServe() *cobra.Command {
 			"the token of --admin-token-file, and /healthz and /readyz alone are open.\n\n" +
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no database: it serves a sample, and says what to try.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.serveContent(c, &flags)
 		},
 	}
 	flags.db.add(c, "")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
-	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8090", "the `ADDR` for callers, host:port")
-	flags.add(c, "127.0.0.1:8091")
+	flags.serverFlags.add(c, "127.0.0.1:8090", "127.0.0.1:8091")
 	c.Flags().StringArrayVar(&flags.keys, "key", nil, "the `NAME` of a secret that is an API key; may be repeated")
 	c.Flags().StringArrayVar(&flags.moderatorKeys, "moderator-key", nil, "the `NAME` of an API key with the permission moderate; may be repeated")
 	c.Flags().StringVar(&flags.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")
@@ -76,11 +72,9 @@ func (a *app) contentServe() *cobra.Command {
 	c.Flags().StringVar(&flags.moderateClaim, "moderate-claim", "", "which tokens have the permission moderate, `CLAIM=VALUE`, such as scope=content.moderate")
 	c.Flags().StringVar(&flags.tls.Cert, "tls-cert", "", "the `FILE` of a certificate with its chain: callers use HTTPS")
 	c.Flags().StringVar(&flags.tls.Key, "tls-key", "", "the `FILE` of its key")
-	addLogLevel(c, &flags.logLevel)
 	c.Flags().BoolVar(&flags.accessLog, "access-log", false, "log each request")
 	c.Flags().BoolVar(&flags.dev, "dev", false, "allow private addresses for --jwks and embeds, and plain http for --jwks")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "serve a sample instead of a database")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -114,16 +108,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	if err := f.check(c); err != nil {
 		return err
 	}
-	operators, err := f.login(c)
-	if err != nil {
-		return err
-	}
-	if !f.dev {
-		if err := noDumps(); err != nil {
-			return err
-		}
-	}
-	logger, err := a.serverLogger(c, f.logLevel)
+	operators, logger, err := f.begin(a, c, f.dev)
 	if err != nil {
 		return err
 	}
@@ -152,10 +137,11 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 	defer func() { err = errors.Join(err, store.Close()); remove() }()
 	config.Store = store
 	config.Started = func(callers, operators string) {
-		_ = writeLine(a.out, "callers: "+callers+"/articles")
-		_ = writeLine(a.out, "operators: "+operators+"/readyz")
+		hints := a.hints()
+		hints.Line("callers: %s/articles", callers)
+		hints.Line("operators: %s/readyz", operators)
 		if f.demo && config.Callers == nil {
-			a.writeContentCalls(reachable(callers), reachable(operators))
+			printContentCalls(hints, reachable(callers), reachable(operators))
 		}
 	}
 	return contentserver.Run(c.Context(), config)
@@ -219,16 +205,15 @@ func sampleStore(ctx context.Context) (store content.Database, remove func(), er
 	return store, remove, nil
 }
 
-// writeContentCalls writes shell commands to try.
-func (a *app) writeContentCalls(callers, operators string) {
-	s := terminal.StyleOf(a.out, a.env)
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", s.Bold("Try these in another terminal:"))
-	for _, path := range []string{"/articles?pageSize=3", "/articles/1001/replies/20123", "/productUpdates/538", "/productUpdates/530?resolveEmbeds=true"} {
-		fmt.Fprintf(&b, "  curl '%s%s'\n", callers, path)
+// printContentCalls prints shell commands to try.
+func printContentCalls(p *terminal.Printer, callers, operators string) {
+	p.Printf("\n%s\n", p.Bold("Try these in another terminal:"))
+	for _, path := range []string{
+		"/articles?pageSize=3", "/articles/1001/replies/20123", "/productUpdates/538", "/productUpdates/530?resolveEmbeds=true",
+	} {
+		p.Printf("  curl '%s%s'\n", callers, path)
 	}
-	fmt.Fprintf(&b, "\n%s\n", s.Bold("A product update that is trashed, for a moderator and for others:"))
-	fmt.Fprintf(&b, "  curl '%s/productUpdates/507?moderatorId=311'\n  curl -i '%s/productUpdates/507'\n", callers, callers)
-	fmt.Fprintf(&b, "\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, s.Dim("Ctrl-C ends it."))
-	_, _ = fmt.Fprint(a.out, b.String()) // the hints are not essential
+	p.Printf("\n%s\n", p.Bold("A product update that is trashed, for a moderator and for others:"))
+	p.Printf("  curl '%s/productUpdates/507?moderatorId=311'\n  curl -i '%s/productUpdates/507'\n", callers, callers)
+	p.Printf("\n  curl %s/openapi.json\n  curl %s/metrics\n\n%s\n", callers, operators, p.Dim("Ctrl-C ends it."))
 }

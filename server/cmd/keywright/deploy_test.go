@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -30,7 +31,7 @@ func lines(t *testing.T, name string) []string {
 // serves checks that a command line is one of serve, and returns its flags.
 func serves(t *testing.T, args []string) serveLine {
 	t.Helper()
-	c, rest, err := (&app{}).root().Find(args)
+	c, rest, err := newApp(nil, io.Discard, io.Discard, os.Getenv).root().Find(args)
 	if err != nil || c.Name() != "serve" {
 		t.Fatalf("%q is no command line of serve: %v", args, err)
 	}

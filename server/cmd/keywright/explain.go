@@ -10,7 +10,6 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/explained"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 func (a *app) explain() *cobra.Command {
@@ -62,7 +61,7 @@ func (a *app) explain() *cobra.Command {
 }
 
 func (a *app) writeExplained(e *explained.Document, verbose bool) error {
-	s := terminal.StyleOf(a.out, a.env)
+	s := a.out.Style
 	var b bytes.Buffer
 	if err := e.Write(&b, s); err != nil {
 		return err

@@ -88,7 +88,7 @@ func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []
 
 // writeChangedConnectors writes changes for people. permalinks has all connectors of both files.
 func (a *app) writeChangedConnectors(shown *changes, permalinks []string) error {
-	s := terminal.StyleOf(a.out, a.env)
+	s := a.out.Style
 	var b strings.Builder
 	changed := 0
 	for _, permalink := range permalinks {
@@ -128,7 +128,8 @@ func (a *app) writeChangedConnectors(shown *changes, permalinks []string) error 
 	if shown.Wider {
 		b.WriteString("; more is allowed than before, see wider")
 	}
-	return writeLine(a.out, b.String())
+	a.out.Line("%s", b.String())
+	return a.out.Err()
 }
 
 // writeMembers writes members that differ, with what they allow.

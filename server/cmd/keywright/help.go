@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -15,16 +14,15 @@ import (
 
 // help writes the help of a command at the width of the terminal.
 func (a *app) help(c *cobra.Command, _ []string) {
-	width := cmp.Or(terminal.Columns(a.out), terminal.Narrow)
+	width := cmp.Or(a.out.Columns(), terminal.Narrow)
 	var b strings.Builder
 	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		paragraph(&b, width, 0, text)
+		b.WriteString(terminal.Hang(text, width, 0) + "\n")
 	}
-	b.WriteString("\nUsage:\n  ")
-	paragraph(&b, width, 4, usageLine(c))
+	b.WriteString("\nUsage:\n  " + terminal.Hang(usageLine(c), width, 4) + "\n")
 	if c.HasAvailableSubCommands() {
 		b.WriteByte('\n')
 		writeCommands(&b, width, c)
@@ -35,7 +33,7 @@ func (a *app) help(c *cobra.Command, _ []string) {
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help has more of a command.\n", c.CommandPath())
 	}
-	_, _ = io.WriteString(a.out, b.String())
+	a.out.Printf("%s", b.String())
 }
 
 // usageLine returns the usage of a command.
@@ -63,32 +61,16 @@ func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 		b.WriteString(group.Title + "\n")
 		for _, below := range c.Commands() {
 			if below.GroupID == group.ID && below.IsAvailableCommand() {
-				fmt.Fprintf(b, "  %s  ", terminal.Pad(below.Name(), longest))
-				paragraph(b, width, longest+4, below.Short)
+				fmt.Fprintf(b, "  %s  %s\n", terminal.Pad(below.Name(), longest), terminal.Hang(below.Short, width, longest+4))
 			}
 		}
 	}
 }
 
-// paragraph writes a text wrapped at a width. Its first line is not indented. If width is 0, it does not wrap.
-func paragraph(b *strings.Builder, width, indent int, text string) {
-	room := 0
-	if width > 0 {
-		room = max(width-indent-1, 1)
-	}
-	b.WriteString(strings.Join(terminal.Wrap(text, room), "\n"+strings.Repeat(" ", indent)) + "\n")
-}
-
-func (a *app) version() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Show which version this is",
-		Args:  arguments(),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(a.out, version())
-			return err
-		},
-		DisableFlagsInUseLine: true,
+		Use: "version", Short: "Show which version this is",
+		Run: func(*cobra.Command, []string) { a.out.Printf("%s", version()) },
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,31 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 )
+
+// A document is what a command puts out: JSON with --json, or else a text for people.
+type document interface{ print(a *app) }
+
+// showing returns the command c with the flag --json. It puts out the document that run returns, which may be nil, and ends with
+// the error of run, also with a document. With --json and without one, a failure is written as JSON. An invalid command line is
+// reported on stderr all the same, because the program that reads the output did not write it.
+func (a *app) showing(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
+	asJSON := c.Flags().Bool("json", false, "write JSON, for machines")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		shown, err := run(c, args)
+		var usage *usageError
+		switch {
+		case shown != nil && *asJSON:
+			return cmp.Or(a.writeJSON(shown), err)
+		case shown != nil:
+			shown.print(a)
+			return err
+		case err == nil || !*asJSON || errors.Is(err, errReported) || errors.Is(err, context.Canceled) || errors.As(err, &usage):
+			return err
+		}
+		return cmp.Or(a.writeJSON(failure(err)), errReported)
+	}
+	return c
+}
 
 // writeJSON writes the output of --json.
 func (a *app) writeJSON(v any) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,22 +21,18 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/install"
+	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/reach"
+	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-func (a *app) plugin() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "plugin",
-		Short: "List auth types, and write, build and publish plugins",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  noCommand,
-	}
-	c.AddCommand(a.pluginNew(), a.pluginBuild(), a.pluginTest(), a.pluginConform(), a.pluginList(), a.pluginInspect(), a.pluginDiff(), a.pluginPush(), a.pluginInfo(), a.pluginAdd(), a.pluginUpdate(), a.pluginVerify(), a.pluginVendor(), a.pluginAudit())
-	return c
-}
+// pluginList is the document of plugin list.
+type pluginList []listedPlugin
 
-// listed is an item of the list that plugin list --json writes.
-type listed struct {
+type listedPlugin struct {
 	Type    string   `json:"type"`
 	Aliases []string `json:"aliases"`
 	Version string   `json:"version"`
@@ -49,43 +46,38 @@ type listed struct {
 	Grants []string `json:"grants"`
 }
 
-func (a *app) pluginList() *cobra.Command {
+func pluginListCommand(a *app) *cobra.Command {
 	var flags configFlags
-	var asJSON bool
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "list [-c FILE]",
 		Short: "List the auth types: the built-in ones, and with -c those that a configuration adds",
-		Args:  arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			infos, err := a.plugins(c, &flags)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				list := []listed{}
-				for _, p := range infos {
-					list = append(list, listed{
-						Type: p.Type, Aliases: orEmpty(p.Aliases), Version: p.Version, Summary: p.Summary, Size: p.Size,
-						SHA256: p.SHA256, BuiltIn: p.BuiltIn, Plugin: p.Name, Grants: orEmpty(p.Grants),
-					})
-				}
-				return a.writeJSON(list)
-			}
-			rows := [][]string{{"TYPE (ALIASES)", "VERSION", "SUMMARY"}}
-			for _, p := range infos {
-				name := p.Type
-				if len(p.Aliases) > 0 {
-					name += " (" + strings.Join(p.Aliases, ", ") + ")"
-				}
-				rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
-			}
-			return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
-		}),
-	}
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		infos, err := a.plugins(c, &flags)
+		if err != nil {
+			return nil, err
+		}
+		list := pluginList{}
+		for _, p := range infos {
+			list = append(list, listedPlugin{
+				p.Type, orEmpty(p.Aliases), p.Version, p.Summary, p.Size, p.SHA256, p.BuiltIn, p.Name, orEmpty(p.Grants),
+			})
+		}
+		return list, nil
+	})
 	flags.add(c, "")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
+}
+
+func (list pluginList) print(a *app) {
+	rows := [][]string{{"TYPE (ALIASES)", "VERSION", "SUMMARY"}}
+	for _, p := range list {
+		name := p.Type
+		if len(p.Aliases) > 0 {
+			name += " (" + strings.Join(p.Aliases, ", ") + ")"
+		}
+		rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
+	}
+	a.out.Table(rows)
 }
 
 // plugins returns the built-in plugins, and those that a configuration adds.
@@ -114,7 +106,7 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 	return append(infos, added...), nil
 }
 
-// inspected is the document that plugin inspect --json writes.
+// inspected is the document of plugin inspect.
 type inspected struct {
 	abi.Description
 	SHA256 string `json:"sha256"`
@@ -130,41 +122,39 @@ type inspected struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-func (a *app) pluginInspect() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
+func pluginInspectCommand(a *app) *cobra.Command {
+	c := a.showing(&cobra.Command{
 		Use:   "inspect TYPE|FILE",
 		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
 		Long: "Shows what a plugin is, what it uses, and the fields of its configuration. TYPE is a built-in auth type or an alias " +
 			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
 		Args: arguments("TYPE or FILE"),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			wasm, err := moduleOf(args[0])
-			if err != nil {
-				return err
-			}
-			plugin, err := host.Inspect(c.Context(), host.Plugin{Name: args[0], Wasm: wasm}, host.Limits{})
-			if err != nil {
-				return err
-			}
-			plugin.Fields = withSinks(plugin.Fields)
-			imports, exports, err := functions(wasm)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			if asJSON {
-				schema, err := plugin.Schema()
-				if err != nil {
-					return err
-				}
-				return a.writeJSON(inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema})
-			}
-			return a.writeInspected(plugin, imports, exports)
-		}),
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, with a JSON Schema of the configuration")
-	c.DisableFlagsInUseLine = true
+	}, func(c *cobra.Command, args []string) (document, error) {
+		wasm, plugin, err := inspect(c.Context(), args[0])
+		if err != nil {
+			return nil, err
+		}
+		plugin.Fields = withSinks(plugin.Fields)
+		imports, exports, err := functions(wasm)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", args[0], err)
+		}
+		schema, err := plugin.Schema()
+		if err != nil {
+			return nil, err
+		}
+		return &inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema}, nil
+	})
+	c.Flags().Lookup("json").Usage = "write JSON, with a JSON Schema of the configuration"
 	return c
+}
+
+// inspect returns the module of a built-in auth type or of a file, and what it says of itself in the sandbox.
+func inspect(ctx context.Context, name string) (wasm []byte, plugin host.PluginInfo, err error) {
+	if wasm, err = moduleOf(name); err == nil {
+		plugin, err = host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
+	}
+	return wasm, plugin, err
 }
 
 // moduleOf returns the module of a built-in auth type or of a file.
@@ -211,57 +201,57 @@ func functions(wasm []byte) (imports, exports []string, err error) {
 	return imports, slices.Sorted(slices.Values(module.Exports)), nil
 }
 
-func (a *app) writeInspected(p host.PluginInfo, imports, exports []string) error {
-	s, width := terminal.StyleOf(a.out, a.env), terminal.Columns(a.out)
-	var b strings.Builder
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%s%s\n", s.Dim(terminal.Pad(name, 10)), strings.Join(terminal.Wrap(value, max(width-11, 0)), "\n"+strings.Repeat(" ", 10)))
-		}
-	}
-	line("type", p.Type)
-	line("aliases", strings.Join(p.Aliases, ", "))
-	line("version", host.Printable(p.Version))
-	line("summary", host.Printable(p.Summary))
-	line("homepage", p.Homepage)
-	line("license", p.License)
-	line("abi", fmt.Sprintf("%d, of the contract between host and plugin", p.ABI))
-	line("size", fmt.Sprintf("%s (%d bytes)", kilobytes(p.Size), p.Size))
-	line("sha256", p.SHA256)
-	if p.NotPooled == "" {
-		line("instances", "used again, each put back to what it was after its initialisation")
+func (i *inspected) print(a *app) {
+	pair := func(name, value string) { a.out.Pair(10, name, value) }
+	pair("type", i.Type)
+	pair("aliases", strings.Join(i.Aliases, ", "))
+	pair("version", host.Printable(i.Version))
+	pair("summary", host.Printable(i.Summary))
+	pair("homepage", i.Homepage)
+	pair("license", i.License)
+	pair("abi", fmt.Sprintf("%d, of the contract between host and plugin", i.ABI))
+	pair("size", fmt.Sprintf("%s (%d bytes)", kilobytes(i.Size), i.Size))
+	pair("sha256", i.SHA256)
+	if i.Fresh == "" {
+		pair("instances", "used again, each put back to what it was after its initialisation")
 	} else {
-		line("instances", "a new one for each call: "+p.NotPooled)
+		pair("instances", "a new one for each call: "+i.Fresh)
 	}
-	if p.Anonymous {
-		line("anonymous", "requests without a credential are allowed")
+	if i.Anonymous {
+		pair("anonymous", "requests without a credential are allowed")
 	}
-	states := make([]string, len(p.State))
-	for i, s := range p.State {
-		states[i] = s.Name
+	states := make([]string, len(i.State))
+	for n, s := range i.State {
+		states[n] = s.Name
 	}
-	line("state", strings.Join(states, ", "))
-	if p.Consent {
-		line("consent", "users give consent in a browser, and requests are authenticated with what they granted")
+	pair("state", strings.Join(states, ", "))
+	if i.Consent {
+		pair("consent", "users give consent in a browser, and requests are authenticated with what they granted")
 	}
-	line("uses", strings.Join(p.Uses, ", "))
-	line("imports", strings.Join(short(imports), " "))
-	line("exports", strings.Join(ours(exports), " "))
-	if len(p.Fields) > 0 {
-		b.WriteByte('\n')
-		rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
-		for _, f := range p.Fields {
-			rows = append(rows, []string{f.Name, f.Kind, yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey), strings.Join(f.Sinks, ","), meaning(f)})
-		}
-		if err := terminal.Table(&b, s, width, rows); err != nil {
-			return err
-		}
-		b.WriteByte('\n')
-		paragraph(&b, width, 2, "SEALED: the plugin gets a reference, and the host puts the value in.")
-		paragraph(&b, width, 2, "SINKS: where the host puts secrets of this field in. header and query: of the request; token: of a token request; claim: of a JWT; sign: it signs, and goes nowhere.")
+	pair("uses", strings.Join(i.Uses, ", "))
+	pair("imports", strings.Join(short(i.Imports), " "))
+	pair("exports", strings.Join(ours(i.Exports), " "))
+	if len(i.Fields) > 0 {
+		printFields(a.out, i.Fields)
+		a.out.Printf("\n")
+		a.out.Line("SEALED: the plugin gets a reference, and the host puts the value in.")
+		a.out.Line("SINKS: where the host puts secrets of this field in. header and query: of the request; token: of a token request; " +
+			"claim: of a JWT; sign: it signs, and goes nowhere.")
 	}
-	_, err := fmt.Fprint(a.out, b.String())
-	return err
+}
+
+// printFields prints an empty line and the table of the fields of a plugin. Its texts are made printable, since a publisher may have
+// written them.
+func printFields(p *terminal.Printer, fields []abi.Field) {
+	rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
+	for _, f := range fields {
+		rows = append(rows, []string{
+			host.Printable(f.Name), host.Printable(f.Kind), yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey),
+			host.Printable(strings.Join(f.Sinks, ",")), meaning(f),
+		})
+	}
+	p.Printf("\n")
+	p.Table(rows)
 }
 
 // short returns imports, sorted, without the prefix of the modules that every plugin imports from.
@@ -315,6 +305,195 @@ func meaning(f abi.Field) string {
 		text += " " + f.Obtain
 	}
 	return host.Printable(strings.TrimSpace(text))
+}
+
+// published is the document of plugin info.
+type published struct {
+	Ref      string `json:"ref"`
+	Manifest string `json:"manifest"`
+	Module   string `json:"module"`
+	// Size is the size of the module, in bytes.
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations"`
+	// Signed has the keys that came with signatures which are right.
+	Signed      []string         `json:"signed"`
+	Description *abi.Description `json:"description"`
+}
+
+func pluginInfoCommand(a *app) *cobra.Command {
+	return a.showing(&cobra.Command{
+		Use:   "info REF",
+		Short: "Show what the publisher of a plugin in a registry says of it",
+		Long: "Shows what the publisher of a plugin in a registry says of it, without getting its module. What the plugin may do " +
+			"is found out by `plugin add`, which runs it in the sandbox.",
+		Args: arguments("REF"),
+	}, func(c *cobra.Command, args []string) (document, error) {
+		p, err := publishedAt(c.Context(), args[0])
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	})
+}
+
+// publishedAt asks the registry of a reference for what was published.
+func publishedAt(ctx context.Context, reference string) (*published, error) {
+	ref, err := registry.ParseReference(reference)
+	if err != nil {
+		return nil, fmt.Errorf("%q %w", host.Printable(reference), err)
+	}
+	client, err := newRegistry()
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.Resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	signatures, err := client.Signatures(ctx, ref, found)
+	if err != nil {
+		return nil, err
+	}
+	text, err := client.Description(ctx, ref, found)
+	if err != nil {
+		return nil, err
+	}
+	p := &published{
+		Ref: ref.String(), Manifest: found.Digest, Module: found.Module.Digest, Size: found.Module.Size, Annotations: map[string]string{}, Signed: []string{},
+	}
+	for name, value := range found.Annotations {
+		p.Annotations[host.Printable(name)] = host.Printable(value)
+	}
+	for _, s := range signatures {
+		if s.Verify(s.Key, found.Text) == nil {
+			p.Signed = append(p.Signed, s.Key.String())
+		}
+	}
+	if text != nil {
+		p.Description, err = install.DecodeDescription(text)
+	}
+	return p, err
+}
+
+func (p *published) print(a *app) {
+	pair := func(name, value string) { a.out.Pair(15, name, value) }
+	pair("reference", p.Ref)
+	pair("manifest", p.Manifest)
+	pair("module", fmt.Sprintf("%s, %s", p.Module, kilobytes(int(p.Size))))
+	for _, name := range []string{
+		artifact.AnnotationTitle, artifact.AnnotationVersion, artifact.AnnotationDescription, artifact.AnnotationLicenses,
+		artifact.AnnotationSource, artifact.AnnotationRevision, artifact.AnnotationDocumentation,
+	} {
+		pair(strings.TrimPrefix(name, "org.opencontainers.image."), p.Annotations[name])
+	}
+	if p.Description != nil {
+		pair("homepage", host.Printable(p.Description.Homepage))
+	}
+	pair("signed by", strings.Join(p.Signed, ", "))
+	if p.Description != nil && len(p.Description.Fields) > 0 {
+		printFields(a.out, withSinks(p.Description.Fields))
+	}
+}
+
+// compared is the document of plugin diff.
+type compared struct {
+	// Wider reports whether some change is refused until an operator accepts it.
+	Wider   bool          `json:"wider"`
+	Changes []lock.Change `json:"changes"`
+}
+
+func pluginDiffCommand(a *app) *cobra.Command {
+	return a.showing(&cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Compare what two versions of a plugin may do",
+		Long: "Compares what two versions of a plugin may do, and exits with 1 if the new one may do more, has another contract, or is " +
+			"no higher version. It runs both in the sandbox and compares what they are, not what is written about them. OLD and " +
+			"NEW are compiled plugins or built-in auth types.",
+		Args: arguments("OLD", "NEW"),
+	}, func(c *cobra.Command, args []string) (document, error) {
+		var versions [2]lock.Plugin
+		for i, name := range args {
+			_, info, err := inspect(c.Context(), name)
+			if err != nil {
+				return nil, err
+			}
+			versions[i] = lock.Describe(info)
+		}
+		changes := lock.Compare(versions[0], versions[1])
+		wider := len(lock.Refused(changes)) > 0
+		return compared{wider, orEmpty(changes)}, reportedUnless(!wider)
+	})
+}
+
+func (c compared) print(a *app) { printChanges(a.out, c.Changes) }
+
+// printChanges prints the changes of a plugin. Its texts come from plugins, so they are made printable.
+func printChanges(p *terminal.Printer, changes []lock.Change) {
+	if len(changes) == 0 {
+		p.Line("nothing is different")
+		return
+	}
+	rows := [][]string{{"WHAT", "BEFORE", "NOW", "REFUSED"}}
+	for _, c := range changes {
+		rows = append(rows, []string{host.Printable(c.What), shown(c.Before), shown(c.Now), c.Why})
+	}
+	p.Table(rows)
+}
+
+// shown returns values for a table. A digest is cut, and a hyphen stands for nothing. Each value is made printable for itself, so that a
+// long one does not hide the others.
+func shown(values []string) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = host.Printable(value)
+		if rest, ok := strings.CutPrefix(value, "sha256:"); ok && len(rest) == 64 {
+			all[i] = "sha256:" + rest[:12] + "…"
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// reachList is the document of plugin audit.
+type reachList []reach.Use
+
+func pluginAuditCommand(a *app) *cobra.Command {
+	var flags configFlags
+	c := a.showing(&cobra.Command{
+		Use:   "audit [-c FILE]",
+		Short: "List which secret of which connector can go where, through which plugin",
+		Long: "Lists each secret that a configuration names, with the connector, the field and the plugin that gets it, and where that " +
+			"plugin may put it. It comes from the plugins themselves, which run in the sandbox. No secret is read.",
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		set, err := a.load(c.Context(), c, &flags)
+		if err != nil {
+			return nil, err
+		}
+		defer closeSet(c.Context(), set)
+		return reachList(orEmpty(reach.Of(set))), nil
+	})
+	flags.add(c, "connectors.yaml")
+	return c
+}
+
+func (list reachList) print(a *app) {
+	if len(list) == 0 {
+		a.out.Line("the file names no secrets")
+		return
+	}
+	rows := [][]string{{"CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY"}}
+	for _, r := range list {
+		may := r.May
+		if len(r.Grants) > 0 {
+			may = append(slices.Clone(may), "granted "+strings.Join(r.Grants, ", "))
+		}
+		rows = append(rows, []string{
+			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), shown(may),
+		})
+	}
+	a.out.Table(rows)
 }
 
 func yes(b bool) string {

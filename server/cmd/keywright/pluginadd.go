@@ -20,7 +20,6 @@ import (
 	"github.com/keywright/keywright/server/internal/lock"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/signature"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // pluginCache returns the directory for plugins of registries, or "" for a user without a cache.
@@ -59,6 +58,8 @@ func openInstallation(ctx context.Context, file string) (*installation, error) {
 	return i, err
 }
 
+func (i *installation) lockPath() string { return filepath.Join(i.dir, lock.Name) }
+
 // store stores a plugin: its bytes first, the lock then, so that a process that reads the lock finds them.
 func (i *installation) store(r *install.Result) error {
 	dirs := []string{}
@@ -96,32 +97,46 @@ func (i *installation) prune() (removed []string, err error) {
 	return removed, i.lock.Write(i.dir)
 }
 
-// addFlags holds the flags of plugin add and plugin update.
-type addFlags struct {
+// An addition brings plugins of registries into an installation. Its fields are the flags of plugin add and plugin update.
+type addition struct {
+	app             *app
 	file, name, key string
 	// accept holds digests of [lock.Plugin.Digest].
 	accept  []string
 	preview bool
+
+	options install.Options
+	to      *installation
 }
 
-func (f *addFlags) options() (install.Options, error) {
-	client, err := newRegistry()
-	if err != nil || f.key == "" {
-		return install.Options{Client: client}, err
-	}
-	text, err := os.ReadFile(f.key)
-	if err != nil {
-		return install.Options{}, fmt.Errorf("--key %s: %w", f.key, errors.Unwrap(err))
-	}
-	key, err := signature.ParseKey(text)
-	if err != nil {
-		return install.Options{}, fmt.Errorf("--key %s %w", f.key, err)
-	}
-	return install.Options{Client: client, Key: &key}, nil
+func (d *addition) flags(c *cobra.Command) {
+	c.Flags().StringVarP(&d.file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
+	c.Flags().StringVar(&d.key, "key", "", "a `FILE` with the public key that has to have signed the plugin")
+	c.Flags().StringSliceVar(&d.accept, "accept", nil, "accept what was refused, by the `DIGEST` of the refusal; several are separated by commas")
 }
 
-func (a *app) pluginAdd() *cobra.Command {
-	var flags addFlags
+// open reads the key and the file of connectors with its lock.
+func (d *addition) open(ctx context.Context) (err error) {
+	if d.options.Client, err = newRegistry(); err != nil {
+		return err
+	}
+	if d.key != "" {
+		text, err := os.ReadFile(d.key)
+		if err != nil {
+			return fmt.Errorf("--key %s: %w", d.key, errors.Unwrap(err))
+		}
+		key, err := signature.ParseKey(text)
+		if err != nil {
+			return fmt.Errorf("--key %s %w", d.key, err)
+		}
+		d.options.Key = &key
+	}
+	d.to, err = openInstallation(ctx, d.file)
+	return err
+}
+
+func pluginAddCommand(a *app) *cobra.Command {
+	d := &addition{app: a}
 	c := &cobra.Command{
 		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept DIGEST]",
 		Short: "Add a plugin of a registry to a configuration, or another version of it",
@@ -133,40 +148,28 @@ func (a *app) pluginAdd() *cobra.Command {
 			"version, then nothing is written without --accept. DIGEST comes with the refusal: the registry cannot put " +
 			"something else in its place afterwards.",
 		Args: arguments("REF"),
-		RunE: func(c *cobra.Command, args []string) error {
-			o, err := flags.options()
-			if err != nil {
-				return err
-			}
-			if flags.name == "" {
-				if flags.name, err = install.NameOf(args[0]); err != nil {
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if d.name == "" {
+				if d.name, err = install.NameOf(args[0]); err != nil {
 					return err
 				}
 			}
-			i, err := openInstallation(c.Context(), flags.file)
-			if err != nil {
+			if err := d.open(c.Context()); err != nil {
 				return err
 			}
 			// Whether the file can be changed is found out before the registry is asked.
-			if _, err := connectors.SetPluginRef(c.Context(), i.text, flags.name, args[0]); err != nil {
-				return fmt.Errorf("%s: %w", flags.file, err)
+			if _, err := connectors.SetPluginRef(c.Context(), d.to.text, d.name, args[0]); err != nil {
+				return fmt.Errorf("%s: %w", d.file, err)
 			}
-			if err := a.accept(c.Context(), i, &flags, o, flags.name, args[0]); err != nil {
+			if err := d.add(c.Context(), d.name, args[0]); err != nil {
 				return err
 			}
-			return a.setRef(c.Context(), flags.file, flags.name, args[0])
+			return a.setRef(c.Context(), d.file, d.name, args[0])
 		},
 	}
-	flags.common(c)
-	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the plugin in the file; the last part of the repository if it is left out")
+	d.flags(c)
+	c.Flags().StringVar(&d.name, "name", "", "the `NAME` of the plugin in the file; the last part of the repository if it is left out")
 	return c
-}
-
-func (f *addFlags) common(c *cobra.Command) {
-	c.Flags().StringVarP(&f.file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
-	c.Flags().StringVar(&f.key, "key", "", "a `FILE` with the public key that has to have signed the plugin")
-	c.Flags().StringSliceVar(&f.accept, "accept", nil, "accept what was refused, by the `DIGEST` of the refusal; several are separated by commas")
-	c.DisableFlagsInUseLine = true
 }
 
 // setRef writes a plugin's lines into a file of connectors. It reads the file again, since somebody may have changed it while the
@@ -186,7 +189,8 @@ func (a *app) setRef(ctx context.Context, file, name, ref string) error {
 	if err := writeInPlace(file, text); err != nil {
 		return err
 	}
-	return writeLine(a.out, fmt.Sprintf("%s has name: %s and ref: %s", file, name, ref))
+	a.out.Line("%s has name: %s and ref: %s", file, name, ref)
+	return nil
 }
 
 // writeInPlace writes a file that is there, with the permissions that it has.
@@ -198,8 +202,8 @@ func writeInPlace(name string, text []byte) error {
 	return os.WriteFile(name, text, info.Mode().Perm())
 }
 
-func (a *app) pluginUpdate() *cobra.Command {
-	var flags addFlags
+func pluginUpdateCommand(a *app) *cobra.Command {
+	d := &addition{app: a}
 	c := &cobra.Command{
 		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept DIGEST]",
 		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
@@ -214,46 +218,41 @@ func (a *app) pluginUpdate() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			o, err := flags.options()
-			if err != nil {
+			if err := d.open(c.Context()); err != nil {
 				return err
 			}
-			i, err := openInstallation(c.Context(), flags.file)
-			if err != nil {
-				return err
-			}
-			refs := i.refs
+			refs := d.to.refs
 			if len(args) > 0 {
 				refs = slices.DeleteFunc(slices.Clone(refs), func(p connectors.PluginRef) bool { return p.Name != args[0] })
 				if len(refs) == 0 {
-					return fmt.Errorf("%s has no plugin %q with a reference", flags.file, args[0])
+					return fmt.Errorf("%s has no plugin %q with a reference", d.file, args[0])
 				}
 			}
-			if err := a.updateEach(c.Context(), i, &flags, o, refs); err != nil || len(args) > 0 || flags.preview {
+			if err := d.updateEach(c.Context(), refs); err != nil || len(args) > 0 || d.preview {
 				return err
 			}
-			removed, err := i.prune()
-			if err != nil || removed == nil {
-				return err
+			removed, err := d.to.prune()
+			if err == nil && removed != nil {
+				a.out.Line("%s has no %s any more, since %s has none", d.to.lockPath(), strings.Join(removed, ", "), d.file)
 			}
-			return writeLine(a.out, fmt.Sprintf("%s has no %s any more, since %s has none", filepath.Join(i.dir, lock.Name), strings.Join(removed, ", "), flags.file))
+			return err
 		},
 	}
-	flags.common(c)
-	c.Flags().BoolVar(&flags.preview, "preview", false, "show what is different, and write nothing")
+	d.flags(c)
+	c.Flags().BoolVar(&d.preview, "preview", false, "show what is different, and write nothing")
 	return c
 }
 
 // updateEach brings plugins to what the registries have. It goes on with the others when one fails.
-func (a *app) updateEach(ctx context.Context, i *installation, flags *addFlags, o install.Options, refs []connectors.PluginRef) (failed error) {
+func (d *addition) updateEach(ctx context.Context, refs []connectors.PluginRef) (failed error) {
 	for _, p := range refs {
-		err := a.accept(ctx, i, flags, o, p.Name, p.Ref)
+		err := d.add(ctx, p.Name, p.Ref)
 		if err == nil {
-			err = a.writeNewer(ctx, i, o.Client, p)
+			err = d.printNewer(ctx, p)
 		}
 		if err != nil {
 			if !errors.Is(err, errReported) {
-				a.printErr("keywright: plugin %s: %v", p.Name, err)
+				d.app.printErr("keywright: plugin %s: %v", p.Name, err)
 			}
 			failed = errReported
 		}
@@ -264,17 +263,17 @@ func (a *app) updateEach(ctx context.Context, i *installation, flags *addFlags, 
 	return failed
 }
 
-// writeNewer writes the tag with the highest version of a plugin, if that is above the one in the lock. It changes nothing: the file
+// printNewer prints the tag with the highest version of a plugin, if that is above the one in the lock. It changes nothing: the file
 // says which version is used.
-func (a *app) writeNewer(ctx context.Context, i *installation, client *registry.Client, p connectors.PluginRef) error {
-	locked := i.lock.Find(p.Name)
+func (d *addition) printNewer(ctx context.Context, p connectors.PluginRef) error {
+	locked := d.to.lock.Find(p.Name)
 	ref, err := registry.ParseReference(p.Ref)
 	if err != nil || locked == nil {
 		return err
 	}
-	tags, err := client.Tags(ctx, ref)
+	tags, err := d.options.Client.Tags(ctx, ref)
 	if err != nil {
-		a.printErr("keywright: plugin %s: whether there is a newer version is unknown: %v", p.Name, err)
+		d.app.printErr("keywright: plugin %s: whether there is a newer version is unknown: %v", p.Name, err)
 		return nil
 	}
 	newest := lock.Newest(tags, locked.Version)
@@ -282,39 +281,43 @@ func (a *app) writeNewer(ctx context.Context, i *installation, client *registry.
 		return nil
 	}
 	file := ""
-	if i.file != "connectors.yaml" {
-		file = " -c " + imports.Quote(i.file)
+	if d.file != "connectors.yaml" {
+		file = " -c " + imports.Quote(d.file)
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s is newer: keywright plugin add %s:%s --name %s%s", p.Name, newest, ref.Name(), newest, imports.Quote(p.Name), file))
+	d.app.out.Line("%s: %s is newer: keywright plugin add %s:%s --name %s%s",
+		p.Name, newest, ref.Name(), newest, imports.Quote(p.Name), file)
+	return nil
 }
 
-// accept gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.
-func (a *app) accept(ctx context.Context, i *installation, f *addFlags, o install.Options, name, ref string) error {
-	before := i.lock.Find(name)
+// add gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.
+func (d *addition) add(ctx context.Context, name, ref string) error {
+	before := d.to.lock.Find(name)
 	if before != nil {
 		before = &[]lock.Plugin{*before}[0] // the lock changes
 	}
-	r, err := install.Get(ctx, o, name, ref, before)
+	r, err := install.Get(ctx, d.options, name, ref, before)
 	if err != nil {
 		return err
 	}
-	if other := install.TakenBy(i.lock, &r.Plugin); other != "" {
+	if other := install.TakenBy(d.to.lock, &r.Plugin); other != "" {
 		return fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, other)
 	}
-	if err := a.writeResult(r, before); err != nil {
+	d.print(r, before)
+	if err := d.app.out.Err(); err != nil { // nobody has seen what the plugin may do
 		return err
 	}
-	if err := a.mayWrite(f, r); err != nil || f.preview {
+	if err := d.mayWrite(r); err != nil || d.preview {
 		return err
 	}
-	if err := i.store(r); err != nil {
+	if err := d.to.store(r); err != nil {
 		return err
 	}
-	return writeLine(a.out, fmt.Sprintf("%s has %s", filepath.Join(i.dir, lock.Name), name))
+	d.app.out.Line("%s has %s", d.to.lockPath(), name)
+	return nil
 }
 
 // mayWrite returns an error if a plugin has changes that are refused, and the operator has not accepted them.
-func (a *app) mayWrite(f *addFlags, r *install.Result) error {
+func (d *addition) mayWrite(r *install.Result) error {
 	var why []string
 	for _, c := range lock.Refused(r.Changes) {
 		if !slices.Contains(why, c.Why) {
@@ -325,30 +328,31 @@ func (a *app) mayWrite(f *addFlags, r *install.Result) error {
 	switch {
 	case err != nil:
 		return err
-	case len(why) == 0, !f.preview && slices.Contains(f.accept, digest):
+	case len(why) == 0, !d.preview && slices.Contains(d.accept, digest):
 		return nil
-	case f.preview:
+	case d.preview:
 		return errReported
 	}
 	other := ""
-	if len(f.accept) > 0 {
+	if len(d.accept) > 0 {
 		other = "; it is not what --accept names"
 	}
-	a.printErr("keywright: plugin %s is refused (%s), and nothing was written%s: if you want that, run it again with --accept %s", r.Plugin.Name, strings.Join(why, ", "), other, digest)
+	d.app.printErr("keywright: plugin %s is refused (%s), and nothing was written%s: if you want that, run it again with --accept %s",
+		r.Plugin.Name, strings.Join(why, ", "), other, digest)
 	return errReported
 }
 
-// writeResult writes what a new plugin may do, or what is different of one that was there.
-func (a *app) writeResult(r *install.Result, before *lock.Plugin) error {
-	if err := writeLine(a.out, fmt.Sprintf("%s: %s, version %s, signed by %s", r.Plugin.Name, r.Plugin.Ref, host.Printable(r.Plugin.Version), cmp.Or(r.Plugin.Signer.String(), "nobody"))); err != nil {
-		return err
-	}
+// print prints what a new plugin may do, or what is different of one that was there.
+func (d *addition) print(r *install.Result, before *lock.Plugin) {
+	out, p := d.app.out, r.Plugin
+	out.Line("%s: %s, version %s, signed by %s", p.Name, p.Ref, host.Printable(p.Version), cmp.Or(p.Signer.String(), "nobody"))
 	if before != nil {
-		return a.writeChanges(r.Changes)
+		printChanges(out, r.Changes)
+		return
 	}
 	rows := [][]string{{"WHAT", "MAY"}}
-	for _, what := range slices.Sorted(maps.Keys(r.Plugin.Capabilities)) {
-		rows = append(rows, []string{host.Printable(what), shown(r.Plugin.Capabilities[what])})
+	for _, what := range slices.Sorted(maps.Keys(p.Capabilities)) {
+		rows = append(rows, []string{host.Printable(what), shown(p.Capabilities[what])})
 	}
-	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
+	out.Table(rows)
 }

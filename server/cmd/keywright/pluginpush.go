@@ -25,7 +25,7 @@ type pushFlags struct {
 	sign, source, revision, licenses, documentation string
 }
 
-func (a *app) pluginPush() *cobra.Command {
+func pluginPushCommand(a *app) *cobra.Command {
 	var flags pushFlags
 	c := &cobra.Command{
 		Use:   "push FILE REF [--sign KEY] [--source URL] [--revision COMMIT] [--licenses NAME] [--documentation URL]",
@@ -45,11 +45,7 @@ func (a *app) pluginPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			wasm, err := moduleOf(args[0])
-			if err != nil {
-				return err
-			}
-			info, err := host.Inspect(c.Context(), host.Plugin{Name: args[0], Wasm: wasm}, host.Limits{})
+			wasm, info, err := inspect(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -68,7 +64,6 @@ func (a *app) pluginPush() *cobra.Command {
 	c.Flags().StringVar(&flags.revision, "revision", "", "the `COMMIT` of the sources")
 	c.Flags().StringVar(&flags.licenses, "licenses", "", "the licence, by its `NAME` of SPDX, if the plugin does not say it")
 	c.Flags().StringVar(&flags.documentation, "documentation", "", "the `URL` of documentation")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -133,5 +128,6 @@ func (a *app) push(c *cobra.Command, ref registry.Reference, made artifact.Made,
 	if err != nil {
 		return err
 	}
-	return writeLine(a.out, fmt.Sprintf("%s@%s, signed by %s", ref.Name(), digest, cmp.Or(key.String(), "nobody")))
+	a.out.Line("%s@%s, signed by %s", ref.Name(), digest, cmp.Or(key.String(), "nobody"))
+	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/keywright/keywright/server/internal/imports"
 )
 
-func (a *app) pluginTest() *cobra.Command {
+func pluginTestCommand(a *app) *cobra.Command {
 	var files []string
 	var run string
 	var verbose bool
@@ -60,7 +60,6 @@ func (a *app) pluginTest() *cobra.Command {
 	c.Flags().StringArrayVar(&files, "cases", nil, "a `FILE` of cases; may be repeated")
 	c.Flags().StringVar(&run, "run", "", "run only the cases whose names match a `REGEXP`")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what each call did: what was signed, and the requests to token endpoints")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -71,7 +70,7 @@ func (a *app) goTests(c *cobra.Command, dir string) (bool, error) {
 		return false, err
 	}
 	test := exec.CommandContext(c.Context(), "go", "test", ".")
-	test.Dir, test.Stdout, test.Stderr = dir, a.out, a.err
+	test.Dir, test.Stdout, test.Stderr = dir, a.out.Writer, a.err.Writer
 	err = test.Run()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -176,7 +175,8 @@ func (t *caseRun) one(c *hosttest.Case) error {
 			lines = append(lines, strings.Repeat(" ", 4+2*min(i, 1))+host.Printable(line))
 		}
 	}
-	return writeLine(t.app.out, strings.Join(lines, "\n"))
+	t.app.out.Line("%s", strings.Join(lines, "\n"))
+	return t.app.out.Err()
 }
 
 // end prints how many cases there were. Its error is not nil if one has failed.
@@ -184,9 +184,67 @@ func (t *caseRun) end() error {
 	if t.passed+t.failed == 0 {
 		return fmt.Errorf("no case has a name that --run %q matches", t.selected)
 	}
-	err := writeLine(t.app.out, fmt.Sprintf("%d passed, %d failed", t.passed, t.failed))
-	if err == nil && t.failed > 0 {
-		return errReported
+	t.app.out.Line("%d passed, %d failed", t.passed, t.failed)
+	return reportedUnless(t.failed == 0)
+}
+
+// conformance is the document of plugin conform.
+type conformance struct{ *hosttest.Report }
+
+func pluginConformCommand(a *app) *cobra.Command {
+	var flags configFlags
+	c := a.showing(&cobra.Command{
+		Use:   "conform TYPE|FILE [-c FILE]",
+		Short: "Check whether a plugin does what operators expect of any plugin",
+		Long: "Checks a compiled plugin of any language in the sandbox, with a clock of its own and without a network: whether it is deterministic, " +
+			"and how it takes secrets of all characters, values that no operator means, endpoints and APIs that answer nonsense, and " +
+			"requests of all sorts. It exits with 1 if a check fails.\n\n" +
+			"The configurations are made from the description of the plugin. With -c, they are those of the connectors in that file that have " +
+			"the plugin's auth type. Secrets are made up in any case. TYPE is a built-in auth type or an alias of one.",
+		Args: arguments("TYPE or FILE"),
+	}, func(c *cobra.Command, args []string) (document, error) {
+		wasm, err := moduleOf(args[0])
+		if err != nil {
+			return nil, err
+		}
+		configs, err := a.configsOf(c, &flags, args[0], wasm)
+		if err != nil {
+			return nil, err
+		}
+		report, err := hosttest.Conform(c.Context(), hosttest.Module{Name: args[0], Wasm: wasm}, configs...)
+		if err != nil {
+			return nil, err
+		}
+		return conformance{report}, reportedUnless(report.Conforms)
+	})
+	flags.add(c, "")
+	return c
+}
+
+func (c conformance) print(a *app) { a.out.Printf("%s", c.Report) }
+
+// configsOf returns the configurations of the connectors in a file that have the auth type of a module. Without a file, it returns
+// nil.
+func (a *app) configsOf(c *cobra.Command, f *configFlags, name string, wasm []byte) (configs []hosttest.Config, err error) {
+	if f.file == "" {
+		return nil, nil
 	}
-	return err
+	info, err := host.Inspect(c.Context(), host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	set, err := a.load(c.Context(), c, f)
+	if err != nil {
+		return nil, err
+	}
+	defer closeSet(c.Context(), set)
+	for _, connector := range set.Connectors {
+		if auth := connector.Definition().Auth; auth.Type == info.Type {
+			configs = append(configs, auth.Config)
+		}
+	}
+	if len(configs) == 0 {
+		return nil, fmt.Errorf("%s: no connector has the auth type %s", f.file, info.Type)
+	}
+	return configs, nil
 }

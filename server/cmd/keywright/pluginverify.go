@@ -20,7 +20,9 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// verified is an item of the list that plugin verify --json writes.
+// verifiedPlugins is the document of plugin verify.
+type verifiedPlugins []verified
+
 type verified struct {
 	Name    string `json:"name"`
 	Ref     string `json:"ref"`
@@ -31,48 +33,35 @@ type verified struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func (a *app) pluginVerify() *cobra.Command {
+func pluginVerifyCommand(a *app) *cobra.Command {
 	var file string
-	var asJSON, online bool
-	c := &cobra.Command{
+	var online bool
+	c := a.showing(&cobra.Command{
 		Use:   "verify [-c FILE] [--registry]",
 		Short: "Verify the plugins of a configuration: digests, signatures, and what they may do",
 		Long: "Verifies the plugins that came from registries, as serve does before it uses them: the digests in keywright.lock, the " +
 			"signatures with the keys that were accepted, and what each module says in the sandbox that it may do. With --registry " +
 			"it also asks whether the references still lead to what is in the lock. It writes nothing.",
-		Args: arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			i, err := openInstallation(c.Context(), file)
-			if err != nil {
-				return err
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		i, err := openInstallation(c.Context(), file)
+		if err != nil {
+			return nil, err
+		}
+		var client *registry.Client
+		if online {
+			if client, err = newRegistry(); err != nil {
+				return nil, err
 			}
-			var client *registry.Client
-			if online {
-				if client, err = newRegistry(); err != nil {
-					return err
-				}
-			}
-			all := []verified{}
-			good := true
-			for _, p := range i.refs {
-				v := i.verify(c.Context(), p, client)
-				all, good = append(all, v), good && v.OK
-			}
-			if asJSON {
-				err = a.writeJSON(all)
-			} else {
-				err = a.writeVerified(all)
-			}
-			if err == nil && !good {
-				err = errReported
-			}
-			return err
-		}),
-	}
+		}
+		all, good := verifiedPlugins{}, true
+		for _, p := range i.refs {
+			v := i.verify(c.Context(), p, client)
+			all, good = append(all, v), good && v.OK
+		}
+		return all, reportedUnless(good)
+	})
 	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
 	c.Flags().BoolVar(&online, "registry", false, "ask the registries, too")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -138,18 +127,22 @@ func unmoved(ctx context.Context, client *registry.Client, p *lock.Plugin) error
 	return nil
 }
 
-func (a *app) writeVerified(all []verified) error {
+func (all verifiedPlugins) print(a *app) {
 	if len(all) == 0 {
-		return writeLine(a.out, "the file has no plugins of registries")
+		a.out.Line("the file has no plugins of registries")
+		return
 	}
 	rows := [][]string{{"PLUGIN", "VERSION", "SIGNED BY", "RESULT"}}
 	for _, v := range all {
-		rows = append(rows, []string{v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(host.Printable(v.Signer), "nobody"), cmp.Or(host.Printable(v.Problem), "as accepted")})
+		rows = append(rows, []string{
+			v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(host.Printable(v.Signer), "nobody"),
+			cmp.Or(host.Printable(v.Problem), "as accepted"),
+		})
 	}
-	return terminal.Table(a.out, terminal.StyleOf(a.out, a.env), terminal.Columns(a.out), rows)
+	a.out.Table(rows)
 }
 
-func (a *app) pluginVendor() *cobra.Command {
+func pluginVendorCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "vendor [-c FILE]",
@@ -157,32 +150,36 @@ func (a *app) pluginVendor() *cobra.Command {
 		Long: "Puts the plugins of keywright.lock into the directory " + lock.VendorDir + " beside the configuration, from this user's " +
 			"cache or else from the registries, by the digests in the lock. A process with the file, the lock and this directory " +
 			"needs no network to start. Plugins that the lock does not have are removed from the directory.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := openInstallation(c.Context(), file)
 			if err != nil {
 				return err
 			}
-			return a.vendor(c.Context(), i)
+			dir := filepath.Join(i.dir, lock.VendorDir)
+			names, err := i.vendor(c.Context(), dir)
+			if err == nil {
+				a.out.Line("%s: %s (%s from a registry)",
+					dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none"))
+			}
+			return err
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
-func (a *app) vendor(ctx context.Context, i *installation) error {
+// vendor stores the plugins of the lock in a directory, and removes others from it. It returns the names of those for which a
+// registry was asked.
+func (i *installation) vendor(ctx context.Context, dir string) (names []string, err error) {
 	client, err := newRegistry()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	dir := filepath.Join(i.dir, lock.VendorDir)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // a link may lead to a directory of others, whose files would be deleted
-		return fmt.Errorf("%s is no directory: remove it, and vendor makes one", dir)
+		return nil, fmt.Errorf("%s is no directory: remove it, and vendor makes one", dir)
 	}
-	names, err := i.restore(ctx, client, dir)
-	if err != nil {
-		return err
+	if names, err = i.restore(ctx, client, dir); err != nil {
+		return nil, err
 	}
 	keep := []string{}
 	for _, p := range i.lock.Plugins {
@@ -190,16 +187,16 @@ func (a *app) vendor(ctx context.Context, i *installation) error {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && len(i.lock.Plugins) > 0 {
-		return err
+		return nil, err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "sha256-") && !slices.Contains(keep, e.Name()) {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return writeLine(a.out, fmt.Sprintf("%s: %s (%s from a registry)", dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none")))
+	return names, nil
 }
 
 // restore stores all plugins of the lock in a directory, and returns the names of those for which a registry was asked.

@@ -18,7 +18,6 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/record"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // tracing traces a request, to show it, to record it, or both.
@@ -53,7 +52,7 @@ func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector,
 	}
 	for _, e := range trace.Exchanges() {
 		if t.statuses {
-			a.printErr("%s", terminal.StyleOf(a.err, a.env).Dim(statusOf(e)))
+			a.printErr("%s", a.err.Dim(statusOf(e)))
 		}
 	}
 	if t.file == "" {
@@ -93,7 +92,7 @@ func statusOf(e host.TracedExchange) string {
 
 // showTrace writes a trace to stderr.
 func (a *app) showTrace(trace *host.Trace) {
-	s := terminal.StyleOf(a.err, a.env)
+	s := a.err.Style
 	var b strings.Builder
 	for line := range strings.Lines(trace.String()) {
 		if text := strings.TrimSuffix(line, "\n"); strings.HasPrefix(text, "  ") {

@@ -22,7 +22,6 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/remedy"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // requestFlags holds the flags that describe a request.
@@ -49,10 +48,9 @@ func (f *requestFlags) addRequest(c *cobra.Command) {
 	c.Flags().StringVar(&f.user, "user", "", "`EMAIL` of the user for whom the request is made: user.email in templates")
 	c.Flags().StringVar(&f.userID, "user-id", "", "`ID` of the user: user.id in templates")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "`ID` of the tenant: tenant_id in templates")
-	c.DisableFlagsInUseLine = true
 }
 
-func (a *app) request() *cobra.Command {
+func requestCommand(a *app) *cobra.Command {
 	var flags requestFlags
 	var include, verbose bool
 	var t tracing
@@ -82,8 +80,8 @@ func (a *app) request() *cobra.Command {
 				if text := refusal.Remedy(); text != "" {
 					a.printErr("%s", text)
 				}
-				if verbose || !include && terminal.Columns(a.err) > 0 {
-					a.printErr("%s", terminal.StyleOf(a.err, a.env).Dim(strings.TrimSpace(fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode)))))
+				if verbose || !include && a.err.Columns() > 0 {
+					a.printErr("%s", a.err.Dim(strings.TrimSpace(fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode)))))
 				}
 				return a.writeResponse(response, include)
 			})

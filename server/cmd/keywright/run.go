@@ -27,11 +27,15 @@ const (
 	exitWider     = 4
 )
 
-// An app holds the state that the commands share.
+// An app holds the streams and the environment that the commands share.
 type app struct {
 	in       io.Reader
-	out, err io.Writer
+	out, err *terminal.Printer
 	env      func(string) string
+}
+
+func newApp(in io.Reader, out, err io.Writer, env func(string) string) *app {
+	return &app{in: in, out: terminal.NewPrinter(out, env), err: terminal.NewPrinter(err, env), env: env}
 }
 
 // A usageError is the error for an invalid command line.
@@ -49,6 +53,14 @@ func misuse(command *cobra.Command, format string, args ...any) error {
 	return &usageError{command: command, err: fmt.Errorf(format, args...)}
 }
 
+// reportedUnless returns errReported for a command whose output says that not all is as it has to be.
+func reportedUnless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errReported
+}
+
 // errReported is returned for a failure that has already been reported.
 var errReported = errors.New("told")
 
@@ -62,23 +74,19 @@ func (exitWith) Is(target error) bool { return target == errReported }
 
 // run runs a command line, and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, env func(string) string) int {
-	a := &app{in: in, out: out, err: err, env: env}
+	a := newApp(in, out, err, env)
 	root := a.root()
 	root.SetArgs(args)
-	return a.exit(root.ExecuteContext(ctx))
+	ended := root.ExecuteContext(ctx)
+	return a.exit(cmp.Or(a.out.Err(), ended))
 }
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "keywright",
-		Short:         "Authenticates requests to external APIs, with auth types that are plugins in a sandbox",
-		Long:          "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that never sees a secret. `keywright demo` shows five of the auth types at work.",
-		Version:       version(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs, // so that RunE gets an unknown command
-		RunE:          noCommand,
-	}
+	root := group("keywright", "Authenticates requests to external APIs, with auth types that are plugins in a sandbox")
+	root.Long = "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that " +
+		"never sees a secret. `keywright demo` shows five of the auth types at work."
+	root.Version = version()
+	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetHelpFunc(a.help)
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -87,39 +95,66 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{command: c, err: err} })
 	a.addCommands(root)
-	eachOnce(root)
+	complete(root)
 	return root
 }
 
 // addCommands adds the commands in groups, in the order in which people use them.
 func (a *app) addCommands(root *cobra.Command) {
-	for _, group := range []struct {
+	for _, part := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Commands for connectors:", []*cobra.Command{a.connector(), a.check(), a.explain(), a.request(), a.connect()}},
-		{"Commands for the gateway:", []*cobra.Command{a.serve(), a.test(), a.audit(), a.state()}},
-		{"Commands for plugins:", []*cobra.Command{a.plugin()}},
-		{"Other commands:", []*cobra.Command{a.content(), a.demo(), a.schema(), a.version()}},
+		{"Commands for connectors:", []*cobra.Command{
+			group("connector", "Make connectors: of well-known products, OpenAPI documents and curl lines",
+				connectorNewCommand(a), connectorListCommand(a), connectorImportCommand(a)),
+			checkCommand(a), a.explain(), requestCommand(a), connectCommand(a),
+		}},
+		{"Commands for the gateway:", []*cobra.Command{
+			serveCommand(a), a.test(),
+			group("audit", "Verify the audit log of a gateway", auditVerifyCommand(a)),
+			group("state", "Look at the store of state, and change its key", stateStatusCommand(a), stateRekeyCommand(a)),
+		}},
+		{"Commands for plugins:", []*cobra.Command{
+			group("plugin", "List auth types, and write, build and publish plugins",
+				pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a), pluginInspectCommand(a), pluginDiffCommand(a),
+				pluginPushCommand(a), pluginInfoCommand(a), pluginAddCommand(a), pluginUpdateCommand(a), pluginVerifyCommand(a), pluginVendorCommand(a), pluginAuditCommand(a)),
+		}},
+		{"Other commands:", []*cobra.Command{
+			group("content", "Serve, import and export the content of a community",
+				contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
+			demoCommand(a), schemaCommand(a), versionCommand(a),
+		}},
 	} {
-		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
-		for _, c := range group.commands {
-			c.GroupID = group.title
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, c := range part.commands {
+			c.GroupID = part.title
 			root.AddCommand(c)
 		}
 	}
 }
 
-// eachOnce makes it an error to repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one
-// without an error.
-func eachOnce(c *cobra.Command) {
+// group returns a command that only has subcommands.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: noCommand} // RunE gets an unknown command
+	c.AddCommand(commands...)
+	return c
+}
+
+// complete sets what is the same for all commands. One that does not say which arguments it has, has none. It is an error to
+// repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
+func complete(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true
+	if c.Args == nil {
+		c.Args = arguments()
+	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, many := f.Value.(pflag.SliceValue); !many {
 			f.Value = &once{Value: f.Value}
 		}
 	})
 	for _, below := range c.Commands() {
-		eachOnce(below)
+		complete(below)
 	}
 }
 
@@ -180,6 +215,14 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// someFiles is a check that a command has arguments, which are files.
+func someFiles(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return misuse(c, "without FILE")
+	}
+	return nil
+}
+
 // exit writes an error to stderr, with a line for each problem, and returns the exit code.
 func (a *app) exit(err error) int {
 	var usage *usageError
@@ -213,13 +256,14 @@ func (a *app) exit(err error) int {
 func (a *app) misused(usage *usageError) {
 	c := usage.command
 	a.printErr("%s: %v", c.CommandPath(), usage)
+	width := a.err.Columns()
 	switch line := "usage: " + usageLine(c); {
 	case usage.suggested:
 	case c.HasAvailableSubCommands():
 		var b strings.Builder
-		writeCommands(&b, terminal.Columns(a.err), c)
-		_, _ = fmt.Fprintf(a.err, "%srun `%s --help`\n", b.String(), c.CommandPath())
-	case len(line) < cmp.Or(terminal.Columns(a.err), terminal.Narrow):
+		writeCommands(&b, width, c)
+		a.err.Printf("%srun `%s --help`\n", b.String(), c.CommandPath())
+	case len(line) < cmp.Or(width, terminal.Narrow):
 		a.printErr("%s", line)
 	default:
 		a.printErr("run `%s --help`", c.CommandPath())
@@ -227,20 +271,4 @@ func (a *app) misused(usage *usageError) {
 }
 
 // printErr writes a line to stderr. It ignores errors, because they cannot be reported.
-func (a *app) printErr(format string, args ...any) {
-	_ = writeLine(a.err, fmt.Sprintf(format, args...))
-}
-
-// writeLine writes a line. In a terminal it wraps the line between words, with indentation. Elsewhere it does not, because
-// programs expect one line for each problem.
-func writeLine(w io.Writer, line string) error {
-	line = strings.TrimRight(line, "\n")
-	var b strings.Builder
-	if width := terminal.Columns(w); width > 0 {
-		paragraph(&b, width, 2, line)
-	} else {
-		b.WriteString(line + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
+func (a *app) printErr(format string, args ...any) { a.err.Line(format, args...) }

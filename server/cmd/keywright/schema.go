@@ -19,7 +19,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-func (a *app) schema() *cobra.Command {
+func schemaCommand(a *app) *cobra.Command {
 	var file, output string
 	var strict bool
 	c := &cobra.Command{
@@ -30,7 +30,6 @@ func (a *app) schema() *cobra.Command {
 			"`keywright schema -c connectors.yaml -o connectors.schema.json` writes it beside the file, whose first line names it: " +
 			"# yaml-language-server: $schema=connectors.schema.json. Write it again when a plugin changes, and after an upgrade.\n\n" +
 			"Of the file, only the member plugins is read, so the rest may be wrong. No secret is read, and nothing is sent.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := a.schemaOf(c.Context(), file)
 			if err == nil && strict {
@@ -49,7 +48,6 @@ func (a *app) schema() *cobra.Command {
 	c.Flags().StringVarP(&file, "config", "c", "", "a `FILE` with connectors, whose plugins have auth types of their own")
 	c.Flags().BoolVar(&strict, "strict", false, "leave out the words for editors, which are no keywords of JSON Schema: validators such as ajv refuse them")
 	c.Flags().StringVarP(&output, "output", "o", "-", "write to a `FILE`, which may be an older schema; - is stdout")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 

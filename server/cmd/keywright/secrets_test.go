@@ -22,7 +22,7 @@ func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		options, err := (&app{err: io.Discard}).options(&cobra.Command{}, &configFlags{secretsDir: dir})
+		options, err := newApp(nil, io.Discard, io.Discard, os.Getenv).options(&cobra.Command{}, &configFlags{secretsDir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}

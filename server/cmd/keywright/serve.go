@@ -1,29 +1,34 @@
 package main
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/demo/tour"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // serveFlags holds the flags of serve.
 type serveFlags struct {
 	configFlags
-	operatorFlags
-	listen     string
+	serverFlags
 	drainDelay time.Duration
-	logLevel   string
 	demo       bool
 }
 
 // maxDrainDelay limits --drain-delay.
 const maxDrainDelay = 10 * time.Minute
 
-func (a *app) serve() *cobra.Command {
+func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--admin-token-file FILE] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
@@ -44,17 +49,13 @@ func (a *app) serve() *cobra.Command {
 			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
 			"With --demo it needs no file: it starts the servers of `keywright demo`, runs connectors of five auth types before " +
 			"them, and says what to try.",
-		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) },
 	}
 	flags.configFlags.add(c, "connectors.yaml")
-	c.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "the `ADDR` for callers, host:port")
-	flags.operatorFlags.add(c, "127.0.0.1:8081")
+	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
 	flags.addClaim(c)
-	addLogLevel(c, &flags.logLevel)
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -63,16 +64,7 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
 		return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
 	}
-	operators, err := flags.login(c)
-	if err != nil {
-		return err
-	}
-	if !flags.dev {
-		if err := noDumps(); err != nil {
-			return err
-		}
-	}
-	logger, err := a.serverLogger(c, flags.logLevel)
+	operators, logger, err := flags.begin(a, c, flags.dev)
 	if err != nil {
 		return err
 	}
@@ -87,12 +79,12 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	audit := &usedWriter{Writer: a.out}
+	audit := &usedWriter{Writer: a.out.Writer}
 	config.Options, config.Stdout = options, audit
 	config.Options.Host.Logger = logger
 	config.Started = func(callers, operators string) {
 		if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
-			a.listening(callers, operators)
+			listening(a.hints(), callers, operators)
 		}
 	}
 	return daemon.Run(c.Context(), config)
@@ -110,8 +102,50 @@ func (w *usedWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-func (a *app) listening(callers, operators string) {
-	_ = writeLine(a.out, "callers: "+callers+"/connectors/")
-	_ = writeLine(a.out, "console: "+reachable(operators)+"/")
-	_ = writeLine(a.out, "operators: "+operators+"/readyz")
+func listening(p *terminal.Printer, callers, operators string) {
+	p.Line("callers: %s/connectors/", callers)
+	p.Line("console: %s/", reachable(operators))
+	p.Line("operators: %s/readyz", operators)
+}
+
+// serveDemo runs the demo's connectors until the context ends.
+func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
+	for _, name := range []string{"config", "secrets-dir", "var", "dev"} {
+		if c.Flags().Changed(name) {
+			return misuse(c, "--demo has connectors, secrets and servers of its own: leave --%s out", name)
+		}
+	}
+	stage, err := tour.NewStage(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stage.Servers.Close()) }()
+	config.File, config.Text = "demo/gateway.yaml", stage.File
+	config.Options = connectors.Options{Host: host.Config{
+		Secrets: stage.Secrets, UserAgent: userAgent(), Logger: config.Logger,
+		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
+	}}
+	config.Started = func(callers, operators string) {
+		hints := a.hints()
+		listening(hints, callers, operators)
+		printCalls(hints, stage, reachable(callers), reachable(operators))
+	}
+	return daemon.Run(c.Context(), config)
+}
+
+// printCalls prints shell commands to try.
+func printCalls(p *terminal.Printer, stage *tour.Stage, callers, operators string) {
+	p.Printf("\n%s\n", p.Bold("Try these in another terminal; no answer holds a credential:"))
+	last := tour.GatewayCall{}
+	for _, call := range stage.Calls {
+		user := ""
+		if call.User != "" {
+			user = fmt.Sprintf("-H '%s: %s' ", tour.UserHeader, call.User)
+		}
+		p.Printf("  curl -i %s%s/connectors/%s\n", user, callers, call.Permalink)
+		last = call
+	}
+	p.Printf("\n%s\n", p.Bold("An operator's test; its answer shows what was sent:"))
+	p.Printf("  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
+	p.Printf("  curl %s/metrics\n\n%s\n", operators, p.Dim("Ctrl-C ends it."))
 }

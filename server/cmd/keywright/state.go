@@ -17,17 +17,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-func (a *app) state() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "state",
-		Short: "Look at the store of state, and change its key",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  noCommand,
-	}
-	c.AddCommand(a.stateStatus(), a.stateRekey())
-	return c
-}
-
 // stateShown is the document that state status --json writes.
 type stateShown struct {
 	Type string `json:"type"`
@@ -40,45 +29,37 @@ type stateShown struct {
 	Milliseconds float64 `json:"milliseconds"`
 }
 
-func (a *app) stateStatus() *cobra.Command {
+func stateStatusCommand(a *app) *cobra.Command {
 	var flags configFlags
-	var asJSON bool
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Show whether the store of state answers, and what it holds",
 		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
 			"it holds, and in which condition grants are.",
-		Args: arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			return a.withState(c, &flags, func(ctx context.Context, s *connectors.State, store *statestore.Store) error {
-				shown, err := showState(ctx, s, store)
-				switch {
-				case err != nil:
-					return err
-				case asJSON:
-					return a.writeJSON(shown)
-				}
-				line := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms", shown.Type, terminal.Count(shown.Values, "value"), shown.Leased, shown.Milliseconds)
-				between := "; grants: "
-				for _, condition := range slices.Sorted(maps.Keys(shown.Grants)) {
-					line, between = line+fmt.Sprintf("%s%d %s", between, shown.Grants[condition], condition), ", "
-				}
-				return writeLine(a.out, line)
-			})
-		}),
-	}
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		return a.withState(c, &flags, showState)
+	})
 	flags.add(c, "connectors.yaml")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
+func (s *stateShown) print(a *app) {
+	text := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms",
+		s.Type, terminal.Count(s.Values, "value"), s.Leased, s.Milliseconds)
+	between := "; grants: "
+	for _, condition := range slices.Sorted(maps.Keys(s.Grants)) {
+		text += fmt.Sprintf("%s%d %s", between, s.Grants[condition], condition)
+		between = ", "
+	}
+	a.out.Line("%s", text)
+}
+
 // showState counts the values of a store.
-func showState(ctx context.Context, s *connectors.State, store *statestore.Store) (stateShown, error) {
-	shown := stateShown{Type: s.Type()}
+func showState(ctx context.Context, s *connectors.State, store *statestore.Store) (document, error) {
+	shown := &stateShown{Type: s.Type()}
 	began := time.Now()
 	if _, err := store.Database.Get(ctx, state.ID{}); err != nil {
-		return shown, err
+		return nil, err
 	}
 	shown.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 	err := store.Database.Rows(ctx, func(_ state.ID, row state.Row) error {
@@ -91,7 +72,10 @@ func showState(ctx context.Context, s *connectors.State, store *statestore.Store
 	if err == nil {
 		shown.Grants, err = store.State.Grants(ctx)
 	}
-	return shown, err
+	if err != nil {
+		return nil, err
+	}
+	return shown, nil
 }
 
 // stateRekeyed is the document that state rekey --json writes.
@@ -103,55 +87,51 @@ type stateRekeyed struct {
 	Unopened int `json:"unopened"`
 }
 
-func (a *app) stateRekey() *cobra.Command {
+func stateRekeyCommand(a *app) *cobra.Command {
 	var flags configFlags
-	var asJSON bool
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "rekey [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Seal all values under the first state key",
 		Long: "Seals all values in the store of state under the first key of state.keys, so that the others can be taken away. " +
 			"All nodes have to have that key first already. Nodes may serve meanwhile. The exit code is 1 if there are values that no " +
 			"key opens; they stay as they are. docs/several-nodes.md has all steps of a change of keys.",
-		Args: arguments(),
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, _ []string) error {
-			return a.withState(c, &flags, func(ctx context.Context, _ *connectors.State, store *statestore.Store) error {
-				counts, err := store.State.Rekey(ctx)
-				if err != nil {
-					return fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
-				}
-				if asJSON {
-					err = a.writeJSON(stateRekeyed(counts))
-				} else {
-					err = writeLine(a.out, fmt.Sprintf("sealed under the first key: %s; before: %d", terminal.Count(counts.Sealed, "value"), counts.Current))
-				}
-				if err == nil && counts.Unopened > 0 {
-					a.printErr("keywright: no state key opens %s: add the key that is missing, or they are of no use", terminal.Count(counts.Unopened, "value"))
-					err = errReported
-				}
-				return err
-			})
-		}),
-	}
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		return a.withState(c, &flags, func(ctx context.Context, _ *connectors.State, store *statestore.Store) (document, error) {
+			counts, err := store.State.Rekey(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
+			}
+			if counts.Unopened > 0 {
+				err = fmt.Errorf("no state key opens %s: add the key that is missing, or they are of no use",
+					terminal.Count(counts.Unopened, "value"))
+			}
+			return stateRekeyed(counts), err
+		})
+	})
 	flags.add(c, "connectors.yaml")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
+func (r stateRekeyed) print(a *app) {
+	a.out.Line("sealed under the first key: %s; before: %d", terminal.Count(r.Sealed, "value"), r.Current)
+}
+
 // withState opens the store of state of a configuration and calls do.
-func (a *app) withState(c *cobra.Command, f *configFlags, do func(context.Context, *connectors.State, *statestore.Store) error) (err error) {
+func (a *app) withState(
+	c *cobra.Command, f *configFlags, do func(context.Context, *connectors.State, *statestore.Store) (document, error),
+) (shown document, err error) {
 	ctx := c.Context()
 	set, err := a.load(ctx, c, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer closeSet(ctx, set)
 	if set.State == nil {
-		return fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
+		return nil, fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
 	}
 	store, err := statestore.Open(ctx, set.State, statestore.Options{Logger: a.logger()})
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.file, err)
+		return nil, fmt.Errorf("%s: %w", f.file, err)
 	}
 	defer func() { err = errors.Join(err, closeStore(ctx, store)) }()
 	return do(ctx, set.State, store)

@@ -177,7 +177,9 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 func TestServerLog(t *testing.T) {
 	write := func(w io.Writer, level, noColour string) {
 		t.Helper()
-		a := &app{err: w, env: func(name string) string { return map[string]string{"NO_COLOR": noColour, "TERM": "xterm"}[name] }}
+		a := newApp(nil, io.Discard, w, func(name string) string {
+			return map[string]string{"NO_COLOR": noColour, "TERM": "xterm"}[name]
+		})
 		logger, err := a.serverLogger(&cobra.Command{}, level)
 		if err != nil {
 			t.Fatal(err)

@@ -66,7 +66,6 @@ func (a *app) test() *cobra.Command {
 	if err := c.Flags().MarkHidden("config"); err != nil {
 		panic(err) // it is there
 	}
-	c.DisableFlagsInUseLine = true
 	return c
 }
 
@@ -238,7 +237,7 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 
 // writeTest writes what happened to stderr, and the answer to stdout.
 func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
-	s := terminal.StyleOf(a.err, a.env)
+	s := a.err.Style
 	var b strings.Builder
 	writeStages(&b, s, r)
 	if r.Request != nil {

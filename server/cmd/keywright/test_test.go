@@ -136,8 +136,8 @@ func TestTestIsWhatCallersGet(t *testing.T) {
 		if code != c.code {
 			t.Errorf("%s: exit %d, %s", c.name, code, errs)
 		}
-		a, wanted := &app{}, &strings.Builder{}
-		a.out = wanted
+		wanted := &strings.Builder{}
+		a := newApp(nil, wanted, io.Discard, os.Getenv)
 		response.Body = io.NopCloser(strings.NewReader(string(body)))
 		if err := a.writeResponse(response, true); err != nil {
 			t.Fatal(err)

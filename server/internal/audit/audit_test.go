@@ -363,7 +363,7 @@ func TestHashOfTheLog(t *testing.T) {
 		if err != nil || r.Broken != nil {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		return r.Found
+		return *r.Found
 	}
 	text := w.read("audit.log")
 	if !found(text) || found(text[:strings.LastIndex(text[:len(text)-1], "\n")+1]) {

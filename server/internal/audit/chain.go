@@ -14,9 +14,11 @@ import (
 type verifier struct {
 	Report
 	wanted string
-	file   string
-	line   int
-	last   link
+	// from and to are the first and the last time in a line that fits.
+	from, to time.Time
+	file     string
+	line     int
+	last     link
 	// fragments is the number of lines before this one that were not written whole, fragment the number of their bytes, and torn the
 	// number of the first one. The next whole line must be about them.
 	fragments, fragment, torn int
@@ -209,15 +211,15 @@ func (v *verifier) starts(m *members, begins bool) bool {
 // count counts a line that fits.
 func (v *verifier) count(m *members, sum [32]byte) {
 	if v.Lines == 0 {
-		v.First, v.From = m.N, m.Time
+		v.First, v.from = m.N, m.Time
 	}
 	v.Lines++
 	v.last = link{m.N, sum}
-	if m.Time.Before(v.From) {
-		v.From = m.Time
+	if m.Time.Before(v.from) {
+		v.from = m.Time
 	}
-	if m.Time.After(v.To) {
-		v.To = m.Time
+	if m.Time.After(v.to) {
+		v.to = m.Time
 	}
 	v.Ended = m.Use == "end"
 	switch m.Use {
@@ -232,7 +234,9 @@ func (v *verifier) count(m *members, sum [32]byte) {
 			h.other = h.hash != v.last.hash
 		}
 	}
-	v.Found = v.Found || v.wanted != "" && v.wanted == v.last.text()
+	if v.Found != nil && v.wanted == v.last.text() {
+		*v.Found = true
+	}
 }
 
 // split parts a line into what is hashed and its hash.

@@ -31,12 +31,13 @@ func TestReport(t *testing.T) {
 	}
 	r, err := audit.Verify([]string{w.path("audit.log"), w.path("empty")}, "")
 	want := audit.Report{
-		Lines: 3, Uses: 1, First: 3, From: noon, To: now, Ended: true, Head: logged.Hash, HeadLine: 5, Empty: []string{w.path("empty")},
+		OK: true, Lines: 3, Uses: 1, First: 3, Last: 5, From: noon.Format(time.RFC3339), To: now.Format(time.RFC3339), Ended: true,
+		Hash: logged.Hash, Empty: []string{w.path("empty")},
 	}
 	if diff := cmp.Diff(want, r); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
-	if r, err := audit.Verify([]string{w.path("empty")}, ""); err != nil || r.Head != "" || r.HeadLine != 0 {
+	if r, err := audit.Verify([]string{w.path("empty")}, ""); err != nil || r.Hash != "" || r.Last != 0 {
 		t.Errorf("of nothing: %+v, %v", r, err)
 	}
 }

@@ -15,35 +15,42 @@ import (
 
 // A Report is the result of verifying the files of a log.
 type Report struct {
+	// OK reports whether all lines fit, and there is one, and one has the hash that was asked for.
+	OK bool `json:"ok"`
 	// Lines is the number of lines that fit, and Uses that of the uses among them. Torn is the number of lines that a process which
 	// was killed has not written whole. Lost is the number of uses that were not recorded, because the log could not be written.
-	Lines, Uses, Torn, Lost uint64
-	// From and To are the first and the last time in a line that fits. They are zero if there is none. A line has the time at which
-	// the use began, and is written when it has ended.
-	From, To time.Time
-	// First is the number of the first line. Above 1, an earlier file has the lines before it.
-	First uint64
-	// Head is the hash of the last line that fits, in hex, and HeadLine is its number.
-	Head     string
-	HeadLine uint64
+	Lines uint64 `json:"lines"`
+	Uses  uint64 `json:"uses"`
+	Torn  uint64 `json:"torn"`
+	Lost  uint64 `json:"lost"`
+	// First and Last are the numbers of the first and the last line that fit. They are 0 if there is none. If First is above 1, an
+	// earlier file has the lines before it.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// From and To are the first and the last time in a line that fits, in RFC 3339. They are empty if there is none. A line has the
+	// time at which the use began, and is written when it has ended.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Hash is the hash of the last line, in hex.
+	Hash string `json:"hash"`
 	// Ended reports whether the last line is one of a process that ended in order. If it is false, the process still runs or was
 	// killed, another file has the lines after it, or lines were cut off.
-	Ended bool
+	Ended bool `json:"ended"`
 	// Empty has the files without a line. A gateway writes one when it begins a file.
-	Empty []string
-	// Found reports whether a line has the hash that was asked for.
-	Found bool
+	Empty []string `json:"empty"`
 	// Broken is the first line that does not fit. It is nil if all fit, also if there is none.
-	Broken *Broken
+	Broken *Broken `json:"broken"`
+	// Found reports whether a line has the hash that was asked for. It is nil if none was.
+	Found *bool `json:"hash_found,omitempty"`
 }
 
 // Broken is a line that does not fit.
 type Broken struct {
-	File string
+	File string `json:"file"`
 	// Line is the number of the line in the file, from 1.
-	Line int
+	Line int `json:"line"`
 	// Why says why it does not fit.
-	Why string
+	Why string `json:"why"`
 }
 
 // Verify verifies a log that consists of these files. Their order does not matter. A file may be compressed with gzip. If it has a file
@@ -51,6 +58,10 @@ type Broken struct {
 // line that does not fit. hash, if not empty, is the hash of a line, in hex, that the log must have. The error is that of reading.
 func Verify(paths []string, hash string) (Report, error) {
 	v := &verifier{wanted: strings.ToLower(hash)}
+	v.Empty = []string{}
+	if hash != "" {
+		v.Found = new(bool)
+	}
 	var all []*source
 	defer func() {
 		for _, s := range all {
@@ -81,8 +92,10 @@ func Verify(paths []string, hash string) (Report, error) {
 	}
 	v.compareHeads()
 	if v.Lines > 0 {
-		v.Head, v.HeadLine = v.last.text(), v.last.n
+		v.Hash, v.Last = v.last.text(), v.last.n
+		v.From, v.To = v.from.Format(time.RFC3339), v.to.Format(time.RFC3339)
 	}
+	v.OK = v.Broken == nil && v.Lines > 0 && (v.Found == nil || *v.Found)
 	return v.Report, nil
 }
 

@@ -2,6 +2,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -62,9 +63,51 @@ func Columns(w io.Writer) int {
 	return width
 }
 
-// Table writes rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
-// 0. If too little of the width is left for it, its text goes below the others. Table returns the error of w.
-func Table(w io.Writer, s Style, width int, rows [][]string) error {
+// A Printer writes text for people to a stream. It keeps the first error of writing.
+type Printer struct {
+	// Writer is the stream, for bytes that are no text for people.
+	io.Writer
+	Style
+	err error
+}
+
+// NewPrinter returns a printer whose style is that of [StyleOf].
+func NewPrinter(w io.Writer, env func(string) string) *Printer {
+	return &Printer{Writer: w, Style: StyleOf(w, env)}
+}
+
+// Err returns the first error of writing.
+func (p *Printer) Err() error { return p.err }
+
+// Columns returns the width of the terminal in columns, or 0 if the stream is no terminal.
+func (p *Printer) Columns() int { return Columns(p.Writer) }
+
+// Printf writes a text as it is.
+func (p *Printer) Printf(format string, args ...any) {
+	_, err := fmt.Fprintf(p.Writer, format, args...)
+	p.err = cmp.Or(p.err, err)
+}
+
+// Line writes a line. In a terminal it wraps the line between words, with indentation. Elsewhere it does not, because
+// programs expect one line for each problem.
+func (p *Printer) Line(format string, args ...any) {
+	line := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
+	p.Printf("%s\n", Hang(line, p.Columns(), 2))
+}
+
+// Pair writes a name and its value, which begins at a column. For the value "" it writes nothing.
+func (p *Printer) Pair(column int, name, value string) {
+	if value != "" {
+		p.Printf("%s%s\n", p.Dim(Pad(name, column)), Hang(value, p.Columns(), column))
+	}
+}
+
+// Table writes rows in columns, as [Table] returns them.
+func (p *Printer) Table(rows [][]string) { p.Printf("%s", Table(p.Style, p.Columns(), rows)) }
+
+// Table returns rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
+// 0. If too little of the width is left for it, its text goes below the others.
+func Table(s Style, width int, rows [][]string) string {
 	last := len(rows[0]) - 1
 	widths := make([]int, last)
 	for _, row := range rows {
@@ -85,13 +128,14 @@ func Table(w io.Writer, s Style, width int, rows [][]string) error {
 	if width > 0 {
 		room = max(width-indent-1, least)
 	}
+	var b strings.Builder
 	for i, row := range rows {
-		var b strings.Builder
+		line := ""
 		for j := range last {
-			b.WriteString(Pad(row[j], widths[j]+2))
+			line += Pad(row[j], widths[j]+2)
 		}
 		next := "\n" + strings.Repeat(" ", indent)
-		line, text := b.String(), strings.Join(Wrap(row[last], room), next)
+		text := strings.Join(Wrap(row[last], room), next)
 		if below && text != "" {
 			line, text = strings.TrimRight(line, " "), next+text
 		}
@@ -99,11 +143,9 @@ func Table(w io.Writer, s Style, width int, rows [][]string) error {
 		if i == 0 {
 			line = s.Dim(line)
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
+		b.WriteString(line + "\n")
 	}
-	return nil
+	return b.String()
 }
 
 // Pad returns text with spaces appended up to the width.
@@ -130,6 +172,15 @@ func Wrap(text string, width int) []string {
 		}
 	}
 	return append(lines, line)
+}
+
+// Hang wraps text between words at a width, and indents all lines but the first. A width of 0 means no limit.
+func Hang(text string, width, indent int) string {
+	room := 0
+	if width > 0 {
+		room = max(width-indent-1, 1)
+	}
+	return strings.Join(Wrap(text, room), "\n"+strings.Repeat(" ", indent))
 }
 
 // Count returns a number with a noun, in the plural unless the number is 1.

@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/keywright/keywright/server/internal/demo"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// Write writes the report as text: for each auth type a line with figures, and the credential that the API received. env
-// returns the value of an environment variable.
-func (r *Report) Write(w io.Writer, env func(string) string) error {
-	s, width := terminal.StyleOf(w, env), cmp.Or(terminal.Columns(w), terminal.Narrow)
+// Print prints the report as text: for each auth type a line with figures, and the credential that the API received.
+func (r *Report) Print(p *terminal.Printer) {
+	s, width := p.Style, cmp.Or(p.Columns(), terminal.Narrow)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", s.Bold("Five auth types, each a WebAssembly plugin in a sandbox that sees no secret"))
 	fmt.Fprintf(&b, "  %s  %s\n", s.Dim("token endpoint"), r.TokenURL)
@@ -34,8 +32,7 @@ func (r *Report) Write(w io.Writer, env func(string) string) error {
 	for _, problem := range r.Problems {
 		fmt.Fprintf(&b, "%s %s\n", s.Red("✗"), problem)
 	}
-	_, err := fmt.Fprint(w, b.String())
-	return err
+	p.Printf("%s", b.String())
 }
 
 func writeResult(b *strings.Builder, s terminal.Style, width int, result Result) {
