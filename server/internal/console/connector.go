@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
@@ -18,11 +17,8 @@ type connectorView struct {
 	URL     string
 	Methods []string
 	Paths   string
-	// Certificate is the client certificate that was needed last, or nil. Left is the time until its end, and Ended reports whether that
-	// has passed.
+	// Certificate is the client certificate that was needed last, or nil.
 	Certificate *host.ClientCertificate
-	Left        time.Duration
-	Ended       bool
 	// Failures are the last failures, the newest first.
 	Failures []Failure
 	// Form has the values of the form, and Example is a path that callers may ask for.
@@ -77,17 +73,10 @@ func (c *Console) connector(s *State, r *http.Request) (any, error) {
 
 // one returns the view of a connector, with its request for the values of a form.
 func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, form testForm) *connectorView {
-	d, now := connector.Definition(), c.config.Clock()
+	d := connector.Definition()
 	view := &connectorView{
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
 		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: d.ExamplePath(),
-	}
-	for i, f := range view.Failures {
-		view.Failures[i] = f.shownAt(now)
-	}
-	if view.Certificate != nil {
-		view.Left = view.Certificate.NotAfter.Sub(now)
-		view.Ended = view.Left <= 0
 	}
 	if view.Form.Method == "" {
 		view.Form.Method = d.Methods[0]

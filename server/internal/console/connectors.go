@@ -30,16 +30,11 @@ type connectorRow struct {
 	// Mark is the condition in a word: working, working again, some fail, failing, secret missing, idle. Class is its colour, and Sign its sign.
 	Mark, Class, Sign string
 	summary
-	Bars []bar
-	// Rate is the number of requests per second in the last minutes.
-	Rate string
 	// Token is the condition of the token, and TokenClass its colour.
 	Token, TokenClass string
 	Secrets           []secretState
 	// Missing is the number of secrets that cannot be read.
 	Missing int
-	// Age is the time since the last failure, and Better the time since a request succeeded after it.
-	Age, Better time.Duration
 }
 
 // bar is a minute in the picture of the last minutes.
@@ -87,13 +82,7 @@ func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connecto
 		}
 	}
 	row.Token, row.TokenClass = row.token(now)
-	row.Rate = rate(row.Lately)
-	row.Bars = bars(&row.summary)
-	if row.Last != nil {
-		*row.Last = row.Last.shownAt(now) // a copy
-		row.Age, row.Better = now.Sub(row.Last.Time), now.Sub(row.Again)
-	}
-	row.Mark, row.Class, row.Sign = row.condition()
+	row.Mark, row.Class, row.Sign = row.condition(now)
 	return row
 }
 
@@ -101,11 +90,11 @@ func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connecto
 const calm = time.Minute
 
 // condition returns the condition of a connector in words, with its colour and its sign.
-func (r *connectorRow) condition() (mark, class, sign string) {
+func (r *connectorRow) condition(now time.Time) (mark, class, sign string) {
 	switch {
 	case r.Missing > 0:
 		return "secret missing", "bad", "▲"
-	case r.Failed > 0 && r.Since > 0 && r.Age >= calm:
+	case r.Failed > 0 && r.Since > 0 && now.Sub(r.Last.Time) >= calm:
 		return "working again", "good", "●"
 	case r.Failed > 0 && r.Failed*2 >= r.Lately:
 		return "failing", "bad", "▲"
@@ -148,12 +137,12 @@ func rate(requests uint64) string {
 const barHeight, barWidth = 18.0, 5
 
 // bars returns the picture of the last minutes, in which failures are at the bottom.
-func bars(s *summary) (all []bar) {
+func bars(minutes [window]minuteCount) (all []bar) {
 	most := uint32(1)
-	for _, m := range s.Minutes {
+	for _, m := range minutes {
 		most = max(most, m.Requests)
 	}
-	for i, m := range s.Minutes {
+	for i, m := range minutes {
 		if m.Requests == 0 {
 			continue
 		}

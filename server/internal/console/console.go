@@ -81,7 +81,7 @@ var files embed.FS
 // New returns the console.
 func New(c Config) *Console {
 	console := &Console{config: c, templates: map[string]*template.Template{}}
-	layout := template.Must(template.New("layout.html").Funcs(functions).ParseFS(files, "pages/layout.html"))
+	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
 	for _, name := range append(names(), failedPage.template) {
 		console.templates[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name))
 	}

@@ -34,16 +34,6 @@ type Failure struct {
 	// until which it is not asked, or zero.
 	Remembered bool
 	Until      time.Time
-	// Waits is the time that is left until then when the failure is shown. It is at most 0 if the endpoint may be asked.
-	Waits time.Duration
-}
-
-// shownAt returns the failure as it is shown at a time.
-func (f Failure) shownAt(now time.Time) Failure {
-	if !f.Until.IsZero() {
-		f.Waits = f.Until.Sub(now)
-	}
-	return f
 }
 
 // Step is a part of the way of a request.
@@ -88,28 +78,23 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 	return f
 }
 
-// lasting returns the text of an error without the ID of a user, and without the time until which a token endpoint is not asked, which
-// would soon be wrong.
+// lasting returns the text of an error without the ID of the user whose grant it is about, and without the time until which a
+// token endpoint is not asked, which would soon be wrong.
 func lasting(err error) string {
-	text := withoutUser(err)
-	var refused *host.TokenError
-	if !errors.As(err, &refused) || refused.RetryAfter == 0 {
-		return text
-	}
-	timeless := *refused
-	timeless.RetryAfter = 0
-	return strings.ReplaceAll(text, refused.Error(), timeless.Error())
-}
-
-// withoutUser returns the text of an error without the ID of the user whose grant it is about.
-func withoutUser(err error) string {
+	text := err.Error()
 	var grant *host.GrantError
-	if !errors.As(err, &grant) || grant.User == "" {
-		return err.Error()
+	if errors.As(err, &grant) {
+		nobody := *grant
+		nobody.User = ""
+		text = strings.ReplaceAll(text, grant.Error(), nobody.Error())
 	}
-	nobody := *grant
-	nobody.User = ""
-	return strings.ReplaceAll(err.Error(), grant.Error(), nobody.Error())
+	var refused *host.TokenError
+	if errors.As(err, &refused) {
+		timeless := *refused
+		timeless.RetryAfter = 0
+		text = strings.ReplaceAll(text, refused.Error(), timeless.Error())
+	}
+	return text
 }
 
 // Names of the steps, in order.

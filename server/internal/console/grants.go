@@ -57,15 +57,10 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 		view.Asked = view.User != ""
 	}
 	ctx := host.WithUser(r.Context(), host.User{ID: view.User, TenantID: view.Tenant})
-	states := map[string]host.PluginInfo{}
-	for _, p := range s.Set.Host.Plugins() {
-		for _, name := range append([]string{p.Type}, p.Aliases...) {
-			states[name] = p
-		}
-	}
+	types := pluginsByType(s)
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		p := states[d.Auth.Type]
+		p := types[d.Auth.Type]
 		consents := connector.Upstream().Consents()
 		if !consents && len(p.State) == 0 {
 			continue

@@ -3,11 +3,12 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/login"
 )
@@ -18,21 +19,10 @@ type layout struct {
 	Title string
 	// Navigation has the links to all pages.
 	Navigation []link
-	// Version and Node are those of Config.
-	Version, Node string
-	// SHA256 is the beginning of the digest of the configuration in use.
-	SHA256 string
-	// Up is the time since the program started.
-	Up time.Duration
-	// Used is the time since the configuration was put in use.
-	Used time.Duration
+	Config     Config
+	State      *State
 	// Login reports whether the operator has logged in, and can log out.
 	Login bool
-	// Refused is the first problem of the file on disk if it is not in use, with the number of further ones.
-	Refused string
-	More    int
-	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
-	Unrecorded string
 	// Main is the data of the page.
 	Main any
 }
@@ -46,31 +36,27 @@ type link struct {
 
 // layout returns what every page shows, with a view of a page.
 func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
-	now := c.config.Clock()
-	l := &layout{
-		Title: p.name, Version: c.config.Version, Node: c.config.Node, SHA256: s.Set.SHA256[:min(len(s.Set.SHA256), 8)],
-		Up: now.Sub(c.config.Started), Used: now.Sub(s.Used), Unrecorded: s.Unrecorded, Login: login.HasSession(r), Main: view,
-	}
+	l := &layout{Title: p.name, Config: c.config, State: s, Login: login.HasSession(r), Main: view}
 	for _, other := range pages {
 		if other.path != "" {
 			l.Navigation = append(l.Navigation, link{other.name, other.path, other.name == p.name})
 		}
 	}
-	if len(s.Problems) > 0 {
-		l.Refused, l.More = s.Problems[0].Text, len(s.Problems)-1
-	}
 	return l
 }
 
-// functions are those that templates may call.
-var functions = template.FuncMap{
-	"lasts":   lasts,
-	"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
-	"count":   count,
-	"count64": func(n int64) string { return count(uint64(max(0, n))) },
-	"took":    took,
-	"first":   first[string], "firstChanged": first[difference.Connector], "firstMembers": first[difference.Member],
+// functions returns the functions that templates may call.
+func functions(clock func() time.Time) template.FuncMap {
+	return template.FuncMap{
+		"lasts": lasts, "took": took, "count": count, "rate": rate, "bars": bars,
+		"since":   func(t time.Time) time.Duration { return clock().Sub(t) },
+		"until":   func(t time.Time) time.Duration { return t.Sub(clock()) },
+		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"seconds": func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) },
+		"ceil":    math.Ceil, "join": strings.Join, "printable": host.Printable, "phrase": http.StatusText,
+		"first": first[string], "firstChanged": first[difference.Connector], "firstMembers": first[difference.Member],
+	}
 }
 
 // first returns at most 100 of a list.
@@ -114,9 +100,9 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// count returns a number with a thin space between each three digits.
-func count(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
+// count returns a whole number with a thin space between each three digits.
+func count(n any) string {
+	digits := fmt.Sprint(n)
 	var b strings.Builder
 	for i, digit := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 {

@@ -37,9 +37,6 @@ type pluginRow struct {
 // right has the rights of a plugin for one thing.
 type right struct{ What, May string }
 
-// Digest returns the beginning of the digest of the module.
-func (p *pluginRow) Digest() string { return p.SHA256[:min(len(p.SHA256), 12)] }
-
 // Limited reports whether the operator has given the plugin limits of its own.
 func (p *pluginRow) Limited() bool { return p.Limits != host.PluginLimits{} }
 
@@ -72,6 +69,17 @@ func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 	}
 	slices.SortFunc(view.Plugins, func(a, b pluginRow) int { return cmp.Compare(a.Type, b.Type) })
 	return view, nil
+}
+
+// pluginsByType returns the plugins in use by the names of their auth types.
+func pluginsByType(s *State) map[string]host.PluginInfo {
+	types := map[string]host.PluginInfo{}
+	for _, p := range s.Set.Host.Plugins() {
+		for _, name := range append([]string{p.Type}, p.Aliases...) {
+			types[name] = p
+		}
+	}
+	return types
 }
 
 // rightsOf returns the rights of a plugin, in the order of their names. The name of its type is no right.

@@ -94,11 +94,16 @@ func bound(bucket int) time.Duration {
 	return time.Duration(low+low/8) * time.Microsecond
 }
 
+// lookup returns the record of a connector, or nil.
+func (r *Recorder) lookup(connector string) *record {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.connectors[connector]
+}
+
 // of returns the record of a connector, and creates it if necessary.
 func (r *Recorder) of(connector string) *record {
-	r.mu.RLock()
-	known := r.connectors[connector]
-	r.mu.RUnlock()
+	known := r.lookup(connector)
 	if known != nil {
 		return known
 	}
@@ -217,8 +222,10 @@ type summary struct {
 	Since uint64
 	Again time.Time
 	// Minutes has the requests and failures of each of the last minutes, the oldest first.
-	Minutes [window]struct{ Requests, Failed uint32 }
+	Minutes [window]minuteCount
 }
+
+type minuteCount struct{ Requests, Failed uint32 }
 
 // stageCount is the number of failures at a stage.
 type stageCount struct {
@@ -228,9 +235,7 @@ type stageCount struct {
 
 // summary returns what is known of a connector.
 func (r *Recorder) summary(connector string, now time.Time) (s summary) {
-	r.mu.RLock()
-	of := r.connectors[connector]
-	r.mu.RUnlock()
+	of := r.lookup(connector)
 	if of == nil {
 		return s
 	}
@@ -301,9 +306,7 @@ func (r *record) quantiles(current int64) (half, most time.Duration) {
 
 // failures returns the last failures of a connector, the newest first.
 func (r *Recorder) failures(connector string) (all []Failure) {
-	r.mu.RLock()
-	of := r.connectors[connector]
-	r.mu.RUnlock()
+	of := r.lookup(connector)
 	if of == nil {
 		return nil
 	}

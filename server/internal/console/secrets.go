@@ -39,8 +39,6 @@ type secretUse struct {
 	reach.Use
 	// Origins are those of the connector.
 	Origins string
-	// MayList has the rights in one text.
-	MayList string
 }
 
 // lookTime limits the time in which the secrets of a page are looked for.
@@ -57,19 +55,13 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		}
 		return rows[name]
 	}
-	origins, types := map[string]string{}, map[string]host.PluginInfo{}
+	origins, types := map[string]string{}, pluginsByType(s)
 	for _, connector := range s.Set.Connectors {
 		origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
 	}
-	for _, p := range s.Set.Host.Plugins() {
-		types[p.Type] = p
-		for _, alias := range p.Aliases {
-			types[alias] = p
-		}
-	}
 	for _, use := range reach.Of(s.Set) {
 		shown := row(use.Secret)
-		shown.Uses = append(shown.Uses, secretUse{use, origins[use.Connector], strings.Join(use.May, ", ")})
+		shown.Uses = append(shown.Uses, secretUse{use, origins[use.Connector]})
 		for _, effect := range rotates(use, types[use.Type]) {
 			if !slices.Contains(shown.Rotation, effect) {
 				shown.Rotation = append(shown.Rotation, effect)

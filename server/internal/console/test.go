@@ -3,10 +3,8 @@ package console
 import (
 	"encoding/base64"
 	"html/template"
-	"math"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
@@ -19,18 +17,11 @@ const maxForm = 1 << 20
 // testResult is the result of an operator's test.
 type testResult struct {
 	*gateway.TestResult
-	// Phrase is the reason phrase of the status, and Took the time of the test.
-	Phrase string
-	Took   string
 	// Text reports whether the body is text, and Shown is the body then. Download is the body as a link, byte for byte.
 	Text     bool
 	Shown    string
 	Download template.URL
 	Way      []Step
-	// Ago and Until are the times of a remembered refusal, for people.
-	Ago, Until string
-	// Exchanged and Answered have the exchanges and the API's answers for people.
-	Exchanged, Answered []string
 }
 
 // test tests the connector in the path of a request with the values of its form, and returns its view.
@@ -78,25 +69,8 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 	if e.NotConnected() {
 		at = e.Stage
 	}
-	shown := &testResult{
-		TestResult: result, Phrase: http.StatusText(result.Status), Took: took(e.Total), Way: wayOf(e, at),
-		Text: utf8.Valid(result.Body), Shown: string(result.Body),
+	return &testResult{
+		TestResult: result, Way: wayOf(e, at), Text: utf8.Valid(result.Body), Shown: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
-	}
-	if refused := result.Refused; refused != nil {
-		shown.Ago, shown.Until = lasts(seconds(refused.AgeSeconds)), lasts(seconds(math.Ceil(refused.RetrySeconds)))
-		if refused.JustAsked() {
-			shown.Ago = "less than 1 s"
-		}
-	}
-	for _, exchange := range result.Exchanges {
-		shown.Exchanged = append(shown.Exchanged, exchange.String())
-	}
-	for _, answer := range result.Answers {
-		shown.Answered = append(shown.Answered, answer.String())
-	}
-	return shown, nil
+	}, nil
 }
-
-// seconds returns a number of seconds as a duration.
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -87,9 +87,7 @@ func (u *users) counts() userCounts {
 
 // users returns the numbers of users of a connector whose requests this process has seen.
 func (r *Recorder) users(connector string) userCounts {
-	r.mu.RLock()
-	of := r.connectors[connector]
-	r.mu.RUnlock()
+	of := r.lookup(connector)
 	if of == nil {
 		return userCounts{}
 	}

@@ -11,8 +11,8 @@ import (
 
 // ofToken says what to do about an answer of a token endpoint.
 func ofToken(e *host.TokenError) string {
-	other := ofCode(e.Code)
-	if other == "" {
+	other, known := ofCode[e.Code]
+	if !known {
 		other = ofStatus(e)
 	}
 	if e.Status >= http.StatusInternalServerError {
@@ -23,27 +23,16 @@ func ofToken(e *host.TokenError) string {
 
 const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."
 
-// ofCode says what to do about a registered error code of a token endpoint, or returns "".
-func ofCode(code string) string {
-	switch code {
-	case "invalid_client":
-		return wrongClient
-	case "invalid_grant":
-		return "The grant or assertion is refused: compare issuer, subject, audience and key with those that the product expects; a user may have to approve the client there first."
-	case "invalid_scope":
-		return "A scope is unknown or not allowed for this client: compare scope with those that the product grants."
-	case "invalid_target":
-		return "The audience or resource is wrong: compare it with the one that the product names for the API."
-	case "unauthorized_client":
-		return "The client may not use this grant type: allow it for the client at the product, or the client id, its secret or the tenant is wrong."
-	case "unsupported_grant_type":
-		return "The token endpoint does not know the grant type: is token_url the right one?"
-	case "invalid_request":
-		return "The token endpoint misses or refuses a parameter: compare audience, scope and parameters with those that the product documents."
-	case "access_denied":
-		return "The product denies access: is the client approved there, and is the audience right, if the connector has one?"
-	}
-	return ""
+// ofCode has what to do about a registered error code of a token endpoint.
+var ofCode = map[string]string{
+	"invalid_client":         wrongClient,
+	"invalid_grant":          "The grant or assertion is refused: compare issuer, subject, audience and key with those that the product expects; a user may have to approve the client there first.",
+	"invalid_scope":          "A scope is unknown or not allowed for this client: compare scope with those that the product grants.",
+	"invalid_target":         "The audience or resource is wrong: compare it with the one that the product names for the API.",
+	"unauthorized_client":    "The client may not use this grant type: allow it for the client at the product, or the client id, its secret or the tenant is wrong.",
+	"unsupported_grant_type": "The token endpoint does not know the grant type: is token_url the right one?",
+	"invalid_request":        "The token endpoint misses or refuses a parameter: compare audience, scope and parameters with those that the product documents.",
+	"access_denied":          "The product denies access: is the client approved there, and is the audience right, if the connector has one?",
 }
 
 // ofStatus says what to do about an answer of a token endpoint without a registered error code.
