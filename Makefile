@@ -123,7 +123,7 @@ $(GREMLINS)/gremlins:
 	go -C tools/mutants/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
-	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry prometheus $(MEASURED)
+	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus $(MEASURED)
 
 npm:
 	@command -v npm >/dev/null || tools/debian npm

@@ -191,7 +191,8 @@ func TestPooler(t *testing.T) {
 	address := postgrestest.Database(t)
 	times := never
 	times.poll = 5 * time.Millisecond
-	here, there := opened(t, address, Options{Pooler: true}, times), opened(t, address, Options{Pooler: true}, never)
+	pooler := postgrestest.Pooler(t, address)
+	here, there := opened(t, pooler, Options{Pooler: true}, times), opened(t, pooler, Options{Pooler: true}, never)
 	lease := leased(t, there, "a", time.Hour)
 	ended := waiting(here, lease)
 	write(t, there, lease)

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/importer"
 	community "github.com/keywright/keywright/server/content/sample"
+	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
 // exportOf returns what a store exports.
@@ -36,7 +37,9 @@ func TestAnExportImportsAgain(t *testing.T) {
 	others := []string{"postgres", "postgres behind a pooler", "sqlite again"}
 	for _, name := range append(others, "sqlite") {
 		db := empty(t, strings.Fields(name)[0])
-		db.options.Pooler = strings.HasSuffix(name, "pooler")
+		if strings.HasSuffix(name, "pooler") {
+			db.address, db.options.Pooler = postgrestest.Pooler(t, db.address), true
+		}
 		stores[name] = db.open(t)
 	}
 	write(t, stores["sqlite"], odd...)

@@ -32,6 +32,7 @@ type database struct {
 	name    string
 	address string
 	raw     *sql.DB // for statements that a store does not have
+	options postgres.Options
 }
 
 // onBoth runs a test with an empty SQLite database, and with an empty PostgreSQL database.
@@ -71,7 +72,7 @@ func (db database) open(t testing.TB) state.Database {
 
 func (db database) store(t testing.TB) (state.Database, error) {
 	if db.name == "postgres" {
-		return postgres.Open(t.Context(), db.address, postgres.Options{})
+		return postgres.Open(t.Context(), db.address, db.options)
 	}
 	return sqlite.Open(t.Context(), db.address, sqlite.Options{})
 }

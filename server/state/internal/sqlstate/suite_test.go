@@ -1,22 +1,27 @@
 package sqlstate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	hoststate "github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/host/state/statetest"
+	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/state"
 )
 
 // Both stores keep what the interface promises.
 func TestSuite(t *testing.T) {
-	for _, name := range []string{"sqlite", "postgres"} {
+	for _, name := range []string{"sqlite", "postgres", "postgres behind a pooler"} {
 		t.Run(name, func(t *testing.T) {
 			var db database
 			statetest.Run(t, statetest.Suite{
 				New: func(t *testing.T) hoststate.Store {
-					db = empty(t, name)
+					db = empty(t, strings.Fields(name)[0])
+					if strings.HasSuffix(name, "pooler") {
+						db.address, db.options.Pooler = postgrestest.Pooler(t, db.address), true
+					}
 					return db.open(t)
 				},
 				Advance: func(t *testing.T, _ hoststate.Store, d time.Duration) { db.later(t, d) },
