@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -8,22 +9,32 @@ import (
 	"github.com/keywright/keywright/host/hosttest"
 )
 
-// A refresh token is sent again, once, if the endpoint has refused the time of the client's assertion and not the grant. Apigee's type
-// of tokens is that of bearer tokens.
+// A refresh token is sent again, once, if the endpoint has refused the time of the client's assertion and not the grant. The token
+// lasts by the clock of the endpoint. Apigee's type of tokens is that of bearer tokens.
 func TestClockOfTheClientsAssertion(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const behind = 5 * time.Minute
 		h.Key("key", "RS256")
 		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
 			response, err := hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)(r)
-			response.Header.Set("Date", h.Now().Add(-5*time.Minute).UTC().Format(http.TimeFormat))
+			response.Header.Set("Date", h.Now().Add(-behind).UTC().Format(http.TimeFormat))
 			return response, err
-		}, hosttest.JSON(http.StatusOK, `{"access_token":"the-access-token","token_type":"BearerToken","expires_in":"3599"}`))
-		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}")
+		}, hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"the-access-token","token_type":"BearerToken","expires_at":%d}`,
+			h.Now().Add(10*time.Minute-behind).Unix())), hosttest.Token("another-token", 3600))
+		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
 		if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
 			t.Errorf("Authorization: %s", got)
 		}
 		if got := sent(h); got != seed+", "+seed {
 			t.Errorf("the refresh tokens are %s", got)
+		}
+		h.Advance(9*time.Minute - time.Second)
+		if h.Authenticate(c, get()); len(h.Exchanges()) != 2 {
+			t.Errorf("exchanges a minute before the token's end = %d, want 2", len(h.Exchanges()))
+		}
+		h.Advance(time.Second)
+		if h.Authenticate(c, get()); len(h.Exchanges()) != 3 {
+			t.Errorf("exchanges after that = %d, want 3", len(h.Exchanges()))
 		}
 	})
 }

@@ -101,7 +101,7 @@ func named(form []sdk.Pair, name string) (values []string) {
 func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
 	lifetime := answers.Time("expires_in")
 	if at := answers.Time("expires_at"); lifetime == 0 && at != 0 {
-		lifetime = at - c.Now()
+		lifetime = at - c.Now() - c.ClockOffset()
 	} else if lifetime == 0 {
 		lifetime = c.Integer("token_ttl")
 	}
