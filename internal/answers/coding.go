@@ -22,8 +22,10 @@ type Coding = func(io.Reader) (io.ReadCloser, error)
 var ErrCoding = errors.New("the answer's Content-Encoding cannot be undone")
 
 const (
-	// maxCodings bounds the codings of an answer. More than one is rare.
+	// maxCodings bounds the codings of an answer, of which each has a window in memory. More than one is rare.
 	maxCodings = 2
+	// maxOfDocument bounds those of Read.
+	maxOfDocument = 1
 	// maxRatio is the most bytes that a byte of the wire may become, beyond the first maxBurst. Apache's mod_deflate has the same
 	// default for bodies that it inflates (DeflateInflateRatioLimit); texts become 5 to 20 times as long.
 	maxRatio = 200
@@ -48,7 +50,11 @@ var known = map[string]Coding{
 // error that wraps ErrCoding for an unknown coding, for too many, and for a part of a body. A body that becomes far larger than it
 // was sent, at any of its codings, ends with such an error.
 func Decode(r *http.Response, further map[string]Coding) error {
-	codings, err := codingsOf(r.Header, further)
+	return decode(r, further, maxCodings)
+}
+
+func decode(r *http.Response, further map[string]Coding, most int) error {
+	codings, err := codingsOf(r.Header, further, most)
 	empty := r.Body == nil || r.Body == http.NoBody || r.Request != nil && r.Request.Method == http.MethodHead
 	switch {
 	case err != nil && !empty:
@@ -78,7 +84,7 @@ func Decode(r *http.Response, further map[string]Coding) error {
 }
 
 // codingsOf returns the codings of Content-Encoding, the one that was applied last first.
-func codingsOf(header http.Header, further map[string]Coding) (codings []Coding, err error) {
+func codingsOf(header http.Header, further map[string]Coding, most int) (codings []Coding, err error) {
 	for _, line := range header["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "x-") // RFC 9110 section 8.4.1.3: x-gzip is gzip
@@ -91,8 +97,8 @@ func codingsOf(header http.Header, further map[string]Coding) (codings []Coding,
 				continue
 			case coding == nil:
 				return nil, fmt.Errorf("%w: it is not known", ErrCoding)
-			case len(codings) == maxCodings:
-				return nil, fmt.Errorf("%w: there are more than %d codings", ErrCoding, maxCodings)
+			case len(codings) == most:
+				return nil, fmt.Errorf("%w: there are more than %d", ErrCoding, most)
 			}
 			codings = append([]Coding{coding}, codings...)
 		}
@@ -177,13 +183,14 @@ func (u *undone) Close() error {
 	return err
 }
 
-// Read reads an answer that is a document: of most bytes at most on the wire and without its codings, see Decode, and without a byte
-// order mark. If the document is longer, it returns most+1 bytes of it. It does not close the body.
+// Read reads an answer that is a document: of most bytes at most on the wire and without its coding, see Decode, and without a byte
+// order mark. It undoes one coding, so that one window is in memory: 8 MiB, and up to 16 for br. If the document is longer, it returns
+// most+1 bytes of it. It does not close the body.
 func Read(r *http.Response, further map[string]Coding, most int) ([]byte, error) {
 	bounded := *r
 	bounded.Header = r.Header.Clone()
 	bounded.Body = io.NopCloser(io.LimitReader(r.Body, int64(most)+1))
-	if err := Decode(&bounded, further); err != nil {
+	if err := decode(&bounded, further, maxOfDocument); err != nil {
 		return nil, err
 	}
 	defer bounded.Body.Close()

@@ -214,14 +214,14 @@ func readTime(raw any) (int64, bool) {
 
 // at returns the value of an answer.
 func (p *parts) at(a *Answer, list []Answer) (value any, ok bool) {
-	if value, ok = p.in(&a.Source, list); !ok {
-		value, ok = p.in(&a.Alternative, list)
+	if value, ok = p.valueAt(&a.Source, list); !ok {
+		value, ok = p.valueAt(&a.Alternative, list)
 	}
 	return value, ok
 }
 
-// in returns the value at a place.
-func (p *parts) in(s *Source, list []Answer) (value any, ok bool) {
+// valueAt returns the value at a place.
+func (p *parts) valueAt(s *Source, list []Answer) (value any, ok bool) {
 	switch s.from {
 	case abi.FromJSON:
 		return p.json(s.pointer)

@@ -240,6 +240,17 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
+// A document has one coding, so that an answer holds one window (threats.md 321).
+func TestDocumentOfTwoCodings_threats_321(t *testing.T) {
+	for encoding, body := range map[string][]byte{"gzip, br": encoded("br", encoded("gzip", []byte("{}"))), "br, br": nil} {
+		r := answer(encoding, body)
+		wire, _ := r.Body.(*counting)
+		if got, err := answers.Read(r, codings.Further(), 100); len(got) > 0 || !errors.Is(err, answers.ErrCoding) || wire.read > 0 {
+			t.Errorf("%s: read %d bytes of %d, err = %v, want ErrCoding", encoding, len(got), wire.read, err)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for coding := range encoders {
 		f.Add(coding, encoded(coding, []byte(`{"a":1}`)))
