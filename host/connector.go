@@ -53,7 +53,7 @@ type ConnectorConfig struct {
 
 // Auth is the authentication object of a connector: an auth type and its configuration.
 type Auth struct {
-	// Type is the name of the auth type, or an alias of it.
+	// Type is the auth type of the API, or an alias of it.
 	Type string `json:"type"`
 	// Config has the fields of the auth type, by name. Its values are string, bool, numbers (json.Number keeps their
 	// text), nil, []any and map[string]any. It may have up to 50,000 values, 4 MiB of texts and names, and 512 KiB of

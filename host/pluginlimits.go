@@ -12,10 +12,14 @@ import (
 // own limit as it is. Each field means what the field of Limits with the same name means. The tag of each field has its name in
 // errors and in a file of connectors.
 type PluginLimits struct {
-	Fuel          int64         `file:"fuel"`
-	CallTime      time.Duration `file:"call_time"`
-	MemoryBytes   int           `file:"memory_bytes"`
-	TokenRequests int           `file:"token_requests"`
+	// Fuel limits the work of a call, in units of about 0.27 ns.
+	Fuel int64 `file:"fuel"`
+	// CallTime limits the time of a call with its token requests, such as 2s.
+	CallTime time.Duration `file:"call_time"`
+	// MemoryBytes limits the memory of a call, in bytes.
+	MemoryBytes int `file:"memory_bytes"`
+	// TokenRequests limits the token requests of a call.
+	TokenRequests int `file:"token_requests"`
 }
 
 // Names of the fields of PluginLimits.

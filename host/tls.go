@@ -27,18 +27,24 @@ import (
 // No other connector uses these connections. The host keeps the transports of 100 certificates. If more are in use, it closes
 // the idle connections of the one that was used least recently.
 type TLS struct {
-	// Certificate is the client certificate in PEM, followed by the certificates of its issuers. If it is empty, the client
-	// certificates of [Egress].TLS are used.
+	// Certificate is the client certificate in PEM, and behind it the certificates of its issuers.
+	//
+	// If it is empty, the client certificates of [Egress].TLS are used.
 	Certificate string
-	// Key is the private key of Certificate in PEM: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It must name a secret.
-	Key string
-	// PKCS12 is the file of a certificate and its key, in Base64, in place of Certificate and Key. It must name a secret. Passphrase is
-	// that of the file. The host reads it with [Config].PKCS12.
-	PKCS12, Passphrase string
-	// CA has the certificates of authorities in PEM. They replace the system's, and those of the Egress. If it is empty, they
-	// do not.
+	// Key is its private key in PEM, without a passphrase: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It names a
+	// secret.
+	Key string `file:",secret"`
+	// PKCS12 is a file of PKCS #12 (.p12, .pfx) with one key, in Base64, in place of Certificate and Key. It names a secret.
+	//
+	// The host reads it with [Config].PKCS12.
+	PKCS12 string `file:",secret"`
+	// Passphrase is the passphrase of PKCS12.
+	Passphrase string
+	// CA has certificates of authorities in PEM, in place of the system's and those of egress.
 	CA string
-	// For lists what the configuration is for: [TLSForAPI], [TLSForToken]. Empty means both.
+	// For says what this is for: api, token, or a list of both. Without it, both.
+	//
+	// The values are [TLSForAPI] and [TLSForToken].
 	For []string
 }
 

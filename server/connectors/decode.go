@@ -21,13 +21,25 @@ import (
 //	required  the member must be present
 //	blank     the text may be empty
 //	path      the text is the path of a file, relative to the directory of this file
+//
+// A name in texts is an option, too. The tag "default" has the value of a member that is missing, for the schema.
 type field struct {
+	reflect.StructField
 	name    string
-	index   []int
-	options string
+	options []string
 }
 
-func (f *field) is(option string) bool { return strings.Contains(f.options, option) }
+func (f *field) is(option string) bool { return slices.Contains(f.options, option) }
+
+// text returns the kind of text that the tag names, or nil.
+func (f *field) text() *text {
+	for _, option := range f.options {
+		if t, ok := texts[option]; ok {
+			return &t
+		}
+	}
+	return nil
+}
 
 var (
 	fieldsByType sync.Map
@@ -42,7 +54,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("file"), ",")
 		if name != "-" && f.IsExported() && !f.Anonymous {
-			all = append(all, field{MemberName(f), f.Index, options})
+			all = append(all, field{f, MemberName(f), strings.Split(options, ",")})
 		}
 	}
 	fieldsByType.Store(t, all)
@@ -86,7 +98,7 @@ func (d *definer) members(n *node, path string, to reflect.Value) {
 		f := &fields[i]
 		switch m := n.get(f.name); {
 		case m != nil:
-			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.index))
+			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
 		case f.is("required") && !d.reportedAsTypo(n, f.name):
 			d.at(n.Place, problem.Join(path, f.name), "is missing")
 		}

@@ -40,17 +40,28 @@ func (c *definition) path() string {
 // A connectorFile is an item of the member connectors.
 type connectorFile struct {
 	*gateway.Definition
+	// Egress says where this connector may connect to, with its token endpoint and its issuer. A member takes the place of
+	// that of the file.
 	Egress *egressFile
 }
 
 // A pluginFile is an item of the member plugins.
 type pluginFile struct {
-	// Path is the path as written in the file. If it is empty, Ref is the reference of the plugin in a registry, and Name its name in
-	// keywright.lock.
-	Path, Name, Ref string
-	SHA256          string `file:"sha256"`
-	Grants          []*node
-	Limits          host.PluginLimits
+	// Path is the path of a compiled plugin, from the directory of this file.
+	//
+	// It is as written in the file, and empty for a plugin from a registry.
+	Path string
+	// Name is the name of a plugin from a registry. keywright.lock has the plugin under this name.
+	Name string
+	// Ref is the reference of a plugin in a registry, such as registry.example/acme/hmac:1.2.0. keywright plugin add writes
+	// it.
+	Ref string
+	// SHA256 is the SHA-256 digest that the file of the plugin must have, in hexadecimal.
+	SHA256 string `file:"sha256,digest"`
+	// Grants are rights of the plugin beyond the default. A plugin with one of them can do more with secrets.
+	Grants []*node
+	// Limits has limits of this plugin alone. None may be above the limit of the host.
+	Limits host.PluginLimits
 
 	member *node
 	// at is the path of the item in problems.
@@ -61,21 +72,43 @@ type pluginFile struct {
 // maxPlugins limits the plugins of a file, because each is read and compiled.
 const maxPlugins = 32
 
-// A wholeFile is all of a file.
+// A wholeFile is all of a file. The first paragraph of the comment of each field, here and in the structs below, describes the
+// member for authors of files: a test makes members.json of it.
 type wholeFile struct {
-	Connectors, Plugins []*node
-	ConnectorsDir       string `file:",path"`
-	Gateway             Settings
-	Secrets             []*node
-	State               *node
-	Egress              *egressFile
-	Limits              limitsFile
+	// Connectors are the connectors, each an external API with its authentication.
+	Connectors []*node
+	// Plugins are plugins with further auth types: compiled modules, or plugins from registries.
+	Plugins []*node
+	// ConnectorsDir is a directory whose files NAME.yaml add connectors, in the order of their names.
+	ConnectorsDir string `file:",path"`
+	// Gateway has the settings of keywright serve: host names, users, TLS.
+	Gateway Settings
+	// Secrets are stores of secrets. get_secret asks them in this order. Without them, secrets are environment variables.
+	Secrets []*node
+	// State is the store of tokens and grants beyond the end of the process, which several processes may share. Without it,
+	// they are in memory.
+	State *node
+	// Egress says where all connectors may connect to, with their token endpoints and issuers. Without it, public addresses
+	// only.
+	Egress *egressFile
+	// Limits has the limits that all connectors share.
+	Limits limitsFile
 }
 
 // limitsFile is the member limits: limits of the host that operators choose by the size of a deployment. Each replaces the field of
 // [host.Limits] with the same name.
 type limitsFile struct {
-	ConcurrentExchanges, ConcurrentKeys, TokensBytes, MutationsBytes, ScannersBytes int
+	// ConcurrentExchanges limits the calls that ask token endpoints at one time. A connector and an origin have half of them
+	// at most.
+	ConcurrentExchanges int `default:"64"`
+	// ConcurrentKeys limits the calls that use a key of the store of keys at one time.
+	ConcurrentKeys int `default:"64"`
+	// TokensBytes is the memory of the token cache, in bytes.
+	TokensBytes int `default:"67108864"`
+	// MutationsBytes is the memory of what calls of plugins leave for the next request of their user, in bytes.
+	MutationsBytes int `default:"67108864"`
+	// ScannersBytes is the memory of the tables by which answers are searched for credentials, in bytes.
+	ScannersBytes int `default:"67108864"`
 }
 
 // change replaces the limits that the file has.
@@ -170,7 +203,7 @@ func (d *definer) connector(n *node, index int) *definition {
 		return c
 	}
 	// Paths in problems contain the permalink, so it is read first.
-	if text, ok := stringOf(n.get("permalink")); ok && len(text) <= gateway.MaxPermalink && permalinkSyntax.MatchString(text) {
+	if text, ok := stringOf(n.get("permalink")); ok && permalinkSyntax.MatchString(text) {
 		c.permalink = text
 	} else if text, ok := stringOf(n.get("name")); ok && n.get("permalink") == nil {
 		c.permalink = gateway.Permalink(text)
@@ -249,8 +282,8 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 	}
 	d.decode(n, path, &p)
 	d.pluginSource(n, &p)
-	if p.SHA256 != "" && (len(p.SHA256) != 64 || !digestSyntax.MatchString(p.SHA256)) {
-		d.at(n.get("sha256").value.Place, path+".sha256", "is not 64 hexadecimal digits")
+	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
+		d.at(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
 		p.Path, p.Ref = "", "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
@@ -277,6 +310,6 @@ func stringOf(m *member) (string, bool) {
 }
 
 var (
-	permalinkSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) // and at most gateway.MaxPermalink bytes
-	digestSyntax    = regexp.MustCompile(`^[0-9A-Fa-f]+$`)       // and 64 digits
+	permalinkSyntax = regexp.MustCompile(texts["permalink"].pattern)
+	digestSyntax    = regexp.MustCompile(texts["digest"].pattern)
 )

@@ -16,11 +16,17 @@ import (
 
 // An egressFile is the member egress of the file or of a connector.
 type egressFile struct {
-	Allow  []string
+	// Allow are addresses or ranges of addresses, such as 10.20.0.0/16, that may be dialled beside public ones. The address
+	// that a name leads to counts.
+	Allow []string `file:",range"`
+	// CAFile is the path of certificates in PEM, of authorities that are trusted beside those of the system.
 	CAFile string `file:",path"`
-	Proxy  string
-	// PlainHTTP lists hosts.
-	PlainHTTP []string
+	// Proxy is the URL of the proxy of all connections: http, https, socks5 or socks5h. none is for no proxy. The proxies of
+	// the environment are ignored.
+	Proxy string `file:",proxy"`
+	// PlainHTTP are hosts, such as keycloak:8080, whose URLs may be of plain http. Without a port, any port is meant. Their
+	// addresses have to be in Allow, too.
+	PlainHTTP []string `file:",plainhost"`
 }
 
 const plainHTTP = "plain_http of egress"
@@ -81,7 +87,7 @@ func parseRange(text string) (netip.Prefix, error) {
 	}
 	switch {
 	case err != nil:
-		return netip.Prefix{}, errors.New("is neither an address nor a range of addresses, such as 10.20.0.0/16: the address that is dialled is checked, not a name")
+		return netip.Prefix{}, errors.New(texts["range"].wrong() + ": the address that is dialled is checked, not a name")
 	case prefix != prefix.Masked():
 		return netip.Prefix{}, fmt.Errorf("has bits after its length: write %s for the range, or %s for the address", prefix.Masked(), prefix.Addr())
 	case prefix.Bits() == 0:
@@ -98,7 +104,7 @@ func parseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "":
-		return nil, errors.New("is no URL of a proxy, such as http://proxy.example:3128, or none")
+		return nil, errors.New(texts["proxy"].wrong())
 	case u.User != nil:
 		return nil, errors.New("has a credential, which would stand in the file: name a proxy that asks for none")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h":

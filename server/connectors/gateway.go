@@ -19,25 +19,25 @@ func (d *definer) settings(root *node) Settings {
 	n := m.value
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
-			d.at(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "is not the name of a host, such as gateway.example.com or localhost:8080")
+			d.at(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
 		}
 	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*") {
-			d.at(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "is not an origin: scheme and host, without a slash at the end, such as https://app.example.com")
+			d.at(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
 		}
 	}
 	if s.Traces != "" {
 		if u, err := (urlcheck.Rule{AllowHTTP: true}).Parse(s.Traces); err != nil || u.Path == "" {
-			d.at(n.get("traces").value.Place, "gateway.traces", "is not the URL of a collector, with its path, such as http://localhost:4318/v1/traces")
+			d.at(n.get("traces").value.Place, "gateway.traces", "%s", texts["collector"].wrong())
 		}
 	}
 	if audit := n.get("audit"); audit != nil && s.Audit != nil {
 		switch {
 		case s.Audit.Stdout == (s.Audit.File != ""):
 			d.at(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
-		case !slices.Contains([]string{"", AuditRefuse, AuditContinue}, s.Audit.OnError):
+		case s.Audit.OnError != "" && !slices.Contains(rules["gateway.audit.on_error"].values, s.Audit.OnError):
 			d.at(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
 		}
 	}

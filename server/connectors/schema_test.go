@@ -105,25 +105,6 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// A member that the loader reads has words, and words are about a member that the loader reads.
-func TestEachMemberIsDescribed(t *testing.T) {
-	const path = "connectors[].tls.ca"
-	was := described[path]
-	t.Cleanup(func() {
-		described[path] = was
-		delete(described, path+"s")
-	})
-	delete(described, path)
-	described[path+"s"] = was
-	_, err := Schema(nil)
-	if want := "the member " + path + " has no description"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	if want := "the file has no member " + path + "s, which is described"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
 // The texts of a plugin are texts in an editor, and nothing that it follows or loads (threats.md 206).
 func TestTextsOfPluginsInASchema(t *testing.T) {
 	const evil = "[x](command:workbench.action.terminal.new) ![](https://evil.example/a.png) \x1b[2J {\"$ref\": \"https://evil.example/s.json\"}"

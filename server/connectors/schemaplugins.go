@@ -9,7 +9,7 @@ import (
 )
 
 // configSchema returns the schema of an auth object with a type, without the type: that of [host.PluginInfo.Schema].
-func configSchema(p *host.PluginInfo) (*schema, error) {
+func configSchema(p *host.PluginInfo) (schema, error) {
 	text, err := p.Schema()
 	if err != nil {
 		return nil, err
@@ -36,17 +36,12 @@ func configSchema(p *host.PluginInfo) (*schema, error) {
 			sayPattern(fields[name], f.PatternMessage)
 		}
 	}
-	closed := map[string]any{"pattern": closedTemplate, "patternErrorMessage": notClosed}
-	more, _ := config["allOf"].([]any)
-	config["allOf"] = append(more, map[string]any{"patternProperties": map[string]any{"": closed}})
 	forEditors(config)
-	document, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	s := &schema{Title: p.Type, Type: "object", Properties: namedSchemas{{"config", &schema{document: document}}}}
+	more, _ := config["allOf"].([]any)
+	config["allOf"] = append(more, schema{"patternProperties": schema{"": closed}})
+	s := schema{"title": p.Type, "type": "object", "properties": schema{"config": config}}
 	if slices.Contains(auth.Required, "config") {
-		s.Required = []string{"config"}
+		s["required"] = []string{"config"}
 	}
 	return s, nil
 }
@@ -62,27 +57,21 @@ func sayPattern(field any, message string) {
 }
 
 // wrongPatterns has the messages for texts that do not have a pattern of [host.PluginInfo.Schema].
-var wrongPatterns = map[string]string{httpURL: wantedURL, notBlank: "This is empty.", anyTemplate: "This is no template."}
+var wrongPatterns = map[string]string{
+	texts["url"].pattern: texts["url"].message, notBlank: texts["filled"].message, anyTemplate: "This is no template.",
+}
 
 // forEditors adds words of language servers to a schema: messages, and that former names are not offered. It makes descriptions printable.
-func forEditors(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		if pattern, _ := value["pattern"].(string); wrongPatterns[pattern] != "" {
-			value["patternErrorMessage"] = wrongPatterns[pattern]
+func forEditors(config schema) {
+	eachSchema(config, func(s schema) {
+		if pattern, _ := s["pattern"].(string); wrongPatterns[pattern] != "" {
+			s["patternErrorMessage"] = wrongPatterns[pattern]
 		}
-		if description, ok := value["description"].(string); ok {
-			value["description"] = host.Printable(description)
+		if description, ok := s["description"].(string); ok {
+			s["description"] = host.Printable(description)
 		}
-		if value["deprecated"] == true {
-			value["doNotSuggest"] = true
+		if s["deprecated"] == true {
+			s["doNotSuggest"] = true
 		}
-		for _, below := range value {
-			forEditors(below)
-		}
-	case []any:
-		for _, below := range value {
-			forEditors(below)
-		}
-	}
+	})
 }

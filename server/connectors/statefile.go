@@ -32,12 +32,17 @@ var stateFiles = []variant[stateFile]{
 // stateKeys holds the members that all stores of state have.
 type stateKeys struct {
 	storeType
-	Keys  []string `file:",required"`
-	Lease time.Duration
+	// Keys are state keys, each a secret of 32 bytes in base64. The first seals what is written, all of them open what is
+	// read. All nodes need the same.
+	Keys []string `file:",required,secret"`
+	// Lease says for what time one node alone may ask a token endpoint for a token, from 3s to 10m. A token request has two
+	// thirds of it.
+	Lease time.Duration `default:"30s"`
 }
 
 type sqliteFile struct {
 	stateKeys
+	// Path is the path of the file, which may not be on a network file system. Two more files are made beside it.
 	Path string `file:",required,path"`
 }
 
@@ -47,9 +52,13 @@ func (f *sqliteFile) settings() StateSettings {
 
 type postgresFile struct {
 	stateKeys
-	URL         string `file:",required"`
-	Connections int
-	Pooler      bool
+	// URL is the URL of the database: postgres://user:password@host:5432/database?sslmode=verify-full. With a password, all
+	// of it must be a secret.
+	URL string `file:",required,postgres"`
+	// Connections is the maximum number of connections of a process, beside the one that waits for changes. At least 2.
+	Connections int `default:"16"`
+	// Pooler reports whether a pooler such as PgBouncer lends connections for a transaction.
+	Pooler bool `default:"false"`
 }
 
 func (f *postgresFile) settings() StateSettings {

@@ -41,6 +41,7 @@ func (d *definer) stores() (all []host.Secrets) {
 
 // storeType holds the member that all stores have.
 type storeType struct {
+	// Type is the type of the store.
 	Type string `file:",required"`
 }
 
@@ -67,6 +68,7 @@ func (*envFile) open(d *definer, _ *node, _ string) host.Secrets {
 
 type dirFile struct {
 	storeType
+	// Path is the path of the directory.
 	Path string `file:",required,path"`
 }
 
@@ -76,7 +78,9 @@ func (f *dirFile) open(*definer, *node, string) host.Secrets {
 
 type ageFile struct {
 	storeType
-	File     string `file:",required,path"`
+	// File is the path of the file: a JSON object of names and values, encrypted with age.
+	File string `file:",required,path"`
+	// Identity is the path of the file with the key that decrypts it. It may not be open to everybody on the machine.
 	Identity string `file:",required,path"`
 }
 
@@ -127,7 +131,8 @@ func (d *definer) otherType(n *node, path string, types ...string) {
 type vaultFile struct {
 	storeType
 	secretstore.VaultConfig
-	Remember time.Duration
+	// Remember is the time for which an answer is used again. A rotated secret counts after it at the latest.
+	Remember time.Duration `default:"5s"`
 }
 
 func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {

@@ -19,13 +19,13 @@ import (
 // connectors.yaml it is the member consent of gateway.
 type Consent struct {
 	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send
-	// browsers back to /connect/callback/{permalink} there. If it is empty, users can connect at localhost and loopback
-	// addresses only.
-	URL string
-	// ReturnTo is the URL to which the gateway sends a browser whose user has connected an account. If it is empty, the gateway
-	// answers with a page of its own. No request can name another one.
-	ReturnTo string
-	// PlainHTTP allows both to be of plain http, inside a network whose members are trusted with what users connect.
+	// browsers back to /connect/callback/PERMALINK there. Without it, users can connect at localhost and loopback addresses
+	// only.
+	URL string `file:",url"`
+	// ReturnTo is the page to which a browser goes after a consent. Without it, the gateway shows a page of its own. No
+	// request can name another one.
+	ReturnTo string `file:",url"`
+	// PlainHTTP allows both URLs to be of plain http, inside a network whose members are trusted with what users connect.
 	PlainHTTP bool
 }
 

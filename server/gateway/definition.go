@@ -15,49 +15,63 @@ import (
 // Definition describes a connector as an operator writes it. [Connect] makes a [Connector] from it. It does not decode from
 // JSON or YAML itself: package connectors reads files, and refuses unknown members. The struct tags are for that package.
 type Definition struct {
-	// Name is the name for people.
+	// Name is the name for people. Without a Permalink, the permalink is made of it.
 	Name string `file:",required"`
-	// Permalink identifies the connector in the gateway's URLs: /connectors/{permalink}/…. It is also the name of the host's
-	// connector, to which cached tokens belong. Empty means [Permalink] of Name.
-	Permalink string
+	// Permalink is the name in URLs of the gateway, /connectors/PERMALINK: a to z, 0 to 9 and hyphens.
+	//
+	// It is also the name of the host's connector, to which cached tokens belong. Empty means [Permalink] of Name.
+	Permalink string `file:",permalink"`
 	// URL is the https URL of the API. Its path and query may have templates, its scheme and host may not.
-	URL string `file:",required"`
-	// Methods are the methods that callers may use, in capitals. With GET, HEAD is allowed too. CONNECT and TRACE are
-	// invalid. Empty means GET.
-	Methods []string `file:"method"`
-	// Paths are patterns of the paths that callers may append to the path of URL, such as /users/* or /open/**. In a pattern,
-	// * matches one segment, and ** at the end matches any rest. Empty means that callers may append nothing.
-	Paths []string
-	// Headers are the headers of requests. Callers may replace the values of overridable ones.
+	URL string `file:",required,url"`
+	// Methods are the methods that callers may use, in capitals: one, or a list. With GET, HEAD is allowed too.
+	//
+	// CONNECT and TRACE are invalid. Empty means GET.
+	Methods []string `file:"method,method" default:"GET"`
+	// Paths are patterns of the paths that callers may append to the path of URL, such as /users/* or /open/**. * is any
+	// one segment, *%2F* one that may have encoded slashes, and ** at the end any rest. Without patterns, callers append
+	// nothing.
+	Paths []string `file:",route"`
+	// Headers are headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are
+	// overridable here.
 	Headers []Parameter
-	// Query has the parameters that are appended to the query of URL. Callers may replace the values of overridable ones.
+	// Query has parameters that are appended to the query of URL. Of a caller's parameters, only those pass that are
+	// overridable here.
 	Query []Parameter
-	// Auth configures how requests are authenticated. Only Auth, TLS and the values of Headers and Query may name secrets.
+	// Auth is the auth type of the API and its configuration. The type none is for an API that asks nothing.
+	//
+	// Only Auth, TLS and the values of Headers and Query may name secrets.
 	Auth host.Auth
-	// TLS has the client certificate and the authorities of the connector. If it is nil, those of the host's Egress apply. It
-	// needs the host's transport: if Base of the [Config] is set, and TLS is for the API, each request fails.
+	// TLS has a client certificate, and the authorities that servers are verified with.
+	//
+	// If it is nil, those of the host's Egress apply. It needs the host's transport: if Base of the [Config] is set, and TLS
+	// is for the API, each request fails.
 	TLS *host.TLS
 	// Egress limits where the connector connects to. If it is nil, that of the host does. It needs the host's transport: if Base of
 	// the [Config] is set, each request fails.
 	Egress *host.Egress `file:"-"`
 
-	// Request is a template of the request's body, in the language of docs/gateway.md. If it is empty, the caller's body is
-	// sent.
+	// Request is a template of the request's body, with user, tenant_id, request and body_text. Quote its values:
+	// {{ json_encode(body_text) }}. Without it, the caller's body is sent.
 	Request string
-	// Response configures how the answer is shaped.
+	// Response shapes the answer.
 	Response Response
 
-	// Timeout limits the token exchange, each wait for the API, the wait until a body may be shaped, and shaping it. 0 means
-	// 15 seconds.
-	Timeout time.Duration
-	// RefreshAhead is the time before the end of a cached token at which it is replaced, while requests go on with it. 0 means
-	// that the first request after its end gets the next one. [host.ConnectorConfig] has the details.
+	// Timeout limits the token exchange, each wait for the API, the wait until a body may be shaped, and shaping it, each
+	// for itself. Without it, 15 seconds.
+	Timeout time.Duration `default:"15s"`
+	// RefreshAhead is the time before the end of a cached token at which it is replaced, while requests go on with it, such
+	// as 2m. Without it, the first request after its end gets the next one.
+	//
+	// [host.ConnectorConfig] has the details.
 	RefreshAhead time.Duration
-	// Resend is [ResendNever], or empty.
+	// Resend says what becomes of a refresh token that was sent without an answer that says whether it was redeemed.
+	// Without it, a later request sends it again.
+	//
+	// It is [ResendNever], or empty.
 	Resend string
-	// Limits limits the use of the connector.
+	// Limits are limits of the use of this connector. Each process counts for itself.
 	Limits Limits
-	// Streams is about answers that are streams of events.
+	// Streams configures answers that are streams of events, text/event-stream.
 	Streams Streams
 
 	// Patterns limits the patterns of all definitions that share it. If it is nil, the limit applies to this definition
@@ -76,54 +90,52 @@ type Patterns struct{ all transform.Patterns }
 type Parameter struct {
 	// Name is the name of the header or query parameter.
 	Name string `file:",required"`
-	// Value is a template. If its result is empty, the parameter is not sent. An empty value of a caller is.
-	Value string `file:",required,blank"`
-	// Overridable reports whether a caller may replace the value. It is invalid for a value that names a secret, a field of
-	// the user or tenant_id, and for headers with credentials: Authorization, Cookie and Proxy-Authorization.
-	Overridable bool
-	// Repeated reports whether a caller may give an overridable parameter several times. The API gets all of them, in their order.
-	Repeated bool
+	// Value is a template. If its result is empty, nothing is sent. An empty value of a caller is.
+	Value string `file:",required,blank,closed"`
+	// Overridable reports whether a caller may replace the value. It is for values without a secret and without the user,
+	// and not for headers with credentials: Authorization, Cookie and Proxy-Authorization.
+	Overridable bool `default:"false"`
+	// Repeated reports whether a caller may send an overridable one several times. The API gets all of them, in their order.
+	Repeated bool `default:"false"`
 }
 
 // Response configures how an answer is shaped. The expressions are in the language of docs/gateway.md.
 type Response struct {
-	// Filter is an expression that is evaluated for each record. Records for which it is false are left out. If it is empty,
-	// nothing is filtered.
+	// Filter is an expression over each record. Records for which it is not true are left out.
 	Filter string
-	// Records is the name of the answer's member that has the records. If it is empty, the answer must be a list of records.
+	// Records is the member of the answer that has the records. Without it, the answer is a list of records.
 	Records string
-	// Body is an expression or a template that makes the body. If it is empty, the body stays as it is.
+	// Body is an expression or a template over response.body, response.status_code and response.headers, which makes the
+	// body for the caller. Without it, the body stays as it is.
 	Body string
-	// ContentType is the Content-Type of the shaped body. If it is empty, the type is application/json if Body is an
-	// expression whose value is not text, and otherwise the API's.
-	ContentType string
-	// Headers names further headers of answers that callers get, and that pages of other origins may read, such as X-Total-Count or
-	// X-RateLimit-*. A * at the end stands for the rest of a name. Those for one connection, of credentials, of pages and for proxies
-	// never pass.
-	Headers []string
+	// ContentType is the Content-Type of the body that response.body makes, such as text/html; charset=utf-8. Without it,
+	// the type is application/json for an expression whose value is not text, and otherwise the API's.
+	ContentType string `file:",mediatype"`
+	// Headers are further headers of answers that callers get, and that pages of other origins may read, such as
+	// X-RateLimit-*. A * at the end is any rest of a name. Those for one connection, of credentials, of pages and for
+	// proxies never pass.
+	Headers []string `file:",header"`
 }
 
 // Streams is about answers of the type text/event-stream (HTML Living Standard, section 9.2).
 type Streams struct {
-	// Silence is the maximum time between two pieces of a stream, in place of Timeout. 0 means 10 minutes.
-	Silence time.Duration
+	// Silence is the maximum time between two pieces of a stream, in place of timeout. Without it, 10 minutes.
+	Silence time.Duration `default:"10m"`
 }
 
 // Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid. For PerUser and Total,
 // the requests of a second, or one if that is less, may come at once.
 type Limits struct {
-	// PerUser is the maximum number of requests per second of one user. All requests without a user count as one user's. The
-	// default is no limit.
+	// PerUser is the maximum number of requests per second of one user. All requests without a user count as one user's.
 	PerUser float64
-	// Total is the maximum number of requests per second of all users together. The default is no limit.
+	// Total is the maximum number of requests per second of all users together.
 	Total float64
 	// RequestBytes is the maximum size of a caller's body, also of one that is kept to be signed. The default is 8 MiB.
-	RequestBytes int64
+	RequestBytes int64 `default:"8388608"`
 	// ResponseBytes is the maximum size of an answer's body that is shaped. The default is 8 MiB.
-	ResponseBytes int64
-	// Concurrent is the maximum number of concurrent requests, of which one user may have a quarter, but at least one. The
-	// default is 256.
-	Concurrent int
+	ResponseBytes int64 `default:"8388608"`
+	// Concurrent is the maximum number of concurrent requests, of which one user may have a quarter, but at least one.
+	Concurrent int `default:"256"`
 }
 
 var errNoFormat = errors.New("it is not decoded from a file, where a misspelt limit would be no limit: package connectors reads definitions")

@@ -37,80 +37,98 @@ const (
 
 // Config configures how the user of a request is found.
 type Config struct {
-	// Mode is [ModeNone], [ModeJWT] or [ModeHeader]. The empty string means ModeNone. In connectors.yaml it is the member
-	// type.
+	// Mode says where the user of a request comes from.
+	//
+	// It is [ModeNone], [ModeJWT] or [ModeHeader]. The empty string means ModeNone. In connectors.yaml it is the member type.
 	Mode string `file:"type,required"`
-	// JWT configures ModeJWT. It is nil in other modes.
+	// JWT says where session tokens are, and what they must be. It is for the type jwt alone.
 	JWT *JWT
-	// Header configures ModeHeader. It is nil in other modes.
+	// Header names the headers with the user, and the proxies that set them. It is for the type header alone.
 	Header *Header
 }
 
 // JWT configures where a request has its session token and how the token is verified. The token is a signed JWT (RFC 7519,
 // RFC 7515) with an issuer, an audience and an expiry.
 type JWT struct {
-	// Bearer takes the token from the header Authorization: Bearer. With Bearer and Cookie, a request may use either, but
-	// not both.
+	// Bearer takes the token from the header Authorization: Bearer. In a file, it is true unless Cookie is there. With both, a
+	// request may use either, but not both.
 	Bearer bool
-	// Cookie is the name of the cookie that holds the token. If it is empty, cookies are not read.
+	// Cookie is the name of the cookie with the token.
 	Cookie string
 
-	// JWKSFile is the path of a file with the keys, a JWK Set (RFC 7517). A change of the file takes effect within a second.
-	// If newer keys cannot be read, the last good ones are used for up to a day.
+	// JWKSFile is the path of a file with the keys that sign session tokens, a JWK Set (RFC 7517).
+	//
+	// A change of the file takes effect within a second. If newer keys cannot be read, the last good ones are used for up to
+	// a day.
 	JWKSFile string `file:",path"`
-	// JWKSURL is the URL of the keys. Without it and JWKSFile, the metadata of the Issuer names it (OpenID Connect Discovery, or
-	// RFC 8414). Set at most one of the two. The keys are fetched again after five minutes, and at once when a token names an unknown
+	// JWKSURL is the URL of the keys that sign session tokens, a JWK Set. Without it and JWKSFile, the metadata of the Issuer
+	// names the keys (OpenID Connect Discovery, or RFC 8414).
+	//
+	// Set at most one of the two. The keys are fetched again after five minutes, and at once when a token names an unknown
 	// key, but for unknown keys at most once in ten seconds. Within these ten seconds, a token with another unknown key
 	// fails with [ErrUnavailable], because its key may be a new one.
-	JWKSURL string `file:"jwks_url"`
+	JWKSURL string `file:"jwks_url,url"`
 
-	// Issuer is the required value of the claim iss. If its metadata names the keys, it is an https URL, and the metadata must name
-	// the same issuer, byte by byte. The metadata is read each time before the keys are.
+	// Issuer is the value that the claim iss must have. If it is an https URL with metadata, the keys are found by it.
+	//
+	// The metadata must name the same issuer, byte by byte. It is read each time before the keys are.
 	Issuer string
-	// Audiences lists the accepted audiences. The claim aud must contain at least one of them.
+	// Audiences are the audiences of which a token must have one, in its claim aud. Without them, a token for another service
+	// would be accepted.
 	Audiences []string
 
-	// Algorithms lists the accepted signature algorithms. If it is empty, they are those of [Asymmetric]. HS256, HS384 and
-	// HS512 are accepted only if they are listed, and need a JWKSFile with keys of type oct.
+	// Algorithms are the accepted signature algorithms. Without them, all that are asymmetric. HS256, HS384 and HS512 need
+	// JWKSFile, with keys of type oct.
 	Algorithms []string
 
-	// Claims names the claims that are the fields of the user.
+	// Claims names the claims that become the fields of the user.
 	Claims Claims
 
-	// TokenHosts lists the hosts of token endpoints that may get the session token, such as login.example.com. If it is empty,
-	// the Token of users is empty too. Give [host.Config] the same list, as UserTokenHosts: a host enforces it.
+	// TokenHosts are the hosts of token endpoints that may get the session token, which connectors name as user.token, such
+	// as login.example.com.
+	//
+	// If it is empty, the Token of users is empty too. Set UserTokenHosts of [host.Config] to the same list: a host enforces it.
 	TokenHosts []string
 }
 
 // Claims names the claims that become the fields of the user. A name is that of a top-level member of the token, not a path.
 // The values of the claims must be strings.
 type Claims struct {
-	// ID defaults to sub. A token without this claim is refused.
-	ID string
-	// Email defaults to email. The claim email is ignored if email_verified is false.
-	Email string
-	// Username defaults to preferred_username.
-	Username string
-	// FirstName defaults to given_name.
-	FirstName string
-	// LastName defaults to family_name.
-	LastName string
-	// TenantID has no default: if it is empty, the user has no tenant.
+	// ID is the claim that is user.id, sub by default. A token without it is refused.
+	ID string `default:"sub"`
+	// Email is the claim that is user.email. The claim email, the default, is ignored if email_verified is false.
+	Email string `default:"email"`
+	// Username is the claim that is user.username, preferred_username by default.
+	Username string `default:"preferred_username"`
+	// FirstName is the claim that is user.first_name, given_name by default.
+	FirstName string `default:"given_name"`
+	// LastName is the claim that is user.last_name, family_name by default.
+	LastName string `default:"family_name"`
+	// TenantID is the claim that is tenant_id. Without it, users have no tenant.
 	TenantID string
 }
 
 // Header configures the headers that name the user, and the proxies that are trusted to set them.
 type Header struct {
-	// Proxies lists the addresses of the trusted peers: prefixes such as 10.1.2.0/24, or single addresses. Headers from other
-	// peers are ignored. Each proxy must replace these headers, whatever the browser sent.
+	// Proxies are the addresses of the proxies whose headers count, or prefixes such as 10.1.2.0/24. Each must replace these
+	// headers, whatever the browser sent.
 	Proxies []string
-	// Required refuses requests without a user. If it is false, requests from other peers or without the headers are
-	// anonymous, and fail only if a connector uses a field of the user.
-	Required bool
+	// Required refuses requests without a user. In a file, it is true by default. If it is false, requests from other peers
+	// or without the headers are anonymous, and fail only if a connector uses a field of the user.
+	Required bool `default:"true"`
 
-	// These are the names of the headers with the fields of the user. An empty name means that the user does not have the
-	// field. ID or Email must be set.
-	ID, Email, Username, FirstName, LastName, TenantID string
+	// ID is the header with the ID of the user. ID or Email must be set.
+	ID string
+	// Email is the header with the email address of the user.
+	Email string
+	// Username is the header with the name under which the user logs in.
+	Username string
+	// FirstName is the header with the first name of the user.
+	FirstName string
+	// LastName is the header with the last name of the user.
+	LastName string
+	// TenantID is the header with the tenant of the user.
+	TenantID string
 }
 
 // Options configures the clock, network and log of an [Identifier].

@@ -20,29 +20,32 @@ import (
 // TokenFile, AppRole and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
-	Address string `file:",required"`
+	Address string `file:",required,url"`
 	// HTTP reports whether an Address may be of plain http, which shows secrets and the token to the network. Nil means that none may.
 	HTTP func(*url.URL) bool `file:"-"`
-	// Namespace is a namespace of Vault Enterprise or OpenBao. By default there is none.
+	// Namespace is the namespace of Vault Enterprise or OpenBao.
 	Namespace string
-	// CAFile is the path of a PEM file with the certificates that the server's certificate is verified with. It is read once.
-	// The default is the system's certificates.
+	// CAFile is the path of certificates in PEM with which the server's certificate is verified. It is read once. Without it,
+	// those of the system.
 	CAFile string `file:",path"`
 
-	// Mount is the mount path of the key-value engine, version 2. The default is "secret".
-	Mount string
-	// Prefix precedes the name in the path of a secret. The value is in the field Field. With the prefix apps/crm, the secret
-	// crm-key is written by "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
+	// Mount is the mount path of the key-value engine, version 2.
+	Mount string `default:"secret"`
+	// Prefix precedes the name of a secret: NAME is a field of the path PREFIX/NAME.
+	//
+	// The value is in the field Field. With the prefix apps/crm, the secret crm-key is written by
+	// "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
 	// "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
 	Prefix string
-	// Field is the field with the value of a secret. The default is "value". It cannot be used with Path.
-	Field string
-	// Path is a path with all secrets as its fields. With the path apps/crm, the secret crm-key is written by
-	// "vault kv patch secret/apps/crm crm-key=…". The secrets of a tenant or a user are the fields of a path below it, such as
-	// apps/crm/tenants/acme.
+	// Field is the field of that path with the value. It cannot be used with Path.
+	Field string `default:"value"`
+	// Path is the path with all secrets: a secret NAME is its field NAME. It takes the place of Prefix and Field.
+	//
+	// With the path apps/crm, the secret crm-key is written by "vault kv patch secret/apps/crm crm-key=…". The secrets of a
+	// tenant or a user are the fields of a path below it, such as apps/crm/tenants/acme.
 	Path string
 
-	// Transit, if not nil, makes the store sign with keys of the transit engine.
+	// Transit has keys that stay in Vault, for get_key. One store of a file may have it.
 	Transit *VaultTransit
 
 	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
@@ -50,13 +53,13 @@ type VaultConfig struct {
 	// TokenFile is the path of a file with a token, such as a sink of Vault Agent. Its mode must be 0640 or less. A changed
 	// file is read again.
 	TokenFile string `file:",path"`
-	// AppRole, if not nil, logs in with the auth method approle.
+	// AppRole is a login with the auth method approle.
 	AppRole *VaultAppRole `file:"approle"`
-	// Kubernetes, if not nil, logs in with the auth method kubernetes.
+	// Kubernetes is a login with the auth method kubernetes, as the service account of the process.
 	Kubernetes *VaultKubernetes
 
-	// Timeout limits one lookup, including a login. The default is 10 s.
-	Timeout time.Duration
+	// Timeout is the time of one lookup, with a login if it needs one.
+	Timeout time.Duration `default:"10s"`
 	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
 	// ignores the proxies of the environment. It cannot be used with CAFile.
 	Transport http.RoundTripper `file:"-"`
@@ -66,8 +69,9 @@ type VaultConfig struct {
 
 // VaultAppRole configures a login with the auth method approle.
 type VaultAppRole struct {
-	// Mount is the mount path of the auth method. The default is "approle".
-	Mount  string
+	// Mount is the mount path of the auth method.
+	Mount string `default:"approle"`
+	// RoleID is the ID of the role.
 	RoleID string `file:",required"`
 	// SecretIDFile is the path of a file with the secret ID. Its mode must be 0640 or less. It is read at each login, so the
 	// secret ID must allow more than one use.
@@ -76,11 +80,12 @@ type VaultAppRole struct {
 
 // VaultKubernetes configures a login with the auth method kubernetes, as the service account of the process.
 type VaultKubernetes struct {
-	// Mount is the mount path of the auth method. The default is "kubernetes".
-	Mount string
-	Role  string `file:",required"`
-	// TokenFile is the path of a file with the service account's token. It is read at each login. The default is the path at
-	// which Kubernetes mounts it.
+	// Mount is the mount path of the auth method.
+	Mount string `default:"kubernetes"`
+	// Role is the name of the role.
+	Role string `file:",required"`
+	// TokenFile is the path of a file with the token of the service account. It is read at each login. Without it, the path
+	// at which Kubernetes mounts it.
 	TokenFile string `file:",path"`
 }
 

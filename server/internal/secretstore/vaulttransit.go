@@ -23,8 +23,8 @@ import (
 
 // VaultTransit configures keys of the transit engine.
 type VaultTransit struct {
-	// Mount is the mount path of the engine. The default is "transit".
-	Mount string
+	// Mount is the mount path of the transit engine.
+	Mount string `default:"transit"`
 }
 
 // keyTime is the time for which the description of a key is used again.

@@ -260,9 +260,9 @@ var completed = map[string]struct {
 	file  string
 	wants map[string]string
 }{
-	"members of a file":      {"▮", map[string]string{"connectors": "The connectors", "gateway": "keywright serve", "secrets": "Stores of secrets", "state": "tokens and grants", "egress": "may connect to", "plugins": "further auth types"}},
+	"members of a file":      {"▮", map[string]string{"connectors": "Connectors", "gateway": "keywright serve", "secrets": "Stores of secrets", "state": "tokens and grants", "egress": "may connect to", "plugins": "further auth types"}},
 	"members of a connector": {"connectors:\n  - name: A\n    ▮", map[string]string{"url": "URL of the API", "limits": "Limits of the use", "refresh_ahead": "before the end", "!name": ""}},
-	"limits":                 {"connectors:\n  - name: A\n    limits:\n      ▮", map[string]string{"per_user": "Requests per second", "concurrent": "at one time"}},
+	"limits":                 {"connectors:\n  - name: A\n    limits:\n      ▮", map[string]string{"per_user": "requests per second", "concurrent": "number of concurrent requests"}},
 	"auth types": {
 		"connectors:\n  - name: A\n    auth:\n      type: ▮", map[string]string{"oauth_client_credentials": "client credentials grant", "acme_hmac": "", "none": "No credentials", "!apikey": ""},
 	},
@@ -320,9 +320,9 @@ func TestTheEditorExplains(t *testing.T) {
 	s := start(t, withSchema(t))
 	const connector = "connectors:\n  - name: A\n    url: https://a.example\n"
 	for text, want := range map[string]string{
-		"con▮nectors: []":                                              "The connectors, each an external API",
-		connector + "    time▮out: 3s":                                 "Time of the token exchange",
-		connector + "    limits: {per▮_user: 3}":                       "Requests per second of one user",
+		"con▮nectors: []":                                              "Connectors, each an external API",
+		connector + "    time▮out: 3s":                                 "Limits the token exchange",
+		connector + "    limits: {per▮_user: 3}":                       "Maximum number of requests per second of one user",
 		connector + "    auth: {ty▮pe: bearer}":                        "bearer`: A token in the Authorization header",
 		connector + "    auth: {type: jw▮t}":                           "Auth type of the API",
 		connector + "    auth: {type: jwt, con▮fig: {}}":               "A JWT that is signed for each request",

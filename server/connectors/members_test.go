@@ -1,0 +1,106 @@
+package connectors
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+//go:generate go test . -run TestMemberDescriptions -update
+
+var update = flag.Bool("update", false, "write members.json")
+
+// fieldComments returns the comments of the fields of structs in the package of a type, by struct and field.
+func fieldComments(t *testing.T, of reflect.Type) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	dir := filepath.Join("../..", strings.TrimPrefix(of.PkgPath(), "github.com/keywright/keywright"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no sources: %v", dir, err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, name := range f.Names {
+						all[file.Name.Name+"."+spec.Name.Name+"."+name.Name] = f.Doc.Text()
+					}
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// described returns the first paragraph of a field's comment for the author of a file: without the name of the field and a verb that
+// says no more, and with members in place of the fields of the struct.
+func described(t *testing.T, of reflect.Type, field reflect.StructField, text string) string {
+	t.Helper()
+	for _, block := range new(comment.Parser).Parse(text).Content[:min(len(text), 1)] {
+		p, _ := block.(*comment.Paragraph)
+		printer := comment.Printer{TextWidth: -1}
+		text = strings.TrimSpace(string(printer.Text(&comment.Doc{Content: []comment.Block{p}})))
+	}
+	rest, ok := strings.CutPrefix(text, field.Name+" ")
+	if !ok {
+		t.Errorf("the comment of %v.%s does not begin with its name: %q", of, field.Name, text)
+	}
+	rest = regexp.MustCompile(`^(is|are|has) (the |an? )?`).ReplaceAllString(rest, "")
+	for _, f := range reflect.VisibleFields(of) {
+		if len(f.Name) <= len("URL") {
+			continue // a word
+		}
+		rest = regexp.MustCompile(`([a-z,] |\()`+f.Name+`\b`).ReplaceAllString(rest, "${1}"+MemberName(f))
+	}
+	return strings.ToUpper(rest[:1]) + rest[1:]
+}
+
+// The descriptions of the schema are the comments of the structs that the loader decodes into.
+func TestMemberDescriptions(t *testing.T) {
+	packages, want := map[string]map[string]string{}, map[string]string{}
+	w := schemaWriter{describe: func(of reflect.Type, field reflect.StructField) string {
+		if packages[of.PkgPath()] == nil {
+			packages[of.PkgPath()] = fieldComments(t, of)
+		}
+		name := of.String() + "." + field.Name
+		want[name] = described(t, of, field, packages[of.PkgPath()][name])
+		return want[name]
+	}}
+	w.object("", reflect.TypeFor[wholeFile]())
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	if err := encoder.Encode(want); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("members.json", text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(text.Bytes(), membersJSON) {
+		t.Errorf("members.json is not what the comments say: go generate ./connectors")
+	}
+}
