@@ -128,16 +128,16 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
 	config.Started = func(callers, operators string) {
 		hints := a.hints()
 		listening(hints, callers, operators)
-		printCalls(hints, stage, reachable(callers), reachable(operators))
+		printCalls(hints, reachable(callers), reachable(operators))
 	}
 	return daemon.Run(c.Context(), config)
 }
 
 // printCalls prints shell commands to try.
-func printCalls(p *terminal.Printer, stage *tour.Stage, callers, operators string) {
+func printCalls(p *terminal.Printer, callers, operators string) {
 	p.Printf("\n%s\n", p.Bold("Try these in another terminal; no answer holds a credential:"))
 	last := tour.GatewayCall{}
-	for _, call := range stage.Calls {
+	for _, call := range tour.GatewayCalls {
 		user := ""
 		if call.User != "" {
 			user = fmt.Sprintf("-H '%s: %s' ", tour.UserHeader, call.User)

@@ -69,13 +69,6 @@ func (e *TokenEndpoint) Subject(token string) (string, bool) {
 	return t.subject, true
 }
 
-// RevokeAll revokes every token issued so far, like a server that loses its sessions.
-func (e *TokenEndpoint) RevokeAll() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.tokens = nil
-}
-
 // A refusal is an error response (RFC 6749 section 5.2).
 type refusal struct {
 	status int

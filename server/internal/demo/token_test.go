@@ -67,19 +67,6 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-func TestRevokeAll(t *testing.T) {
-	e := newEndpoint(t, newClock())
-	form := clientForm(testKeys(t))
-	token := text(t, document(t, post(e, form, nil)), "access_token")
-	e.RevokeAll()
-	if _, ok := e.Subject(token); ok {
-		t.Error("a revoked token is valid")
-	}
-	if _, ok := e.Subject(text(t, document(t, post(e, form, nil)), "access_token")); !ok {
-		t.Error("a token issued after that is not valid")
-	}
-}
-
 func TestScopeIsGivenBack(t *testing.T) {
 	form := clientForm(testKeys(t))
 	form.Set("scope", "a:read b:write")

@@ -61,7 +61,7 @@ var rules = []rule{
 
 	{packages: "server/gateway", ours: []string{"server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
-		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json",
+		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "golang.org/x/net",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,23 +83,15 @@ type Request struct {
 // Run starts the servers, sends the requests, and stops the servers. It returns an error if it cannot send them. Wrong results
 // of requests are in the report.
 func Run(ctx context.Context, c Config) (report *Report, err error) {
-	keys, err := demo.NewKeys(c.Rand)
+	stage, err := newStage(ctx, c, configuration)
 	if err != nil {
 		return nil, err
 	}
-	servers, err := demo.Start(ctx, demo.Config{Keys: keys, TokenLifetime: time.Hour, Now: c.Now, Rand: c.Rand})
-	if err != nil {
-		return nil, err
-	}
+	servers := stage.Servers
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	secrets, err := secretsOf(keys)
-	if err != nil {
-		return nil, err
-	}
 	t := &tour{servers: servers}
-	file := strings.NewReplacer("API", servers.APIURL, "TOKEN", servers.TokenURL).Replace(body(configuration))
-	set, err := connectors.Read(ctx, "demo/connectors.yaml", []byte(file), connectors.Options{Host: host.Config{
-		Secrets: secrets, Clock: c.Now, Random: c.Rand, Observe: t.observe,
+	set, err := connectors.Read(ctx, "demo/connectors.yaml", stage.File, connectors.Options{Host: host.Config{
+		Secrets: stage.Secrets, Clock: c.Now, Random: c.Rand, Observe: t.observe,
 		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
 	}})
 	if err != nil {
@@ -117,25 +108,6 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	}
 	report.judge(servers.Endpoint.Exchanges())
 	return report, nil
-}
-
-// body returns a configuration without its first line, a comment that contains the words API and TOKEN, which are replaced in
-// the rest.
-func body(file string) string {
-	_, text, _ := strings.Cut(file, "\n")
-	return text
-}
-
-func secretsOf(keys demo.Keys) (host.MapSecrets, error) {
-	rsa, err := keys.RSAPEM()
-	if err != nil {
-		return nil, err
-	}
-	ec, err := keys.ECPEM()
-	if err != nil {
-		return nil, err
-	}
-	return host.MapSecrets{"api-key": keys.APIKey, "client-secret": keys.ClientSecret, "rsa-key": rsa, "ec-key": ec}, nil
 }
 
 type tour struct {
