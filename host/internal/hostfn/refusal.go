@@ -46,7 +46,7 @@ func (c *Call) mayAsk() (q *question, before tokencache.Refusal, may bool) {
 	if c.AskAnew {
 		ask = c.plan.Cache.Refusals.AskAnew
 	}
-	local, before, may := ask(c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
+	local, before, may := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
 	q = &question{Question: local}
 	if !may || c.plan.SharedRefusals == nil ||
 		slices.ContainsFunc(c.used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/keywright/keywright/host/internal/fairlru"
 )
 
 // Waits before a refused question is asked again. The first is firstWait, and each is twice the one before, up to
@@ -40,7 +40,7 @@ type Refusals struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	all *simplelru.LRU[[32]byte, *refused]
+	all *fairlru.Cache[[32]byte, *refused]
 }
 
 // refused is the last refusal of a question.
@@ -53,38 +53,41 @@ type refused struct {
 	asking bool
 }
 
-// newRefusals returns an empty memory of at most size refusals. If it is full, the least recently used one is dropped.
+// newRefusals returns an empty memory of at most size refusals. If it is full, the owner with the most loses the one that it used least
+// recently.
 func newRefusals(size int, now func() time.Time) *Refusals {
-	return &Refusals{now: now, all: newLRU[[32]byte, *refused](size)}
+	return &Refusals{now: now, all: fairlru.New[[32]byte, *refused](int64(size))}
 }
 
 // Question is a question that its holder may ask a token endpoint. The holder must call End.
 type Question struct {
 	refusals *Refusals
+	owner    string
 	key      [32]byte
 	// turn is set if the question was refused before and its holder is the caller that asks again.
 	turn bool
 }
 
-// Ask reports whether a question may be asked now. key is a digest of everything that the answer depends on. If the
-// question may not be asked, before is the earlier refusal. When the wait is over, one caller may ask; for the others
-// Ask returns false until that caller has an answer.
-func (r *Refusals) Ask(key [32]byte) (q *Question, before Refusal, may bool) {
-	return r.ask(key, longestWait)
+// Ask reports whether a question of an owner may be asked now. owner is the name of the connector, whose refusals do not push out
+// those of others. key is a digest of everything that the answer depends on. If the question may not be asked, before is the earlier
+// refusal. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
+// answer.
+func (r *Refusals) Ask(owner string, key [32]byte) (q *Question, before Refusal, may bool) {
+	return r.ask(owner, key, longestWait)
 }
 
 // AskAnew is like Ask for an operator, who need not wait for longer than firstWait. The wait after a further refusal is that of Ask.
-func (r *Refusals) AskAnew(key [32]byte) (q *Question, before Refusal, may bool) {
-	return r.ask(key, firstWait)
+func (r *Refusals) AskAnew(owner string, key [32]byte) (q *Question, before Refusal, may bool) {
+	return r.ask(owner, key, firstWait)
 }
 
 // ask is Ask with a maximum of the wait.
-func (r *Refusals) ask(key [32]byte, most time.Duration) (q *Question, before Refusal, may bool) {
+func (r *Refusals) ask(owner string, key [32]byte, most time.Duration) (q *Question, before Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	it, ok := r.all.Get(key)
+	it, ok := r.all.Get(owner, key)
 	if !ok {
-		return &Question{refusals: r, key: key}, Refusal{}, true
+		return &Question{refusals: r, owner: owner, key: key}, Refusal{}, true
 	}
 	now := r.now()
 	before = it.Refusal
@@ -98,7 +101,7 @@ func (r *Refusals) ask(key [32]byte, most time.Duration) (q *Question, before Re
 		return nil, before, false
 	}
 	it.asking = true
-	return &Question{refusals: r, key: key, turn: true}, Refusal{}, true
+	return &Question{refusals: r, owner: owner, key: key, turn: true}, Refusal{}, true
 }
 
 // Refused records a refusal. after is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
@@ -108,11 +111,11 @@ func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) 
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	it, ok := r.all.Get(q.key)
+	it, ok := r.all.Get(q.owner, q.key)
 	switch {
 	case !ok:
 		it = &refused{next: firstWait}
-		r.all.Add(q.key, it)
+		r.all.Add(q.owner, q.key, it, 1)
 	case !q.turn:
 		return it.Refusal, false
 	}
@@ -128,11 +131,11 @@ func (q *Question) RefusedElsewhere(answer Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := firstWait
-	if it, ok := r.all.Peek(q.key); ok {
+	if it, ok := r.all.Peek(q.owner, q.key); ok {
 		next = it.next
 	}
 	q.turn = false
-	r.all.Add(q.key, &refused{Refusal: answer, at: r.now(), next: next})
+	r.all.Add(q.owner, q.key, &refused{Refusal: answer, at: r.now(), next: next}, 1)
 }
 
 func waitOf(next, after time.Duration, jitter float64) time.Duration {
@@ -164,7 +167,7 @@ func Jitter(random io.Reader) (float64, error) {
 func (q *Question) Accepted() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
-	q.refusals.all.Remove(q.key)
+	q.refusals.all.Remove(q.owner, q.key)
 	q.turn = false
 }
 
@@ -172,7 +175,7 @@ func (q *Question) Accepted() {
 func (q *Question) End() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
-	if it, ok := q.refusals.all.Peek(q.key); ok && q.turn {
+	if it, ok := q.refusals.all.Peek(q.owner, q.key); ok && q.turn {
 		it.asking = false
 	}
 	q.turn = false
