@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format test test-busy bench soak load sizing mutants race plain modules rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants race plain modules tidy rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -26,8 +26,9 @@ MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan
 	$(addprefix server/,gateway/internal/transform internal/places internal/remedy internal/audit identity content/internal/sqlstore) $(wildcard plugins/internal/*) $(PLUGINS) server/gateway host
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
-# The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too.
-ONE_BY_ONE := ./internal/admission ./internal/expr
+# The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too. Package
+# host runs the plugins under it.
+ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./tools/...
 ONE_BY_ONE_OF_SERVER := ./gateway/internal/transform ./internal/imports
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
@@ -38,7 +39,7 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 SOURCES := find . -name '*.go' -not -path '*/.*' -not -path '*/node_modules/*'
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 tinygo: ## get TinyGo, unless one that is new enough is on PATH
 	@tools/debian $$(go run ./tools/plugin packages)
@@ -54,14 +55,17 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
 	cd examples/acme_hmac_as && npm run build
 
-test: ## install what the tests need, and run all tests and checks
+test: ## lint, and the tests of both modules: what to run while developing
 	@# Two at a time: one package after the other leaves processors idle.
 	@$(MAKE) lint & lint=$$!; $(MAKE) deps || { wait $$lint; exit 1; }; $(MAKE) race & race=$$!; failed=0; \
-	wait $$lint || failed=1; $(MAKE) rebuild modules plain || failed=1; wait $$race || failed=1; exit $$failed
+	wait $$lint || failed=1; $(MAKE) plain $(ALSO) || failed=1; wait $$race || failed=1; exit $$failed
 
-test-busy: ## make test beside four busy loops, as on a slow machine
+test-all: ## all tests and checks: those of make test, and with the servers, browsers and languages of others
+	@$(MAKE) test ALSO='tidy rebuild modules'
+
+test-busy: ## make test-all beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
-	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test
+	trap 'kill $$loops' EXIT; GOFLAGS=-count=1 $(MAKE) test-all
 
 bench: ## measure against others and against the goals, or ROWS='^jwt' only; docs/benchmarks.md says how
 	@tools/debian $(MEASURED)
@@ -102,19 +106,25 @@ modules: deps
 	@printf '%s\n' server/test/faults $(filter-out server/test/faults,$(MODULES)) | xargs -P 2 -I DIR bash -c \
 		'output=$$(cd DIR && $(TEST) ./... 2>&1); status=$$?; printf "== DIR\n%s\n" "$$output"; exit $$status'
 
+tidy:
+	@for module in $(MAIN) $(MODULES); do (cd $$module && go mod tidy -diff) || { echo "run go mod tidy in $$module" >&2; exit 1; }; done
+
 rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin check -guest $(GUESTS)
 
-lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt
+lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS
 	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
 	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
-	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(patsubst %,./%/...,$(MAIN) $(MODULES))
+	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(if $(DIRS),$(DIRS:%=./%),$(patsubst %,./%/...,$(MAIN) $(MODULES)))
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 
 format: $(LINT)/golangci-lint ## format all Go sources
 	$(SOURCES) | xargs -r $(LINT)/gofumpt -w
+
+hook: ## let git check each commit as tools/hooks/pre-commit says
+	git config core.hooksPath tools/hooks
 
 $(LINT)/golangci-lint:
 	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint

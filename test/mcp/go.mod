@@ -5,6 +5,7 @@ go 1.26.0
 require github.com/keywright/keywright v0.0.0
 
 replace github.com/keywright/keywright => ../..
+
 require (
 	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
