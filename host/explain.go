@@ -15,20 +15,22 @@ import (
 // <token>, a JWT as its header and claims, a secret as its template.
 type Explanation struct {
 	// Connector is the name of the connector, and Type is its auth type.
-	Connector, Type string
+	Connector string `json:"connector"`
+	Type      string `json:"type"`
 	// Method and URL are those of the request. URL includes the query that would be appended, masked.
-	Method, URL string
+	Method string `json:"method"`
+	URL    string `json:"url"`
 	// Headers are the headers of the request and those that would be set, which are masked. They are sorted by name.
-	Headers []abi.Pair
+	Headers []abi.Pair `json:"headers"`
 	// Added is the mutation that the plugin would make, masked.
-	Added Mutation
+	Added Mutation `json:"-"`
 	// Steps are the endpoints that were discovered on the way, the texts that were signed or hashed, and the requests that would
 	// be sent to token endpoints, in order.
-	Steps []Step
+	Steps []Step `json:"steps,omitempty"`
 	// TLS has what the connector's TLS adds to the connections, or is nil.
-	TLS *ExplainedTLS
+	TLS *ExplainedTLS `json:"tls,omitempty"`
 	// Fuel is the work of the guest, in the units of [Limits].Fuel.
-	Fuel int64
+	Fuel int64 `json:"fuel"`
 }
 
 // ExplainedTLS describes the TLS of a connector.
@@ -55,65 +57,21 @@ type Mutation struct {
 	Form string
 }
 
-// Step is something that a plugin did before its mutation. Credentials are masked.
-type Step struct {
-	// Signed is the text that was signed or hashed. It is empty for an exchange and a discovery.
-	Signed string `json:"signed,omitempty"`
-	// By is the host function and the algorithm, such as "mac HS256".
-	By string `json:"by,omitempty"`
-	// Discovery is an endpoint from the metadata of an issuer, or nil.
-	Discovery *ExplainedDiscovery `json:"discovery,omitempty"`
-	// Exchange is a request to a token endpoint, or nil.
-	Exchange *ExplainedExchange `json:"exchange,omitempty"`
-}
+// Step is something that a plugin did before its mutation, masked: it signed or hashed a text (Signed, By), used an endpoint that the
+// metadata of an issuer names (Discovery), or sent a request to a token endpoint (Exchange). String returns it for people to read.
+type Step = hostfn.Step
 
-// ExplainedDiscovery is an endpoint that the metadata of an issuer names: the member Endpoint has the value URL.
-type ExplainedDiscovery struct {
-	Issuer   string `json:"issuer"`
-	Endpoint string `json:"endpoint"`
-	URL      string `json:"url"`
-}
+// Discovery is an endpoint that the metadata of an issuer names: Issuer, Endpoint and URL.
+type Discovery = hostfn.Discovery
 
-// ExplainedExchange is a request to a token endpoint that would be sent. Credentials are masked.
-type ExplainedExchange struct {
-	Method  string     `json:"method"`
-	URL     string     `json:"url"`
-	Headers []abi.Pair `json:"headers,omitempty"`
-	// Body is the form or the JSON. The form is not percent-encoded.
-	Body string `json:"body,omitempty"`
-}
+// Exchange is a request to a token endpoint, masked: Method, URL, Headers and Body, and its Answer, which is nil if nothing was sent.
+// String returns it for people to read.
+type Exchange = hostfn.Exchange
 
-// String returns the step for people to read: a line that says what it is, and then the text or the request with two spaces
-// before each line. Control characters are escaped.
-func (s Step) String() string {
-	heading, lines := "the data of "+s.By, strings.Split(s.Signed, "\n")
-	if d := s.Discovery; d != nil {
-		heading, lines = "the metadata of "+d.Issuer, []string{d.Endpoint + ": " + d.URL}
-	}
-	if e := s.Exchange; e != nil {
-		heading, lines = "the request to the token endpoint", []string{e.Method + " " + e.URL}
-		for _, pair := range e.Headers {
-			lines = append(lines, pair.Name+": "+pair.Value)
-		}
-		if e.Body != "" {
-			lines = append(lines, strings.Split(e.Body, "\n")...)
-		}
-	}
-	var b strings.Builder
-	b.WriteString(heading + "\n")
-	for _, line := range lines {
-		b.WriteString("  " + Printable(line) + "\n")
-	}
-	return b.String()
-}
-
-// steps returns the steps of a call.
-func steps(call *hostfn.Call) (all []Step) {
-	for _, step := range call.Steps() {
-		all = append(all, Step{step.Signed, step.By, (*ExplainedDiscovery)(step.Discovery), (*ExplainedExchange)(step.Exchange)})
-	}
-	return all
-}
+// Answer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans, times, and
+// words that a standard or the plugin's description lists stay. It has Status, Error, Headers, Body, Length, Description (the
+// error_description, if a [Trace] asks for it) and Milliseconds. String returns it for people to read.
+type Answer = hostfn.MaskedAnswer
 
 // added returns a mutation with masked texts.
 func added(m *hostfn.Mutation) Mutation {
@@ -145,7 +103,7 @@ func (m Mutation) String() string {
 // explanation returns what a call did, for people to read.
 func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) string {
 	text := "auth type " + c.config.Auth.Type + "\n"
-	for _, step := range steps(call) {
+	for _, step := range call.Steps() {
 		text += step.String()
 	}
 	if out.err != nil {
@@ -199,7 +157,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: added(masked), Steps: steps(call), TLS: secure, Fuel: fuel,
+		Added: added(masked), Steps: call.Steps(), TLS: secure, Fuel: fuel,
 	}
 	if _, path, err := replacedPath(r.URL, masked.Path); err == nil { // checkChange has refused any other
 		target.Path, target.RawPath = "", "" // String would encode the masks

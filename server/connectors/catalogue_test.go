@@ -144,11 +144,10 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(t.Context(), out.Method, "https://unknown.invalid", strings.NewReader(a.Body))
+	r, err := out.Request(t.Context(), strings.NewReader(a.Body))
 	if err != nil {
 		return err
 	}
-	r.URL, r.Host, r.Header = out.URL, "", out.Header
 	response, err := connector.Upstream().Transport(base).RoundTrip(r)
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func TestTimesOfStages(t *testing.T) {
 	c.exchanges.keys.Store(1)
 	c.exchanges.keysTook.Store(int64(20 * time.Millisecond))
 	want := map[string]float64{TestStageRequest: 5, TestStageAuthentication: 95 - 40 - 20 - 14, TestStageKey: 20, TestStageToken: 14, TestStageAPI: 40, TestStageAnswer: 7.5}
-	exchanges := []host.TracedExchange{{Answer: host.TracedAnswer{Milliseconds: 11}}, {Answer: host.TracedAnswer{Milliseconds: 3}}}
+	exchanges := []host.Exchange{{Answer: &host.Answer{Milliseconds: 11}}, {Answer: &host.Answer{Milliseconds: 3}}}
 	for _, stage := range c.stages(exchanges, 107500*time.Microsecond, "") {
 		if stage.Milliseconds != want[stage.Name] {
 			t.Errorf("%s took %v ms, not %v", stage.Name, stage.Milliseconds, want[stage.Name])
@@ -122,7 +122,7 @@ func TestTimesOfStages(t *testing.T) {
 
 // An answer reads as in a trace of the host: with the milliseconds, and the error if there is one.
 func TestTextOfATestedAnswer(t *testing.T) {
-	for want, a := range map[string]host.TracedAnswer{
+	for want, a := range map[string]host.Answer{
 		"the answer 401 Unauthorized, after 12 ms\n":                 {Status: 401, Milliseconds: 12},
 		"no answer, after 1500 ms\n  the server closes the stream\n": {Milliseconds: 1500, Error: "the server closes the stream"},
 	} {

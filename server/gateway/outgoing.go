@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,6 +58,16 @@ const maxDropped = 10
 // Masked returns the request with expressions in place of the secrets that they name. It returns nil unless
 // [Incoming].Masked is set.
 func (o *Outgoing) Masked() *Outgoing { return o.masked }
+
+// Request returns the request with a body, which may be nil. Its only error is about the method.
+func (o *Outgoing) Request(ctx context.Context, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, o.Method, "https://unknown.invalid", body)
+	if err != nil {
+		return nil, err
+	}
+	r.URL, r.Host, r.Header = o.URL, "", o.Header
+	return r, nil
+}
 
 // Refusal is the error for a request that the caller may not make. Nothing was sent.
 type Refusal struct {

@@ -142,7 +142,7 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 }
 
 // stages returns the way of a request.
-func (c *call) stages(exchanges []host.TracedExchange, took time.Duration, kind string) []TestStage {
+func (c *call) stages(exchanges []host.Exchange, took time.Duration, kind string) []TestStage {
 	end := c.began.Add(took)
 	ready, answered := c.event.Ready, c.answered
 	if ready.IsZero() {

@@ -30,7 +30,7 @@ type Try struct {
 	BodyBytes []byte `json:"body_base64"`
 	// User is the user for whom the request is made.
 	User TriedUser `json:"user"`
-	// ErrorDescription asks for what token endpoints say about a refusal ([host.TracedAnswer].Description).
+	// ErrorDescription asks for what token endpoints say about a refusal ([host.Trace].Descriptions).
 	ErrorDescription bool `json:"error_description"`
 	// AskAnew asks token endpoints although the gateway remembers that they have refused the same request ([host.Trace].AskAnew).
 	AskAnew bool `json:"ask_anew"`

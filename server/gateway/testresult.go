@@ -41,9 +41,9 @@ type TestResult struct {
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *TestRequest `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
-	Exchanges []host.TracedExchange `json:"exchanges"`
+	Exchanges []host.Exchange `json:"exchanges"`
 	// Answers are the API's answers, one for each time that the request was sent.
-	Answers []host.TracedAnswer `json:"api_answers"`
+	Answers []host.Answer `json:"api_answers"`
 	// Stages are those that the request has reached, in order, with their times.
 	Stages []TestStage `json:"stages"`
 	// Milliseconds is the time of the whole test.

@@ -45,8 +45,9 @@ type Call struct {
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
-	// If not nil, Trace is called with each exchange. It must call mask, which sets the answer, with the Masker of the trace.
-	Trace func(t *Traced, mask func(*Masker))
+	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
+	// error_description if descriptions is set.
+	Trace func(exchange func(m *Masker, descriptions bool) Exchange)
 	// AskAnew asks token endpoints although refusals of them are remembered.
 	AskAnew bool
 

@@ -16,28 +16,68 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
 )
 
-// Traced is a request to a token endpoint that was sent, and its answer, both masked.
-type Traced struct {
-	Request *ExplainedExchange
-	Answer  MaskedAnswer
-	// Description returns the endpoint's error_description, which is not masked.
-	Description func() string
-	Took        time.Duration
-	// Err is the error of sending, scrubbed, or nil.
-	Err error
-}
-
-// MaskedAnswer is an answer of an endpoint or an API with made-up texts in place of its own.
+// MaskedAnswer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans,
+// times, and words that a standard or the plugin's description lists stay.
 type MaskedAnswer struct {
 	// Status is the HTTP status. It is 0 if there is no answer.
-	Status int
-	// Headers are sorted by name. The value of a header is empty if it is not shown.
-	Headers []abi.Pair
-	// Body is the body if that is JSON or a form, or "". Length is the length of the body in bytes.
-	Body   string
-	Length int
+	Status int `json:"status"`
+	// Error is the error if there is no answer, or not all of it, or "". It holds no credential.
+	Error string `json:"error,omitempty"`
+	// Headers are sorted by name. A header whose value is not shown has an empty one.
+	Headers []abi.Pair `json:"headers,omitempty"`
+	// Body is the masked body if it is JSON or a form, or "". Of the API's answers, there is a body only if the plugin reads it. Length
+	// is the length of the whole body in bytes, if it was read.
+	Body   string `json:"body,omitempty"`
+	Length int    `json:"length,omitempty"`
+	// Description is the error_description of a token endpoint (RFC 6749 section 5.2) if the trace asks for it, or "". It is
+	// printable, cut after 500 bytes, and not masked. One that holds a secret or a sealed value of the call is not there.
+	Description string `json:"error_description,omitempty"`
+	// Milliseconds is the time until the answer, by the host's clock.
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+// String returns the answer for people to read: a line with the status and the time, and then headers and body with two spaces before
+// each line. Control characters are escaped.
+func (a MaskedAnswer) String() string {
+	heading := "no answer"
+	if a.Status != 0 {
+		heading = strings.TrimRight(fmt.Sprintf("the answer %d %s", a.Status, http.StatusText(a.Status)), " ")
+	}
+	var lines, hidden []string
+	if a.Error != "" {
+		lines = append(lines, a.Error)
+	}
+	for _, pair := range a.Headers {
+		if pair.Value == "" {
+			hidden = append(hidden, pair.Name)
+		} else {
+			lines = append(lines, pair.Name+": "+pair.Value)
+		}
+	}
+	if len(hidden) > 0 {
+		lines = append(lines, "not shown: "+strings.Join(hidden, ", "))
+	}
+	switch {
+	case a.Body != "":
+		lines = append(lines, a.Body)
+	case a.Length > 0:
+		lines = append(lines, fmt.Sprintf("(a body of %d bytes)", a.Length))
+	}
+	if a.Description != "" {
+		lines = append(lines, "the endpoint's error_description: "+a.Description)
+	}
+	return indented(fmt.Sprintf("%s, after %d ms", heading, int64(a.Milliseconds)), lines...)
+}
+
+// Took sets the time until the answer, and the error in place of one, scrubbed, or nil.
+func (a *MaskedAnswer) Took(took time.Duration, err error) {
+	a.Milliseconds = float64(took.Microseconds()) / 1000
+	if err != nil {
+		a.Error = printable.Text(err.Error(), maxShownLine)
+	}
 }
 
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
@@ -52,13 +92,21 @@ func (c *Call) traced(a *answer, took time.Duration, err error) {
 	if c.Trace == nil {
 		return
 	}
-	t := Traced{Took: took, Err: err, Description: func() string { return c.description(a) }}
-	for _, step := range slices.Backward(c.steps) {
-		if t.Request = step.Exchange; t.Request != nil {
-			break
+	c.Trace(func(m *Masker, descriptions bool) (e Exchange) {
+		for _, step := range slices.Backward(c.steps) {
+			if step.Exchange != nil {
+				e = *step.Exchange
+				break
+			}
 		}
-	}
-	c.Trace(&t, func(m *Masker) { t.Answer = m.Answer(c.plan.Answers, a.status, a.header, a.body) })
+		masked := m.Answer(c.plan.Answers, a.status, a.header, a.body)
+		masked.Took(took, err)
+		if descriptions {
+			masked.Description = c.description(a)
+		}
+		e.Answer = &masked
+		return e
+	})
 }
 
 // Answer returns an answer without the texts that may be a credential or name somebody. list says what the plugin reads of it:

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +37,19 @@ func (a *app) explain() *cobra.Command {
 				return misuse(c, "--exit-code goes with --diff")
 			}
 			return a.prepared(c, &flags, true, args, func(_ *connectors.Set, connector *gateway.Connector, request *http.Request) error {
-				explanation, err := connector.Upstream().Explain(request)
+				shown, err := explained.Of(connector, request, args[1])
 				if err != nil {
 					return err
 				}
-				shown := explained.Of(explanation)
-				_, query, _ := strings.Cut(args[1], "?")
-				shown.Dropped = connector.Dropped(query)
 				if asJSON {
 					return a.writeJSON(shown)
 				}
-				return a.writeExplained(&shown, verbose)
+				var b bytes.Buffer
+				if err := shown.Write(&b, a.out.Style, verbose); err != nil {
+					return err
+				}
+				_, err = a.out.Write(b.Bytes())
+				return err
 			})
 		}),
 	}
@@ -58,17 +59,4 @@ func (a *app) explain() *cobra.Command {
 	c.Flags().StringVar(&old, "diff", "", "show what is different from the file `OLD`: members, what they allow now, and requests; without CONNECTOR and PATH, of all connectors and settings")
 	c.Flags().BoolVar(&exitCode, "exit-code", false, "with --diff, exit with 3 if something is different, and with 4 if something more is allowed")
 	return c
-}
-
-func (a *app) writeExplained(e *explained.Document, verbose bool) error {
-	s := a.out.Style
-	var b bytes.Buffer
-	if err := e.Write(&b, s); err != nil {
-		return err
-	}
-	if verbose {
-		e.WriteFuel(&b, s)
-	}
-	_, err := a.out.Write(b.Bytes())
-	return err
 }

@@ -174,11 +174,9 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
 		var text bytes.Buffer
 		if err == nil {
-			var explanation *host.Explanation
-			if explanation, err = connector.Upstream().Explain(request); err == nil {
-				shown := explained.Of(explanation)
-				shown.Fuel = 0
-				err = shown.Write(&text, terminal.Style{})
+			var shown *explained.Document
+			if shown, err = explained.Of(connector, request, ""); err == nil {
+				err = shown.Write(&text, terminal.Style{}, false)
 			}
 		}
 		if err != nil {

@@ -77,13 +77,13 @@ const descriptionUsage = "show what token endpoints say about a refusal (error_d
 // descriptionMasked is the line after an answer whose error_description is masked.
 const descriptionMasked = "  error_description is masked: --error-description shows what the endpoint says"
 
-// masksDescription reports whether a masked body has an error_description that is not shown beside it.
-func masksDescription(body, shown string) bool {
-	return shown == "" && strings.Contains(body, "error_description")
+// masksDescription reports whether the body of an answer has an error_description that is not shown beside it.
+func masksDescription(e host.Exchange) bool {
+	return e.Answer != nil && e.Answer.Description == "" && strings.Contains(e.Answer.Body, "error_description")
 }
 
 // statusOf returns a line about an exchange.
-func statusOf(e host.TracedExchange) string {
+func statusOf(e host.Exchange) string {
 	if e.Answer.Status == 0 {
 		return host.Printable("the token endpoint " + e.URL + " did not answer")
 	}
@@ -94,16 +94,8 @@ func statusOf(e host.TracedExchange) string {
 func (a *app) showTrace(trace *host.Trace) {
 	s := a.err.Style
 	var b strings.Builder
-	for line := range strings.Lines(trace.String()) {
-		if text := strings.TrimSuffix(line, "\n"); strings.HasPrefix(text, "  ") {
-			b.WriteString(line)
-		} else {
-			b.WriteString(s.Dim(text) + "\n")
-		}
-	}
-	if !trace.Descriptions && slices.ContainsFunc(trace.Exchanges(), func(e host.TracedExchange) bool {
-		return masksDescription(e.Answer.Body, e.Answer.Description)
-	}) {
+	writeIndented(&b, s, trace.String())
+	if !trace.Descriptions && slices.ContainsFunc(trace.Exchanges(), masksDescription) {
 		b.WriteString(descriptionMasked + "\n")
 	}
 	if b.Len() == 0 {

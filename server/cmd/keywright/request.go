@@ -190,11 +190,10 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 	if masked {
 		out = out.Masked()
 	}
-	request, err := http.NewRequestWithContext(ctx, out.Method, "https://unknown.invalid", body)
+	request, err := out.Request(ctx, body)
 	if err != nil {
 		return nil, nil, misuse(c, "-X %q is not a method", method)
 	}
-	request.URL, request.Host, request.Header = out.URL, "", out.Header
 	return connector, request, nil
 }
 

@@ -252,7 +252,7 @@ func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
 	}
 	for _, e := range r.Exchanges {
 		writeIndented(&b, s, e.String())
-		if !f.description && masksDescription(e.Answer.Body, e.Answer.Description) {
+		if !f.description && masksDescription(e) {
 			b.WriteString(descriptionMasked + "\n")
 		}
 	}

@@ -18,22 +18,11 @@ import (
 
 // Document describes a request that would be sent, with secrets masked: the JSON of `keywright explain --json`.
 type Document struct {
-	// Connector is the permalink.
-	Connector string     `json:"connector"`
-	Type      string     `json:"type"`
-	Method    string     `json:"method"`
-	URL       string     `json:"url"`
-	Headers   []abi.Pair `json:"headers"`
+	*host.Explanation
 	// Dropped has the names of those query parameters that the gateway would not pass on for a caller.
 	Dropped []string `json:"dropped_query_parameters,omitempty"`
 	// JWT has the token that <jwt> in a header stands for, or is nil.
 	JWT *JWT `json:"jwt"`
-	// TLS describes the connector's tls. It is nil without one.
-	TLS *host.ExplainedTLS `json:"tls,omitempty"`
-	// Steps are endpoints that were discovered, texts that were signed or hashed, and requests to token endpoints.
-	Steps []host.Step `json:"steps,omitempty"`
-	// Fuel is the fuel that the plugin used.
-	Fuel int64 `json:"fuel"`
 }
 
 // JWT has the parts of a token.
@@ -42,17 +31,25 @@ type JWT struct {
 	Claims json.RawMessage `json:"claims"`
 }
 
-// Of returns the document for an explanation. It moves the JWT in a header to the field JWT.
-func Of(e *host.Explanation) Document {
-	shown := Document{Connector: e.Connector, Type: e.Type, Method: e.Method, URL: e.URL, Headers: []abi.Pair{}, TLS: e.TLS, Steps: e.Steps, Fuel: e.Fuel}
-	for _, pair := range e.Headers {
+// Of returns the document for a request of a connector, masked, that was made for a caller's path and query. It moves the JWT in a
+// header to the field JWT.
+func Of(connector *gateway.Connector, request *http.Request, target string) (*Document, error) {
+	explanation, err := connector.Upstream().Explain(request)
+	if err != nil {
+		return nil, err
+	}
+	_, query, _ := strings.Cut(target, "?")
+	shown := &Document{Explanation: explanation, Dropped: connector.Dropped(query)}
+	headers := explanation.Headers
+	shown.Headers = []abi.Pair{}
+	for _, pair := range headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
 		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
 			shown.JWT, pair.Value = decoded, before+"<jwt>"+after
 		}
 		shown.Headers = append(shown.Headers, pair)
 	}
-	return shown
+	return shown, nil
 }
 
 // cutJWT parses header and claims in the form in which the host shows them: {…}.{…}>
@@ -71,8 +68,8 @@ func cutJWT(text string) (decoded *JWT, after string, ok bool) {
 	return decoded, after, ok
 }
 
-// Write writes the document as text for people, without the fuel.
-func (e *Document) Write(b *bytes.Buffer, s terminal.Style) error {
+// Write writes the document as text for people, with the fuel in its last line if fuel is set.
+func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
 	fmt.Fprintf(b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
 	fmt.Fprintf(b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
@@ -97,7 +94,11 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style) error {
 		writeTLS(b, s, e.TLS)
 	}
 	for _, step := range e.Steps {
-		writeStep(b, s, step)
+		heading, rest, _ := strings.Cut(step.String(), "\n")
+		fmt.Fprintf(b, "\n%s\n%s", s.Dim(heading), rest)
+	}
+	if fuel {
+		fmt.Fprintf(b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	}
 	return nil
 }
@@ -113,12 +114,6 @@ func writeTLS(b *bytes.Buffer, s terminal.Style, t *host.ExplainedTLS) {
 	}
 }
 
-// writeStep writes a step of the plugin: a heading, and the text indented.
-func writeStep(b *bytes.Buffer, s terminal.Style, step host.Step) {
-	heading, rest, _ := strings.Cut(step.String(), "\n")
-	fmt.Fprintf(b, "\n%s\n%s", s.Dim(heading), rest)
-}
-
 // Text returns what `keywright explain` writes about the request of a connector for a method, a path and a query, and the user of the
 // context. The token of the user is made up.
 func Text(ctx context.Context, connector *gateway.Connector, method, target string) (string, error) {
@@ -131,27 +126,15 @@ func Text(ctx context.Context, connector *gateway.Connector, method, target stri
 	if err != nil {
 		return "", err
 	}
-	out = out.Masked()
-	request, err := http.NewRequestWithContext(ctx, out.Method, "https://unknown.invalid", http.NoBody)
+	request, err := out.Masked().Request(ctx, http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	request.URL, request.Host, request.Header = out.URL, "", out.Header
-	explanation, err := connector.Upstream().Explain(request)
+	shown, err := Of(connector, request, target)
 	if err != nil {
 		return "", err
 	}
-	shown := Of(explanation)
-	shown.Dropped = connector.Dropped(query)
 	var b bytes.Buffer
-	if err := shown.Write(&b, terminal.Style{}); err != nil {
-		return "", err
-	}
-	shown.WriteFuel(&b, terminal.Style{})
-	return b.String(), nil
-}
-
-// WriteFuel writes the fuel, as the last line of the text.
-func (e *Document) WriteFuel(b *bytes.Buffer, s terminal.Style) {
-	fmt.Fprintf(b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
+	err = shown.Write(&b, terminal.Style{}, true)
+	return b.String(), err
 }

@@ -15,7 +15,7 @@ import (
 func (r *recorder) answers() {
 	var endpoint []hosttest.Reply
 	for _, e := range r.sent.Trace.Exchanges() {
-		endpoint = append(endpoint, r.reply(e.Answer))
+		endpoint = append(endpoint, r.reply(*e.Answer))
 	}
 	endpoints := map[string][]hosttest.Reply{}
 	if len(endpoint) > 0 {
@@ -64,7 +64,7 @@ func (r *recorder) metadata(endpoints map[string][]hosttest.Reply) {
 }
 
 // reply returns the masked answer of a trace as one of a case.
-func (r *recorder) reply(a host.TracedAnswer) hosttest.Reply {
+func (r *recorder) reply(a host.Answer) hosttest.Reply {
 	if a.Status == 0 {
 		return hosttest.Reply{Unreachable: true}
 	}
