@@ -29,9 +29,7 @@ func (s *schemer) aws(name, kind string) error {
 		return fmt.Errorf("the scheme %s is %s, which is older than Signature Version 4: no auth type has it", name, kind)
 	}
 	c := s.result.Connector
-	c.Type = "aws_sigv4"
-	c.Config.add("access_key_id", s.secret("access-key-id", "the access key ID"))
-	c.Config.add("secret_access_key", s.secret("secret-access-key", "the secret access key"))
+	s.auth("aws_sigv4", "access_key_id", "the access key ID", "secret_access_key", "the secret access key")
 	region, service := s.place()
 	c.Config.add("region", literal(region))
 	c.Config.add("service", literal(service))

@@ -16,8 +16,6 @@ type curlMaker struct {
 	*maker
 	curl *curl
 	url  *url.URL
-	// unread says where a credential may be that was left out.
-	unread []string
 	// keys are the credentials that are keys.
 	keys []key
 }
@@ -33,7 +31,6 @@ func (b *curlMaker) make() error {
 		b.note("%s", note)
 	}
 	c := b.result.Connector
-	b.unread = b.curl.unread
 	grant, err := b.grant()
 	switch {
 	case err != nil:
@@ -42,7 +39,7 @@ func (b *curlMaker) make() error {
 		b.tokenRequest(grant)
 		return nil
 	}
-	if err := b.auth(); err != nil {
+	if err := b.credential(); err != nil {
 		return err
 	}
 	b.headers()
@@ -90,32 +87,28 @@ func (b *curlMaker) none() error {
 			return w.errorf("a credential shows where no auth type puts one, such as in a body of JSON: leave it out if it is none, or if the request is a login, which the auth type login makes")
 		}
 	}
-	if len(b.unread) > 0 {
-		return errors.New("the command line shows no credential, and may have one nevertheless: " + strings.Join(b.unread, "; "))
+	if len(b.curl.unread) > 0 {
+		return errors.New("the command line shows no credential, and may have one nevertheless: " + strings.Join(b.curl.unread, "; "))
 	}
 	return nil
 }
 
-// auth makes the auth of the options that stand for one, and of Authorization.
-func (b *curlMaker) auth() error {
-	c, line := b.result.Connector, b.curl
-	switch {
+// credential makes the auth of the options that stand for one, and of Authorization.
+func (b *curlMaker) credential() error {
+	const username, password = "the user name", "the password"
+	switch line := b.curl; {
 	case line.aws != "":
 		return b.aws()
 	case line.user != nil && line.digest:
-		c.Type = "digest"
-	case line.user != nil, b.url.User != nil:
-		c.Type = "basic"
+		b.auth("digest", "username", username, "password", password)
+	case (line.user != nil || b.url.User != nil) && b.hasPassword():
+		b.auth("basic", "username", username, "password", password)
+	case line.user != nil || b.url.User != nil:
+		b.auth("basic", "username", username)
 	case line.bearer != nil:
-		c.Type = "bearer"
-		c.Config.add("token", b.secret("token", "the token of --oauth2-bearer"))
-		return nil
+		b.auth("bearer", "token", "the token of --oauth2-bearer")
 	default:
 		return b.authorization()
-	}
-	c.Config.add("username", b.secret("username", "the user name"))
-	if c.Type == "digest" || b.hasPassword() {
-		c.Config.add("password", b.secret("password", "the password"))
 	}
 	return nil
 }
@@ -131,35 +124,31 @@ func (b *curlMaker) hasPassword() bool {
 
 // authorization makes the auth of the header Authorization.
 func (b *curlMaker) authorization() error {
-	c := b.result.Connector
 	values := b.curl.header("Authorization")
 	if len(values) == 0 || values[0] == "" {
 		return nil
 	}
 	word, rest, found := strings.Cut(values[0], " ")
-	switch lower := strings.ToLower(word); {
-	case !found:
-		c.Type = "api_key"
-		c.Config = Fields{{"in", "header"}, {"key", "Authorization"}, {"value", b.secret("authorization", "the header Authorization")}}
+	lower := strings.ToLower(word)
+	if !found {
+		lower = ""
+	}
+	switch {
 	case lower == "basic":
-		c.Type = "basic"
-		c.Config.add("username", b.secret("username", "the user name, before the colon of the decoded header"))
+		b.auth("basic", "username", "the user name, before the colon of the decoded header")
 		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err != nil || !strings.HasSuffix(string(decoded), ":") {
-			c.Config.add("password", b.secret("password", "the password"))
+			b.auth("basic", "password", "the password")
 		}
 	case lower == "bearer":
-		c.Type = "bearer"
-		c.Config.add("token", b.secret("token", "the token, without Bearer"))
+		b.auth("bearer", "token", "the token, without Bearer")
 	case lower == "digest" || strings.HasPrefix(lower, "aws4-") || lower == "oauth" || lower == "signature" || lower == "hawk":
 		use := map[string]string{"digest": "--digest with -u", "oauth": "the auth type oauth1", "signature": "the auth type http_signature", "hawk": "the auth type hmac"}[lower]
 		return fmt.Errorf("the header Authorization has a signature of this one request, so that it cannot be sent again: use %s", cmp.Or(use, "--aws-sigv4 with -u"))
 	case slices.Contains(words, lower):
-		c.Type = "bearer"
-		c.Config.add("prefix", literal(word))
-		c.Config.add("token", b.secret("token", "the header Authorization, without its first word"))
+		b.result.Connector.Config.add("prefix", literal(word))
+		b.auth("bearer", "token", "the header Authorization, without its first word")
 	default:
-		c.Type = "api_key"
-		c.Config = Fields{{"in", "header"}, {"key", "Authorization"}, {"value", b.secret("authorization", "the header Authorization")}}
+		b.apiKey("header", "Authorization", b.secret("authorization", "the header Authorization"))
 	}
 	return nil
 }
@@ -188,11 +177,9 @@ func (b *curlMaker) aws() error {
 		return errors.New("--aws-sigv4 has a region or a service that AWS does not have: it is aws:amz:REGION:SERVICE")
 	}
 	c := b.result.Connector
-	c.Type = "aws_sigv4"
-	c.Config.add("access_key_id", b.secret("access-key-id", "the access key ID, the user of -u"))
-	c.Config.add("secret_access_key", b.secret("secret-access-key", "the secret access key, the password of -u"))
+	b.auth("aws_sigv4", "access_key_id", "the access key ID, the user of -u", "secret_access_key", "the secret access key, the password of -u")
 	if len(b.curl.header("X-Amz-Security-Token")) > 0 {
-		c.Config.add("session_token", b.secret("session-token", "the session token, the header X-Amz-Security-Token"))
+		b.auth("aws_sigv4", "session_token", "the session token, the header X-Amz-Security-Token")
 	}
 	c.Config.add("region", literal(region))
 	c.Config.add("service", literal(service))
@@ -285,7 +272,7 @@ func (b *curlMaker) leftOut(in string) {
 
 // skip notes a part of the command line that has no place in the connector, although it may have a credential.
 func (b *curlMaker) skip(text string) {
-	b.unread = append(b.unread, text)
+	b.curl.unread = append(b.curl.unread, text)
 	b.note("%s", text)
 }
 
@@ -367,8 +354,7 @@ func (b *curlMaker) place() {
 		template := b.secret(k.name, fmt.Sprintf("the %s %s", parts[k.in], k.name))
 		switch {
 		case c.Type == "":
-			c.Type = "api_key"
-			c.Config = Fields{{"in", k.in}, {"key", literal(k.name)}, {"value", template}}
+			b.apiKey(k.in, k.name, template)
 		case k.in == "header":
 			c.Headers = append(c.Headers, Parameter{Name: k.name, Value: template})
 			if !credential.MatchString(k.name) {
@@ -423,9 +409,7 @@ func (b *curlMaker) pathKey() {
 	if longest == "" {
 		return
 	}
-	c := b.result.Connector
-	c.Type = "api_key"
-	c.Config = Fields{{"in", "path"}, {"key", "{token}"}, {"value", b.secret("token", "the segment of the path that is a credential")}}
+	b.apiKey("path", "{token}", b.secret("token", "the segment of the path that is a credential"))
 	b.note("a segment of the path looks like a credential: write {token} in its place in the paths of requests")
 }
 

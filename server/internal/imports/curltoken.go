@@ -46,24 +46,22 @@ func (b *curlMaker) tokenRequest(grant string) {
 	if b.options.URL == "" {
 		b.miss("the URL: the command line asks a token endpoint for a token, and does not say for which API: use --url")
 	}
-	c.Type = grantTypes[grant]
-	fields := b.curl.fields()
+	kind, fields := grantTypes[grant], b.curl.fields()
 	switch grant {
 	case "password":
-		c.Config.add("username", b.secret("username", "the user's name, username of the form"))
-		c.Config.add("password", b.secret("password", "the user's password, password of the form"))
+		b.auth(kind, "username", "the user's name, username of the form", "password", "the user's password, password of the form")
 	case "refresh_token":
-		c.Config.add("refresh_token", b.secret("refresh-token", "the refresh token, refresh_token of the form"))
+		b.auth(kind, "refresh_token", "the refresh token, refresh_token of the form")
 	}
 	basic := b.curl.user != nil || strings.HasPrefix(strings.ToLower(strings.Join(b.curl.header("Authorization"), "")), "basic ")
 	_, secret := fields["client_secret"]
-	c.Config.add("client_id", b.secret("client-id", "the client's identifier"))
+	b.auth(kind, "client_id", "the client's identifier")
 	switch {
 	case basic:
-		c.Config.add("client_secret", b.secret("client-secret", "the client's secret"))
+		b.auth(kind, "client_secret", "the client's secret")
 		c.Config.add("client_auth", "client_secret_basic")
 	case secret || grant == "client_credentials":
-		c.Config.add("client_secret", b.secret("client-secret", "the client's secret, client_secret of the form"))
+		b.auth(kind, "client_secret", "the client's secret, client_secret of the form")
 	default:
 		c.Config.add("client_auth", "none")
 	}

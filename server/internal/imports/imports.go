@@ -127,6 +127,21 @@ func (m *maker) secret(suffix, what string) string {
 	return "{{ get_secret('" + name + "') }}"
 }
 
+// auth sets the auth type, and adds its fields that are secrets: names, each with what the secret is.
+func (m *maker) auth(kind string, secrets ...string) {
+	c := m.result.Connector
+	c.Type = kind
+	for pair := range slices.Chunk(secrets, 2) {
+		c.Config.add(pair[0], m.secret(pair[0], pair[1]))
+	}
+}
+
+// apiKey makes the auth of a key in a place of the request.
+func (m *maker) apiKey(in, key, value string) {
+	m.auth("api_key")
+	m.result.Connector.Config = Fields{{"in", in}, {"key", literal(key)}, {"value", value}}
+}
+
 // variable returns a template for a setting that is not secret.
 func (m *maker) variable(suffix, what string) string {
 	name := strings.ReplaceAll(named(m.prefix, suffix), "-", "_")

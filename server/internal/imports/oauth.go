@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
+
 	"github.com/keywright/keywright/host"
 )
 
@@ -41,24 +43,19 @@ func (s *schemer) oauth(name string, n *node) error {
 		return fmt.Errorf("the scheme %s has no flow %q; there are: %s", name, chosen, strings.Join(names, ", "))
 	}
 	flow := found[chosen]
-	s.result.Connector.Type = map[string]string{
-		"clientCredentials": "oauth_client_credentials", "authorizationCode": "oauth_authorization_code",
-		"password": "oauth_password", "implicit": "oauth_authorization_code",
-	}[chosen]
 	switch chosen {
 	case "clientCredentials":
-		s.clientSecret(true)
-		s.endpoint(name, flow, "tokenUrl", "token_url")
-		s.scope(name, flow)
+		s.auth("oauth_client_credentials")
 	case "password":
-		s.result.Connector.Config.add("username", s.secret("username", "the user's name"))
-		s.result.Connector.Config.add("password", s.secret("password", "the user's password"))
-		s.clientSecret(true)
-		s.endpoint(name, flow, "tokenUrl", "token_url")
-		s.scope(name, flow)
+		s.auth("oauth_password", "username", "the user's name", "password", "the user's password")
 	default:
+		s.auth("oauth_authorization_code")
 		s.code(name, flow, chosen == "implicit")
+		return nil
 	}
+	s.clientSecret(true)
+	s.endpoint(name, flow, "tokenUrl", "token_url")
+	s.scope(name, flow)
 	return nil
 }
 
@@ -208,19 +205,17 @@ func (s *schemer) elsewhere(field, endpoint string) {
 	}
 }
 
-// site returns the last two labels of a URL's host, or three if the second to last is as short as in co.uk.
+// site returns the registered domain of a URL's host, or the host if it has none.
 func site(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return ""
 	}
-	const short = 3
-	labels := strings.Split(strings.ToLower(u.Hostname()), ".")
-	n := min(2, len(labels))
-	if n == 2 && len(labels[len(labels)-2]) <= short {
-		n = min(3, len(labels))
+	domain, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(u.Hostname()))
+	if err != nil {
+		return u.Host
 	}
-	return strings.Join(labels[len(labels)-n:], ".")
+	return domain
 }
 
 // clientSecret adds the client. Its identifier is a secret only where no browser sees it.

@@ -122,14 +122,14 @@ func (d *document) scheme(name string) (*node, error) {
 // candidates returns the requirements to try: those of the document, those of its operations, the most frequent first, and then each
 // scheme by itself. With the name of a scheme, these are the first that has the scheme, or the scheme by itself.
 func (d *document) candidates(name string) ([]requirement, error) {
-	var asked []requirement
+	var parameters []requirement
 	if len(d.names) == 0 {
-		asked = d.ofParameters()
+		parameters = d.ofParameters()
 	}
 	if name != "" && d.schemes[name] == nil {
 		return nil, fmt.Errorf("the document has no security scheme %q; there are: %s", name, strings.Join(d.names, ", "))
 	}
-	all := append(append(asked, d.requirements(d.root.get("security"))...), d.ofOperations()...)
+	all := append(append(parameters, d.requirements(d.root.get("security"))...), d.ofOperations()...)
 	for _, scheme := range d.names {
 		all = append(all, requirement{names: []string{scheme}})
 	}
@@ -171,22 +171,28 @@ func (d *document) requirements(security *node) (all []requirement) {
 }
 
 // ofOperations returns the requirements of operations, without their scopes, the most frequent first.
-func (d *document) ofOperations() (all []requirement) {
-	counts := map[string]int{}
+func (d *document) ofOperations() []requirement {
+	var all [][]string
 	for _, path := range d.root.get("paths").items() {
 		for _, operation := range path.items() {
 			for _, r := range d.requirements(operation.get("security")) {
-				key := strings.Join(r.names, "\x00")
-				if counts[key] == 0 {
-					all = append(all, requirement{names: r.names})
-				}
-				counts[key]++
+				all = append(all, r.names)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b requirement) int {
-		return counts[strings.Join(b.names, "\x00")] - counts[strings.Join(a.names, "\x00")]
-	})
+	return byFrequency(all)
+}
+
+// byFrequency returns a requirement for each list of schemes, the most frequent first.
+func byFrequency(lists [][]string) (all []requirement) {
+	counts := map[string]int{}
+	key := func(names []string) string { return strings.Join(names, "\x00") }
+	for _, names := range lists {
+		if counts[key(names)]++; counts[key(names)] == 1 {
+			all = append(all, requirement{names: names})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b requirement) int { return counts[key(b.names)] - counts[key(a.names)] })
 	return all
 }
 

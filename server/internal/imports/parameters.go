@@ -30,29 +30,25 @@ func placeOf(parameter *node) string {
 
 // ofParameters makes schemes of the parameters of operations that are credentials, since many documents have no other, and returns what
 // operations need together, the most frequent first.
-func (d *document) ofParameters() (all []requirement) {
-	counts := map[string]int{}
+func (d *document) ofParameters() []requirement {
+	var all [][]string
 	for _, path := range d.root.get("paths").items() {
 		for _, verb := range verbs {
 			operation := path.get(verb)
 			if operation == nil {
 				continue
 			}
-			names := d.asked(append(slices.Clone(path.get("parameters").items()), operation.get("parameters").items()...))
-			key := strings.Join(names, "\x00")
-			if counts[key]++; counts[key] == 1 && len(names) > 0 {
-				all = append(all, requirement{names: names})
+			names := d.credentialsOf(append(slices.Clone(path.get("parameters").items()), operation.get("parameters").items()...))
+			if len(names) > 0 {
+				all = append(all, names)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b requirement) int {
-		return cmp.Compare(counts[strings.Join(b.names, "\x00")], counts[strings.Join(a.names, "\x00")])
-	})
-	return all
+	return byFrequency(all)
 }
 
-// asked makes schemes of those parameters of an operation that are credentials, and returns their names.
-func (d *document) asked(parameters []*node) (names []string) {
+// credentialsOf makes schemes of those parameters of an operation that are credentials, and returns their names.
+func (d *document) credentialsOf(parameters []*node) (names []string) {
 	for _, p := range parameters {
 		if ref := p.string("$ref"); ref != "" {
 			name := ref[strings.LastIndex(ref, "/")+1:]

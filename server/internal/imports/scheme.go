@@ -78,7 +78,6 @@ func isKey(n *node) bool { return n.string("type") == "apiKey" && amazon(n) == "
 
 // one makes the auth of one scheme.
 func (s *schemer) one(name string, n *node) error {
-	c := s.result.Connector
 	switch kind := n.string("type"); kind {
 	case "apiKey":
 		if strings.HasPrefix(amazon(n), "aws") {
@@ -94,7 +93,7 @@ func (s *schemer) one(name string, n *node) error {
 	case "openIdConnect":
 		return s.openID(name, n)
 	case "mutualTLS":
-		c.Type = "none"
+		s.auth("none")
 		s.clientCertificate()
 	case "":
 		return fmt.Errorf("the scheme %s has no type", name)
@@ -113,10 +112,7 @@ func shownText(text string) string {
 }
 
 func (s *schemer) basic() {
-	c := s.result.Connector
-	c.Type = "basic"
-	c.Config.add("username", s.secret("username", "the user name"))
-	c.Config.add("password", s.secret("password", "the password"))
+	s.auth("basic", "username", "the user name", "password", "the password")
 	s.note("if the API wants a key or a token in place of user name or password, remove the other one of the two")
 }
 
@@ -134,11 +130,7 @@ func (s *schemer) key(name string, n *node) error {
 	if err := checkKey(name, in, key); err != nil {
 		return err
 	}
-	c := s.result.Connector
-	c.Type = "api_key"
-	c.Config.add("in", in)
-	c.Config.add("key", literal(key))
-	c.Config.add("value", s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)))
+	s.apiKey(in, key, s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)))
 	s.wordBefore(in, key)
 	return nil
 }
@@ -189,23 +181,16 @@ func (s *schemer) addKey(name string, n *node) {
 
 // http makes the auth of a scheme of the header Authorization, by the name that IANA has registered for it.
 func (s *schemer) http(name string, n *node) error {
-	c := s.result.Connector
 	switch scheme := strings.ToLower(n.string("scheme")); scheme {
 	case "basic":
 		s.basic()
 	case "bearer":
-		c.Type = "bearer"
-		c.Config.add("token", s.secret("token", "the token, without Bearer"))
+		s.auth("bearer", "token", "the token, without Bearer")
 	case "digest":
-		c.Type = "digest"
-		c.Config.add("username", s.secret("username", "the user name"))
-		c.Config.add("password", s.secret("password", "the password"))
+		s.auth("digest", "username", "the user name", "password", "the password")
 	case "oauth":
-		c.Type = "oauth1"
-		c.Config.add("consumer_key", s.secret("consumer-key", "the identifier of the client"))
-		c.Config.add("consumer_secret", s.secret("consumer-secret", "the secret of the client"))
-		c.Config.add("token", s.secret("token", "the access token"))
-		c.Config.add("token_secret", s.secret("token-secret", "the secret of the access token"))
+		s.auth("oauth1", "consumer_key", "the identifier of the client", "consumer_secret", "the secret of the client",
+			"token", "the access token", "token_secret", "the secret of the access token")
 		s.note("signature_method is HMAC-SHA1 unless it is there: the document cannot say it")
 	default:
 		why, known := refused[scheme]
