@@ -87,7 +87,7 @@ func nodesAhead(t *testing.T) (c *cluster, one, two caller) {
 
 // A thousand callers of two nodes with a token that has two minutes left cause one token request, for which none of them waits.
 // From then on they have the next token: the node that asked at once, and the other one when half of the time has passed.
-// decisions.md "ahead of its end"
+// specification.md "ahead of its end"
 func TestATokenIsReplacedAheadOfItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := nodesAhead(t)

@@ -64,7 +64,7 @@ func TestFormerNameOfAField(t *testing.T) {
 }
 
 // Problems have the name that the configuration has. Two names of one field are a problem, whatever their values are:
-// decisions.md "two names of a field".
+// specification.md "two names of a field".
 func TestProblemsOfFormerNames(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(renamed()))
 	for name, c := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Concurrent requests: decisions.md "Tokens", threats.md 29, 30, 31, 32, 33 and 34.
+// Concurrent requests: specification.md "Access tokens", threats.md 29, 30, 31, 32, 33 and 34.
 
 // everyone returns a configuration that names everything that a template can name.
 func everyone(secret string) config {

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "api_key".
+// The cases of specification.md "api_key".
 
 func TestDecision_APIKey_header_present_already_is_replaced(t *testing.T) {
 	w := newWorld(t)

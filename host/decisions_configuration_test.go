@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Configuration".
+// The cases of specification.md "Connectors".
 
 func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 	w := newWorld(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "JWT". algorithms_test.go verifies signatures with another implementation. Package signing
+// The cases of specification.md "JWT". algorithms_test.go verifies signatures with another implementation. Package signing
 // tests all pairs of algorithms and keys, and the form of signatures.
 
 // signed returns a configuration of the auth type jwt.
@@ -146,7 +146,7 @@ func (w *world) hideKey(text string) {
 	}
 }
 
-// decisions.md "RSA under 2048 bits", threats.md 37 as well.
+// specification.md "RSA under 2048 bits", threats.md 37 as well.
 func TestDecision_JWT_key_does_not_fit_the_algorithm(t *testing.T) {
 	ec, _ := keyFor(t, "ES256")
 	rsaKey, _ := keyFor(t, "RS256")

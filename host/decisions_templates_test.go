@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Templates", as requests show them.
+// The cases of specification.md "Templates", as requests show them.
 
 // key returns an api_key configuration that sends a value in the header X-Key.
 func key(value string) config { return config{"key": "X-Key", "value": value, "in": "header"} }

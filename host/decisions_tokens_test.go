@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The rows of decisions.md "Tokens", without those on concurrent requests, which are in cache_test.go and
+// The cases of specification.md "Access tokens", without those on concurrent requests, which are in cache_test.go and
 // upstream_test.go.
 
 func TestDecision_Tokens_scope(t *testing.T) {
@@ -161,7 +161,7 @@ func TestDecision_Tokens_token_type(t *testing.T) {
 	}
 }
 
-// decisions.md "characters of a token", threats.md 20, 34 as well: errors and logs have only the status and a
+// specification.md "characters of a token", threats.md 20, 34 as well: errors and logs have only the status and a
 // registered code of an answer.
 func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	const secretLooking = "do-not-repeat-this-answer"
@@ -222,7 +222,7 @@ func TestDecision_Tokens_answer_is_no_token(t *testing.T) {
 	}
 }
 
-// decisions.md "characters of a token": the host sends every character that RFC 6749 allows in a token. An answer may
+// specification.md "characters of a token": the host sends every character that RFC 6749 allows in a token. An answer may
 // be as long as the limit.
 func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
 	w := newWorld(t)

@@ -53,7 +53,7 @@ func (w *world) credentialsSent() (urls []string) {
 	return urls
 }
 
-// decisions.md "discovered endpoints", specification.md 2.9: a field may name an endpoint by its issuer. The metadata is read once
+// specification.md "discovered endpoints", specification.md 2.9: a field may name an endpoint by its issuer. The metadata is read once
 // for all connectors, and nothing of the connector is sent for it.
 func TestDiscoveredEndpoints(t *testing.T) {
 	w := newWorld(t)

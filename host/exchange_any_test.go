@@ -210,7 +210,7 @@ func TestHostileAnswersOfAnExchange(t *testing.T) {
 	}
 }
 
-// A login may answer with a redirect and a cookie. The redirect is not followed (decisions.md "a login that redirects").
+// A login may answer with a redirect and a cookie. The redirect is not followed (specification.md "a login that redirects").
 func TestAnExchangeFollowsNoRedirect(t *testing.T) {
 	w, connector := loginWorld(t, abi.Exchange{Answers: []string{"cookie"}}, func(_ abi.Env, r abi.ExchangeReply) string {
 		return marshal(abi.Mutation{Cookies: []abi.Pair{{Name: "SID", Value: r.Answers["cookie"]}}})

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Plugins that fail, or that try what they may not do: threats.md "Sandbox" and "Secrets", decisions.md "the plugin
+// Plugins that fail, or that try what they may not do: threats.md "Sandbox" and "Secrets", specification.md "the plugin
 // fails". Package sandbox tests modules that break the rules of WebAssembly and Extism.
 
 // misused is the configuration of a connector for the guests of this file. Its secrets are canaries.

@@ -215,7 +215,7 @@ func TestQuotas_threats_10(t *testing.T) {
 	}
 }
 
-// decisions.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
+// specification.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
 	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {

@@ -26,7 +26,7 @@ func choosy() *guest {
 }
 
 // A field that has no effect is refused when the connector is loaded, also one whose value a plugin does not see. If a template
-// determines the other field, it may stay. The JSON Schema says the same (decisions.md "a field without effect").
+// determines the other field, it may stay. The JSON Schema says the same (specification.md "a field without effect").
 func TestFieldsWithoutEffect(t *testing.T) {
 	const secret = "auth.config.secret: has no effect unless how is post or basic, or where is here: remove it, or change that"
 	w := newWorld(t, withoutBuiltIns, withGuest(choosy()))

@@ -125,7 +125,7 @@ func TestAnIDThatIsNoSafeNameIsRefused(t *testing.T) {
 	}
 }
 
-// decisions.md "whose secret": a request without the tenant or the user fails, and so does one without the secret; the general secret of the same name is not
+// specification.md "whose secret": a request without the tenant or the user fails, and so does one without the secret; the general secret of the same name is not
 // used instead. No error has the id of a tenant or a user.
 func TestSecretsOfTenantsAndUsersThatAreMissing(t *testing.T) {
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The host does not repeat a refused token request at once: threats.md 62 and 63, decisions.md "the endpoint refuses".
+// The host does not repeat a refused token request at once: threats.md 62 and 63, specification.md "the endpoint refuses".
 
 // refusedFor sends a request that the token endpoint refuses or has refused, and returns RetryAfter of its error.
 func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration {

@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// The entries of the cache that a 401 drops: threats.md 35 and 61, decisions.md "which entries a 401 drops".
+// The entries of the cache that a 401 drops: threats.md 35 and 61, specification.md "which entries a 401 drops".
 
 // keeping is a guest that reads some entries of its cache, fills the missing ones, and makes a mutation of their
 // values.

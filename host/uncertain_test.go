@@ -39,7 +39,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connectio
 
 // After an answer that does not say what became of the token, the grant is uncertain. For a second nobody sends the token, and callers
 // learn when to come back. Then a request sends it again, from any node, and if that goes well, its user has noticed nothing else.
-// threats.md 124, decisions.md "a refresh token whose answer was lost"
+// threats.md 124, specification.md "a refresh token whose answer was lost"
 func TestAGrantWithoutAnAnswerIsUncertain(t *testing.T) {
 	for name, answer := range failed {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// Answers of the API and requests of callers: decisions.md "upstream answers 401" and "Requests", threats.md 35.
+// Answers of the API and requests of callers: specification.md "upstream answers 401" and "Connectors", threats.md 35.
 
 // refusing returns an API that answers 401 to requests with one of the tokens.
 func refusing(bad ...string) answer {

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// decisions.md "user in the path of a URL", threats.md 311: what users are called decides neither about the path of a token request nor
+// specification.md "user in the path of a URL", threats.md 311: what users are called decides neither about the path of a token request nor
 // about its parameters. A value in front of the host is the operator's, and stays as it is.
 func TestValuesInTokenURLs(t *testing.T) {
 	const refused = "token_url has a value in its path"

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// decisions.md "User-Agent": a request without one has that of the configuration, and without a configuration net/http's, on the wire.
+// specification.md "User-Agent": a request without one has that of the configuration, and without a configuration net/http's, on the wire.
 func TestUserAgent(t *testing.T) {
 	var received []string
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = r.Header["User-Agent"] }))

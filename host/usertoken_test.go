@@ -61,7 +61,7 @@ func cachedExchange(env abi.Env) (string, error) {
 	return header("Authorization", "Bearer "+r.AccessToken), nil
 }
 
-// threats.md 96, specification.md 2.8, decisions.md "token of the user": a connector may have tokens
+// threats.md 96, specification.md 2.8, specification.md "token of the user": a connector may have tokens
 // exchanged at any URL, but the user's token goes only to a host that the operator lists.
 func TestUserTokenGoesToListedHostsOnly(t *testing.T) {
 	for _, c := range []struct {

@@ -93,7 +93,7 @@ func newWorldIn(ctx context.Context, t *testing.T, change ...func(*host.Config))
 // withoutBuiltIns leaves out the five, which take their time to compile.
 func withoutBuiltIns(c *host.Config) { c.BuiltIns = []host.Plugin{} }
 
-// finish is every test's last check, and shows threats.md 18 and decisions.md "error texts".
+// finish is every test's last check, and shows threats.md 18 and specification.md "error texts".
 func (w *world) finish() {
 	w.t.Helper()
 	if err := w.host.Close(context.Background()); err != nil {

@@ -71,7 +71,7 @@ func TestSecrets(t *testing.T) {
 	}.refused(t, new(world).language())
 }
 
-// Names of secrets and variables are literals of a certain form. decisions.md "names are literal"
+// Names of secrets and variables are literals of a certain form. specification.md "names are literal"
 func TestNamesAreLiteral(t *testing.T) {
 	const form = ": the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit"
 	table{

@@ -19,7 +19,7 @@ func config(key, in string) hosttest.Config {
 }
 
 // The key replaces a header of the same name, in any case of letters
-// (specification.md 3.3, decisions.md "header present already" and "names that are allowed").
+// (specification.md 3.3, specification.md "header present already" and "names that are allowed").
 func TestHeader(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const other = "x-api-key" // not the canonical form of net/http
@@ -47,7 +47,7 @@ func TestHeader(t *testing.T) {
 }
 
 // The key is appended to the query, and the URL is otherwise unchanged
-// (specification.md 3.4, decisions.md "query is appended").
+// (specification.md 3.4, specification.md "query is appended").
 func TestQuery(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a b&c=d/ü+1")
@@ -149,7 +149,7 @@ func TestNamesOfCookiesAndPlaceholders(t *testing.T) {
 	})
 }
 
-// Any field may contain get_secret, also key and in (decisions.md "secrets anywhere").
+// Any field may contain get_secret, also key and in (specification.md "secrets anywhere").
 func TestEveryFieldMayBeATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("name", "X-Secret-Name")
@@ -166,7 +166,7 @@ func TestEveryFieldMayBeATemplate(t *testing.T) {
 }
 
 // Literal names of forbidden headers are refused at load, others when the request is made
-// (decisions.md "names that are refused", threats.md 26).
+// (specification.md "names that are refused", threats.md 26).
 func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -193,7 +193,7 @@ func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 }
 
 // A request with a bad value fails before anything is sent
-// (decisions.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
+// (specification.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
 // threats.md 26, 35a).
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	header := config("X-Key", "header")
@@ -236,7 +236,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	}
 }
 
-// The text of a secret is not rendered as a template (decisions.md "rendered once", threats.md 17).
+// The text of a secret is not rendered as a template (specification.md "rendered once", threats.md 17).
 func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "{{ get_secret('other') }}")
@@ -248,7 +248,7 @@ func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
 	})
 }
 
-// All problems are reported at once, each with its path (decisions.md "every problem at once"). The field in has five values
+// All problems are reported at once, each with its path (specification.md "every problem at once"). The field in has five values
 // (specification.md 3.5).
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -264,7 +264,7 @@ func TestProblems(t *testing.T) {
 }
 
 // The alias apikey works as api_key does, and causes one warning for a connector
-// (specification.md 1.4, decisions.md "type apikey").
+// (specification.md 1.4, specification.md "type apikey").
 func TestAlias(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("crm")

@@ -296,7 +296,7 @@ func TestReachOfTheSecrets(t *testing.T) {
 
 // Credentials that the API refuses are dropped, if they are older than 5 minutes: the session may have been revoked. The request
 // is sent again with others. An API that refuses them as well gets no third request, and STS is asked no more
-// (decisions.md "a session of AWS that is revoked").
+// (specification.md "a session of AWS that is revoked").
 func TestRevokedSessions(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -218,7 +218,7 @@ func TestRulesOfAService(t *testing.T) {
 }
 
 // What is signed of headers: all that no proxy and no client changes, with their values of one name in one line, without
-// space around them (decisions.md "headers that AWS's signature covers").
+// space around them (specification.md "headers that AWS's signature covers").
 func TestHeadersThatAreSigned(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.POST("https://api.test/", "body")

@@ -133,7 +133,7 @@ func TestExplanation(t *testing.T) {
 }
 
 // An API may refuse the time of a signature. The request is signed again with the time of the API, and later requests at once
-// (specification.md 3.39, decisions.md "the clock of AWS").
+// (specification.md 3.39, specification.md "the clock of AWS").
 func TestClockOfTheAPI(t *testing.T) {
 	session := []any{"session_token", "{{ get_secret('session') }}"}
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden} {
@@ -208,7 +208,7 @@ func TestOtherRefusals(t *testing.T) {
 	}
 }
 
-// The signing key is made once, and kept until the day ends in UTC, by the clock of the API (decisions.md "the signing key of AWS").
+// The signing key is made once, and kept until the day ends in UTC, by the clock of the API (specification.md "the signing key of AWS").
 func TestHowLongASigningKeyIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		api string
@@ -247,7 +247,7 @@ func TestHowLongASigningKeyIsKept(t *testing.T) {
 	}
 }
 
-// The signing key of a day is never that of another day, region, service or secret (decisions.md "the signing key of AWS").
+// The signing key of a day is never that of another day, region, service or secret (specification.md "the signing key of AWS").
 func TestSigningKeys(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		signs := func(fields []any, secret, scope string) {

@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A key may be the user name, without a password, as some APIs have it (decisions.md "one of the two is enough").
+// A key may be the user name, without a password, as some APIs have it (specification.md "one of the two is enough").
 func TestAKeyAsUserName(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := "sk_" + strings.ReplaceAll(h.Canary("random"), ":", "")
@@ -95,7 +95,7 @@ func TestUserNamesThatAreNone(t *testing.T) {
 	})
 }
 
-// A request without a credential is not sent (decisions.md "one of the two is enough").
+// A request without a credential is not sent (specification.md "one of the two is enough").
 func TestNoCredential(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

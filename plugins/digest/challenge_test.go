@@ -117,7 +117,7 @@ func TestNextNonce(t *testing.T) {
 	})
 }
 
-// A challenge is kept for a day, for the same user and password (decisions.md "how long a challenge is kept").
+// A challenge is kept for a day, for the same user and password (specification.md "how long a challenge is kept").
 func TestHowLongAChallengeIsKept(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")
@@ -140,7 +140,7 @@ func TestHowLongAChallengeIsKept(t *testing.T) {
 }
 
 // Of several offers, the first that the type knows is answered, whatever else is offered
-// (decisions.md "which challenge is answered").
+// (specification.md "which challenge is answered").
 func TestOffers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "auth")
@@ -153,7 +153,7 @@ func TestOffers(t *testing.T) {
 	})
 }
 
-// If the API refuses the password, its answer goes to the caller (decisions.md "which challenge is answered").
+// If the API refuses the password, its answer goes to the caller (specification.md "which challenge is answered").
 func TestWrongPassword(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")

@@ -44,7 +44,7 @@ func TestGrantsAndClients(t *testing.T) {
 }
 
 // The key of the proofs can be the configuration's. A generated one belongs to one configuration and its secrets
-// (decisions.md "the key of the proofs").
+// (specification.md "the key of the proofs").
 func TestKeyOfTheProofs(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("proof", "EdDSA")

@@ -213,7 +213,7 @@ func TestNonceOfTheTokenEndpoint(t *testing.T) {
 
 // If the API wants its nonce, the request is repeated with it and the same token. The nonce then stays in use, until the API
 // sends another, with whatever answer (RFC 9449 sections 8.2 and 9)
-// (specification.md 3.34, decisions.md "how long a nonce of DPoP is used").
+// (specification.md 3.34, specification.md "how long a nonce of DPoP is used").
 func TestNonceOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound(theToken))

@@ -53,7 +53,7 @@ func issued(h *hosttest.Harness, token string, seconds int) hosttest.Answer {
 }
 
 // The request for a token is the one that GitHub documents. Its JWT is verified with the app's public key
-// (specification.md 3.41, decisions.md "the JWT of a GitHub App").
+// (specification.md 3.41, specification.md "the JWT of a GitHub App").
 func TestTheRequestForAToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		config       hosttest.Config

@@ -99,7 +99,7 @@ func verified(t *testing.T, h *hosttest.Harness, signed string) (header, claims 
 }
 
 // An assertion is exchanged for an access token or an ID token, as Google documents it
-// (specification.md 3.42, decisions.md "the lifetime of Google's JWTs").
+// (specification.md 3.42, specification.md "the lifetime of Google's JWTs").
 func TestTokensOfTheEndpoint(t *testing.T) {
 	for name, test := range map[string]struct {
 		config  hosttest.Config

@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/host/hosttest"
 )
 
-// Once the API has refused a request and its clock is ahead, later requests have its time (decisions.md "the clock of an API
+// Once the API has refused a request and its clock is ahead, later requests have its time (specification.md "the clock of an API
 // that checks signatures"). The refused request is not sent again.
 func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -224,7 +224,7 @@ func TestSecretsInOtherFields(t *testing.T) {
 	})
 }
 
-// Braces in a secret are no placeholder (decisions.md "placeholders in secrets").
+// Braces in a secret are no placeholder (specification.md "placeholders in secrets").
 func TestPlaceholdersInSecrets(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Canary("key")

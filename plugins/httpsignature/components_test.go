@@ -132,7 +132,7 @@ func TestRequestsThatLackAComponent(t *testing.T) {
 }
 
 // Web Bot Auth signs Signature-Agent, a string or a member of a dictionary, under the thumbprint of the key
-// (decisions.md "keyid unless given").
+// (specification.md "keyid unless given").
 func TestWebBotAuth(t *testing.T) {
 	for _, test := range []struct{ component, header, line string }{
 		{"signature-agent", `"https://bot.example"`, `"signature-agent": "https://bot.example"`},
@@ -153,7 +153,7 @@ func TestWebBotAuth(t *testing.T) {
 	}
 }
 
-// A Signature that the request has is replaced: it may be anybody's (decisions.md "a signature that the request has").
+// A Signature that the request has is replaced: it may be anybody's (specification.md "a signature that the request has").
 func TestSignatureOfTheCaller(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS256")

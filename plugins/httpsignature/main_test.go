@@ -103,7 +103,7 @@ func TestEveryAlgorithm(t *testing.T) {
 }
 
 // Without components, the method, the URL and the body are signed. A Content-Digest is added
-// (decisions.md "keyid unless given").
+// (specification.md "keyid unless given").
 func TestDefaults(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Key("key", "HS256")
@@ -198,7 +198,7 @@ func TestUnauthorized(t *testing.T) {
 	})
 }
 
-// Once the API has refused a request and its clock is behind, later requests have its time (decisions.md "the clock of an API
+// Once the API has refused a request and its clock is behind, later requests have its time (specification.md "the clock of an API
 // that checks signatures"). The refused request is not sent again.
 func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -94,7 +94,7 @@ func TestSignedForEveryRequest(t *testing.T) {
 }
 
 // Numeric strings in exp, iat and nbf become integers, and names of claims are not templates (specification.md 3.11,
-// decisions.md "exp, iat, nbf are cast" and "keys of objects are plain").
+// specification.md "exp, iat, nbf are cast" and "keys of objects are plain").
 func TestClaims(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("inside")
@@ -136,7 +136,7 @@ func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
 }
 
 // The header has alg, typ: JWT and the members of jwt_headers, which may replace typ
-// (specification.md 3.12, decisions.md "header").
+// (specification.md 3.12, specification.md "header").
 func TestHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS512")
@@ -156,7 +156,7 @@ func TestHeaders(t *testing.T) {
 	})
 }
 
-// The header members alg, crit and b64 are refused (decisions.md "header", threats.md 39).
+// The header members alg, crit and b64 are refused (specification.md "header", threats.md 39).
 func TestHeadersThatAreFixed(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{"alg": "none", "crit": []any{"b64"}, "b64": false, "kid": "k"}))
@@ -172,7 +172,7 @@ func TestHeadersThatAreFixed(t *testing.T) {
 }
 
 // A key that does not fit the algorithm is an error at its first use. The error names the field and the algorithm, never
-// the key (decisions.md "key does not fit the algorithm", threats.md 36, 37).
+// the key (specification.md "key does not fit the algorithm", threats.md 36, 37).
 func TestKeysThatDoNotFit(t *testing.T) {
 	for _, test := range []struct{ name, key, algorithm string }{
 		{"EC key with RS256", "ES256", "RS256"},
@@ -194,7 +194,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	}
 }
 
-// An HMAC key shorter than the hash is allowed, with one warning (decisions.md "HS key shorter than the hash").
+// An HMAC key shorter than the hash is allowed, with one warning (specification.md "HS key shorter than the hash").
 func TestShortHMACKey(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("key", "thirty-one bytes, one too short")
@@ -208,7 +208,7 @@ func TestShortHMACKey(t *testing.T) {
 }
 
 // Without the secret or the user that a template uses, the request fails before anything is sent, and the error names the
-// field (decisions.md "secret not found" and "user used, no user given").
+// field (specification.md "secret not found" and "user used, no user given").
 func TestRequestsThatMustNotBeSent(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
@@ -226,7 +226,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 	})
 }
 
-// All problems are reported at once (decisions.md "every problem at once").
+// All problems are reported at once (specification.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

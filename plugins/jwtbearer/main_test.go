@@ -132,7 +132,7 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
 }
 
 // A shorter expires_in does not change the cache time of token_ttl − 60 seconds, and causes a warning
-// (decisions.md "oauth_jwt_bearer and a shorter expires_in").
+// (specification.md "oauth_jwt_bearer and a shorter expires_in").
 func TestAShorterExpiresIn(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -151,7 +151,7 @@ func TestAShorterExpiresIn(t *testing.T) {
 	})
 }
 
-// With a token_ttl of 60 or less the token is not cached, with one warning (decisions.md "token_ttl short").
+// With a token_ttl of 60 or less the token is not cached, with one warning (specification.md "token_ttl short").
 func TestATimeToLiveOfAMinute(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -168,7 +168,7 @@ func TestATimeToLiveOfAMinute(t *testing.T) {
 	})
 }
 
-// The field token_ttl is a JSON integer above 0, or a template that renders to one (decisions.md "integers", threats.md 33).
+// The field token_ttl is a JSON integer above 0, or a template that renders to one (specification.md "integers", threats.md 33).
 func TestTimesToLiveThatAreNone(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -220,7 +220,7 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 }
 
 // The members of additional_claims and jwt_headers are added to the assertion, and numeric strings are converted as in jwt
-// (specification.md 3.13, decisions.md "exp, iat, nbf are cast" and "header").
+// (specification.md 3.13, specification.md "exp, iat, nbf are cast" and "header").
 func TestAdditionalClaimsAndHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -248,7 +248,7 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 }
 
 // A configuration with a fixed claim or header member is refused
-// (threats.md 39, decisions.md "additional_claims that are fixed" and "header").
+// (threats.md 39, specification.md "additional_claims that are fixed" and "header").
 func TestWhatTheTypeFixes(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(
@@ -268,7 +268,7 @@ func TestWhatTheTypeFixes(t *testing.T) {
 	})
 }
 
-// The error has the status, the code, and the time for which the endpoint is not asked again (decisions.md "answer is no
+// The error has the status, the code, and the time for which the endpoint is not asked again (specification.md "answer is no
 // token" and "the endpoint refuses").
 func TestAnswersThatAreNoToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -289,7 +289,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 }
 
 // A key that does not fit the algorithm fails the request before the endpoint is asked, and the next request tries again
-// (decisions.md "key does not fit the algorithm").
+// (specification.md "key does not fit the algorithm").
 func TestAKeyThatDoesNotFit(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
@@ -303,7 +303,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// A cached token is used only for the same user and key (decisions.md "whose token", threats.md 29).
+// A cached token is used only for the same user and key (specification.md "whose token", threats.md 29).
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -325,7 +325,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// All problems are reported at once, each with its path (decisions.md "every problem at once").
+// All problems are reported at once, each with its path (specification.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

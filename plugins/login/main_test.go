@@ -248,7 +248,7 @@ func TestHowLongASessionIsUsed(t *testing.T) {
 }
 
 // After one of the statuses in login_again, the plugin logs in again, and the request is sent once more
-// (specification.md 3.26, decisions.md "a session that is over").
+// (specification.md 3.26, specification.md "a session that is over").
 func TestASessionThatIsOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		again  any
@@ -305,7 +305,7 @@ func TestStatusesThatEndNoSession(t *testing.T) {
 }
 
 // A new session that the API refuses, too, is not replaced again at once: there is one renewal in 10 seconds
-// (decisions.md "a session that is over").
+// (specification.md "a session that is over").
 func TestAnAPIThatRefusesEverySession(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"), session("third-session"))

@@ -31,7 +31,7 @@ func TestTheRequestIsSentAsItIs(t *testing.T) {
 	})
 }
 
-// The configuration may be absent, null or {}. Any field in it is an error (decisions.md "config on none").
+// The configuration may be absent, null or {}. Any field in it is an error (specification.md "config on none").
 func TestConfig(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {

@@ -231,7 +231,7 @@ func TestPlaintext(t *testing.T) {
 }
 
 // Only the fields of PLAINTEXT may be sent. The secrets of signatures and the key may not, whatever the plugin does
-// (decisions.md "PLAINTEXT has fields of its own").
+// (specification.md "PLAINTEXT has fields of its own").
 func TestWhereSecretsMayGo(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, f := range h.Description().Fields {

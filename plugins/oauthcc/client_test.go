@@ -206,7 +206,7 @@ func TestFurtherParameters(t *testing.T) {
 }
 
 // A configuration that could not be sent is refused when it is loaded, with what to do
-// (decisions.md "names of further parameters").
+// (specification.md "names of further parameters").
 func TestProblemsOfTheClient(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		without := func(name string, pairs ...any) hosttest.Config {

@@ -93,7 +93,7 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 }
 
 // Without a usable expires_in the token is used for this request only, with one warning
-// (decisions.md "expires_in missing, not a number or short", threats.md 33).
+// (specification.md "expires_in missing, not a number or short", threats.md 33).
 func TestTokensThatAreNotCached(t *testing.T) {
 	for name, member := range map[string]string{
 		"absent":       ``,
@@ -154,7 +154,7 @@ func TestExtremesOfExpiresIn(t *testing.T) {
 	}
 }
 
-// A scope is sent only if it renders to a text with words, and with one space between them (decisions.md "scope").
+// A scope is sent only if it renders to a text with words, and with one space between them (specification.md "scope").
 func TestScope(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -173,7 +173,7 @@ func TestScope(t *testing.T) {
 	})
 }
 
-// The token type must be absent, or bearer in any case of letters (decisions.md "token_type").
+// The token type must be absent, or bearer in any case of letters (specification.md "token_type").
 func TestTokenType(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -193,7 +193,7 @@ func TestTokenType(t *testing.T) {
 }
 
 // The error for an answer without a token has the status and the RFC 6749 code, never the body
-// (decisions.md "answer is no token", threats.md 20, 34).
+// (specification.md "answer is no token", threats.md 20, 34).
 func TestAnswersThatAreNoToken(t *testing.T) {
 	const body = "the body says hunter2 again"
 	for _, test := range []struct {
@@ -241,7 +241,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 	}
 }
 
-// A cached token is used only for the same user, configuration and secret (decisions.md "whose token", threats.md 29).
+// A cached token is used only for the same user, configuration and secret (specification.md "whose token", threats.md 29).
 func TestWhoseToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -266,7 +266,7 @@ func TestWhoseToken(t *testing.T) {
 	})
 }
 
-// If the API answers 401 to a cached token, the token is replaced, once (decisions.md "upstream answers 401").
+// If the API answers 401 to a cached token, the token is replaced, once (specification.md "upstream answers 401").
 func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -286,7 +286,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 }
 
 // A token_url with a template is checked when it is rendered
-// (decisions.md "secrets anywhere", "token_url" and "user in the host of a URL").
+// (specification.md "secrets anywhere", "token_url" and "user in the host of a URL").
 func TestTokenURLFromATemplate(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
@@ -309,7 +309,7 @@ func TestTokenURLFromATemplate(t *testing.T) {
 	})
 }
 
-// All problems are reported at once, each with its path (decisions.md "every problem at once").
+// All problems are reported at once, each with its path (specification.md "every problem at once").
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{

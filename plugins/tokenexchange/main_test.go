@@ -218,7 +218,7 @@ func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
 }
 
 // An error of either endpoint is the request's, with status and code. An access token is never sent as an assertion
-// (decisions.md "an access token is no assertion").
+// (specification.md "an access token is no assertion").
 func TestAnswersThatAreNoToken(t *testing.T) {
 	issued := hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`)
 	for _, test := range []struct {

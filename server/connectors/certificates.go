@@ -41,7 +41,7 @@ func (l *loader) files(ctx context.Context, root *node) {
 }
 
 // there reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
-// is a warning: the file may be on another machine, or belong to the user of the gateway (decisions.md "files of another machine").
+// is a warning: the file may be on another machine, or belong to the user of the gateway (specification.md "files of another machine").
 func (l *loader) there(n *node, path, name string) bool {
 	var why string
 	info, err := os.Stat(name)

@@ -86,7 +86,7 @@ func TestLoadWithoutFile(t *testing.T) {
 	}
 }
 
-// Every problem of a file is reported at once, in the order of the places (decisions.md "every problem at once"
+// Every problem of a file is reported at once, in the order of the places (specification.md "every problem at once"
 // and "paths name the connector").
 func TestEveryProblemAtOnce(t *testing.T) {
 	_, got := load(t, `connectors:

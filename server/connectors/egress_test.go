@@ -98,7 +98,7 @@ gateway: {user: {type: jwt, jwt: {issuer: 'http://login', audiences: [a]KEYS}}}
 }
 
 // specification.md 2.9: connectors reach an API inside the network, with the authorities of a file, without --dev. A connector's
-// egress takes the place of the file's, member by member. threats.md 186, decisions.md "egress of a connector"
+// egress takes the place of the file's, member by member. threats.md 186, specification.md "egress of a connector"
 func TestEgressOfAFileAndOfAConnector(t *testing.T) {
 	authority := testworld.NewAuthority(t)
 	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))

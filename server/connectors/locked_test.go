@@ -117,7 +117,7 @@ func TestAPluginFromARegistry(t *testing.T) {
 	}
 }
 
-// Nothing is fetched when a file is loaded, even if the registry is there (threats.md 166, decisions.md "bytes that are missing").
+// Nothing is fetched when a file is loaded, even if the registry is there (threats.md 166, specification.md "bytes that are missing").
 func TestLoadingAsksNoRegistry(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

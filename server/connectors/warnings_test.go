@@ -81,7 +81,7 @@ func TestFrequentMistakes(t *testing.T) {
 }
 
 // A warning of a credential in the file has its place and its length, so that a program that shows the line can hide it. Neither a
-// warning nor a problem has the credential (threats.md 250, decisions.md "a credential in the file").
+// warning nor a problem has the credential (threats.md 250, specification.md "a credential in the file").
 func TestCredentialsInTheFile(t *testing.T) {
 	const canary = "c4n4ry0x9c4n4ry0x9"
 	connector := func(auth, more string) string {
@@ -204,8 +204,8 @@ state: {type: sqlite, path: state.db, keys: ["{{ get_secret('state') }}"]}
 }
 
 // A file with a certificate, a key, authorities or keys of sessions that cannot be used is a problem, as it is for serve. A file that is
-// not there is one only where secrets are read (decisions.md "files of another machine"). So is one with a certificate that has ended
-// (decisions.md "a certificate that has ended").
+// not there is one only where secrets are read (specification.md "files of another machine"). So is one with a certificate that has ended
+// (specification.md "a certificate that has ended").
 func TestFilesOfTheGatewayAreChecked(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// decisions.md "a field without a value": JSON has the field all the same, with its type.
+// specification.md "a field without a value": JSON has the field all the same, with its type.
 func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	for name, record := range map[string]any{
 		"productupdate": ProductUpdate{}, "article": Article{}, "reply": Reply{}, "report": Reply{ReportedContent: List[Report]{{}}},
@@ -40,7 +40,7 @@ func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	}
 }
 
-// ParseTimestamp accepts and writes timestamps as decisions.md "timestamps" says.
+// ParseTimestamp accepts and writes timestamps as specification.md "timestamps" says.
 func TestParseTimestamp(t *testing.T) {
 	for text, want := range map[string]Timestamp{
 		"":                               "",

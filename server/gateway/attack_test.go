@@ -113,7 +113,7 @@ func TestPartsOfAnswersAreNotFiltered(t *testing.T) {
 	}
 }
 
-// decisions.md "pages of other origins", threats.md 46: Sec-Fetch-Site decides. Without it, the origin must be the gateway's.
+// specification.md "pages of other origins", threats.md 46: Sec-Fetch-Site decides. Without it, the origin must be the gateway's.
 func TestSameOrigin(t *testing.T) {
 	w := newWorld(t)
 	own := w.server.URL

@@ -30,7 +30,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// decisions.md "hosts that are not configured", threats.md 46: without Hosts, only names of this machine are valid, because a
+// specification.md "hosts that are not configured", threats.md 46: without Hosts, only names of this machine are valid, because a
 // page's own name may resolve to any address.
 func TestHostsWithoutConfiguration(t *testing.T) {
 	w := newWorld(t)
@@ -63,7 +63,7 @@ func TestUpgradesAreRefused(t *testing.T) {
 	}
 }
 
-// decisions.md "a parameter given twice": it is refused, because servers differ in which one counts.
+// specification.md "a parameter given twice": it is refused, because servers differ in which one counts.
 func TestParametersThatAreThereTwice(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}

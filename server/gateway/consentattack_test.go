@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// threats.md 132, decisions.md "redirect URI of a connector": a consent ends in the browser and for the user that began it, and once.
+// threats.md 132, specification.md "redirect URI of a connector": a consent ends in the browser and for the user that began it, and once.
 func TestConsentThatAnotherHasBegun(t *testing.T) {
 	w := newConsentWorld(t)
 	mallory, ann := w.browser("mallory"), w.browser("ann")
@@ -141,7 +141,7 @@ func TestConsentThatAnotherSiteWants(t *testing.T) {
 	}
 }
 
-// threats.md 134, decisions.md "after a consent": what comes with a callback shows in no page, header or log, and sends the browser nowhere.
+// threats.md 134, specification.md "after a consent": what comes with a callback shows in no page, header or log, and sends the browser nowhere.
 func TestWhatComesWithACallback(t *testing.T) {
 	for name, to := range map[string]string{"no page": "", "a page": "https://app.example.com/settings"} {
 		w := newConsentWorld(t, func(o *options, _ *gateway.Definition) { o.Consent.ReturnTo = to })
@@ -202,7 +202,7 @@ func TestHeadersOfConsentPages(t *testing.T) {
 	}
 }
 
-// threats.md 135, decisions.md "who connects an account": without a user nobody can connect an account for all, and a user cannot fill the store.
+// threats.md 135, specification.md "who connects an account": without a user nobody can connect an account for all, and a user cannot fill the store.
 func TestConsentWithoutAUser(t *testing.T) {
 	anonymous := users(func(*http.Request) (host.User, error) { return host.User{Email: "ann@example.com"}, nil })
 	for name, who := range map[string]gateway.Users{"no users": nil, "no id": anonymous, "no session": byCookie} {

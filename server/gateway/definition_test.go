@@ -66,7 +66,7 @@ func TestBodiesAreShaped(t *testing.T) {
 	}
 }
 
-// decisions.md "a filter without records": an answer that could not be filtered does not pass.
+// specification.md "a filter without records": an answer that could not be filtered does not pass.
 func TestFilterLetsNothingPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		status      int

@@ -67,7 +67,7 @@ func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 	}
 }
 
-// decisions.md "a parameter of the credential's name", threats.md 43: a caller cannot add a second parameter of that name.
+// specification.md "a parameter of the credential's name", threats.md 43: a caller cannot add a second parameter of that name.
 func TestParameterOfTheCredential(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Auth.Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}

@@ -46,7 +46,7 @@ func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 	}
 }
 
-// decisions.md "what callers send", threats.md 43, 40: only the parts of a caller's request that the definition names reach
+// specification.md "what callers send", threats.md 43, 40: only the parts of a caller's request that the definition names reach
 // the API.
 func TestWhatCallersSendIsDropped(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
@@ -261,7 +261,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// decisions.md "an answer with the credential", threats.md 45: if the API returns the credential, the caller does not receive
+// specification.md "an answer with the credential", threats.md 45: if the API returns the credential, the caller does not receive
 // it.
 func TestEcho(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))

@@ -20,7 +20,7 @@ func asS3(_ *options, d *gateway.Definition) {
 	}
 }
 
-// decisions.md "a parameter without a value", threats.md 310: the API gets the caller's parameters as they were given, or no request.
+// specification.md "a parameter without a value", threats.md 310: the API gets the caller's parameters as they were given, or no request.
 // Without one of them, the request may be another operation.
 func TestQueryAsItIsGiven(t *testing.T) {
 	const own = "max-keys=50&v=2&list%5B%5D=a"
@@ -71,7 +71,7 @@ func TestHeadersAsTheyAreGiven(t *testing.T) {
 	}
 }
 
-// decisions.md "User-Agent": the connector's own goes before the host's, and a caller's before both where it passes.
+// specification.md "User-Agent": the connector's own goes before the host's, and a caller's before both where it passes.
 func TestUserAgent(t *testing.T) {
 	for name, c := range map[string]struct {
 		own  []gateway.Parameter

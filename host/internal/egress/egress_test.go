@@ -260,7 +260,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TokenClient does not follow redirects and keeps no cookies. threats.md 24, decisions.md "redirects are never followed"
+// TokenClient does not follow redirects and keeps no cookies. threats.md 24, specification.md "redirects are never followed"
 func TestTokenClientFollowsNoRedirect(t *testing.T) {
 	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(http.StatusText(status), func(t *testing.T) {

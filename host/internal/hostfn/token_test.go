@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An unusable expires_in counts as absent (threats.md 33, decisions.md "expires_in missing, not a number or short").
+// An unusable expires_in counts as absent (threats.md 33, specification.md "expires_in missing, not a number or short").
 func TestExpiresIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   any

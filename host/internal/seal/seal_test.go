@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 )
 
-// However a value is printed, the secret does not appear (threats.md 21, decisions.md "error texts").
+// However a value is printed, the secret does not appear (threats.md 21, specification.md "error texts").
 func TestPrintingShowsNoSecret(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	v := seal.Value{Text: canary, Sinks: seal.Header, Mask: "<token>"}

@@ -69,7 +69,7 @@ func TestRememberedKeyIsOfOneAlgorithm(t *testing.T) {
 }
 
 // A generated key is derived from its arguments, and from nothing else. It is kept, but no more keys than the limit says, and
-// one that was displaced is the same when it is made again (decisions.md "the key of the proofs").
+// one that was displaced is the same when it is made again (specification.md "the key of the proofs").
 func TestGeneratedKeys(t *testing.T) {
 	s := New(3)
 	generate := func(algorithm string, secret byte, info string) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 )
 
-// A numeric string becomes an integer, without its fraction (decisions.md "exp, iat, nbf are cast").
+// A numeric string becomes an integer, without its fraction (specification.md "exp, iat, nbf are cast").
 func TestIntegers(t *testing.T) {
 	tests := []struct {
 		name string

@@ -120,7 +120,7 @@ func tamper(token string) string {
 }
 
 // An independent implementation verifies 10,000 ES signatures, some of them with leading zeros in r or s, and PS
-// signatures, for which PyJWT requires a salt as long as the hash (decisions.md "form of signatures", threats.md 38).
+// signatures, for which PyJWT requires a salt as long as the hash (specification.md "form of signatures", threats.md 38).
 func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
 	counts := []struct {
 		algorithm string

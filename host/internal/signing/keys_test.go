@@ -132,7 +132,7 @@ func leaks(text, key string) bool {
 	return false
 }
 
-// An HMAC key shorter than the hash signs, with a warning (decisions.md "HS key shorter than the hash").
+// An HMAC key shorter than the hash signs, with a warning (specification.md "HS key shorter than the hash").
 func TestShortSharedSecretWarns(t *testing.T) {
 	tests := []struct {
 		algorithm string
@@ -163,7 +163,7 @@ func TestShortSharedSecretWarns(t *testing.T) {
 	}
 }
 
-// Any name except those of the 13 algorithms is refused (decisions.md "algorithm").
+// Any name except those of the 13 algorithms is refused (specification.md "algorithm").
 func TestUnknownAlgorithm(t *testing.T) {
 	signer := signing.New(1)
 	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS2", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {

@@ -69,7 +69,7 @@ func TestRFCExamples(t *testing.T) {
 	}
 }
 
-// The header and the claims of a JWT are exactly these bytes (decisions.md "header").
+// The header and the claims of a JWT are exactly these bytes (specification.md "header").
 func TestJWTIsWrittenAsGiven(t *testing.T) {
 	tests := []struct {
 		name           string

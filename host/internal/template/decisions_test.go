@@ -8,10 +8,10 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// These tests cover decisions.md "Templates". Tests of package host cover two of these decisions, a required field that
+// These tests cover specification.md "Templates". Tests of package host cover two of these decisions, a required field that
 // renders to empty text and CR, LF or NUL in a header, because only the host knows where a value goes.
 
-// Text between {{ and }} is an expression, and quotes in it may hold both. decisions.md "syntax"
+// Text between {{ and }} is an expression, and quotes in it may hold both. specification.md "syntax"
 func TestSyntax(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"text around", "Bearer {{ get_secret('crm') }}.", "Bearer s3cr3t."},
@@ -36,7 +36,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// The functions have these values. decisions.md "functions"
+// The functions have these values. specification.md "functions"
 func TestFunctions(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"get_secret", "{{ get_secret('crm') }}", "s3cr3t"},
@@ -74,7 +74,7 @@ func TestUUIDThatFails(t *testing.T) {
 	}
 }
 
-// The variables are the user of the request and the tenant. decisions.md "variables"
+// The variables are the user of the request and the tenant. specification.md "variables"
 func TestVariables(t *testing.T) {
 	v := values()
 	v.user = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
@@ -89,7 +89,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// now is the Unix time in whole seconds, plus its argument. decisions.md "value of now()"
+// now is the Unix time in whole seconds, plus its argument. specification.md "value of now()"
 func TestValueOfNow(t *testing.T) {
 	v := values()
 	v.now = func() int64 { return -5 }
@@ -100,7 +100,7 @@ func TestValueOfNow(t *testing.T) {
 	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
 }
 
-// A template renders to text, also if it is only one expression. decisions.md "type is string"
+// A template renders to text, also if it is only one expression. specification.md "type is string"
 func TestType(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"{{ 12 }}", "12"},
@@ -125,7 +125,7 @@ func TestType(t *testing.T) {
 	}
 }
 
-// Compile reports mistakes with their column. decisions.md "checked when loaded"
+// Compile reports mistakes with their column. specification.md "checked when loaded"
 func TestCheckedWhen(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"empty expression", "ab{{ }}", "column 3: empty expression"},
@@ -179,7 +179,7 @@ func TestCheckedWhen(t *testing.T) {
 	})
 }
 
-// A secret that is not found is an error, and default does not replace it. decisions.md "secret not found"
+// A secret that is not found is an error, and default does not replace it. specification.md "secret not found"
 func TestSecretNotFound(t *testing.T) {
 	for _, source := range []string{
 		"{{ get_secret('none') }}",
@@ -203,7 +203,7 @@ func TestSecretNotFound(t *testing.T) {
 	})
 }
 
-// A missing user is an error with the name of the field, unless default replaces the field. decisions.md "user used, no
+// A missing user is an error with the name of the field, unless default replaces the field. specification.md "user used, no
 // user given"
 func TestUserUsedNoUserGiven(t *testing.T) {
 	nobody := values()
@@ -238,7 +238,7 @@ func TestUserUsedNoUserGiven(t *testing.T) {
 	}
 }
 
-// A secret or a field of the user that holds template text stays as it is. decisions.md "rendered once", threats.md 17
+// A secret or a field of the user that holds template text stays as it is. specification.md "rendered once", threats.md 17
 func TestRenderedOnce(t *testing.T) {
 	wantText(t, "{{ get_secret('nested') }}", "{{ get_secret('crm') }}")
 	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")

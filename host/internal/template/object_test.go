@@ -38,7 +38,7 @@ func decode(t *testing.T, source string) any {
 	return v
 }
 
-// Strings are templates at any depth, and other values stay as they are. decisions.md "keys of objects are plain"
+// Strings are templates at any depth, and other values stay as they are. specification.md "keys of objects are plain"
 func TestKeysOfObjects(t *testing.T) {
 	object, err := compileObject(decode(t, `{
 		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,

@@ -246,7 +246,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// No error contains a value (decisions.md "error texts", threats.md 18).
+// No error contains a value (specification.md "error texts", threats.md 18).
 func TestErrorsHoldNoValue(t *testing.T) {
 	const canary = "kJ8#canary\xff"
 	v := values()

@@ -126,7 +126,7 @@ func TestErrorReachesAllAndIsForgotten(t *testing.T) {
 	})
 }
 
-// A token that may not be cached serves its own request only, and the waiting callers go on without it. decisions.md
+// A token that may not be cached serves its own request only, and the waiting callers go on without it. specification.md
 // "expires_in missing, not a number or short"
 func TestNothingStoredLetsAllGoOn(t *testing.T) {
 	for name, end := range map[string]func(*tokencache.Lease[string]){

@@ -163,7 +163,7 @@ func TestSetReplaces(t *testing.T) {
 	}
 }
 
-// Keys that differ in any byte of the partition or of the name have different entries. decisions.md "whose token"
+// Keys that differ in any byte of the partition or of the name have different entries. specification.md "whose token"
 func TestPartitionsAndNamesAreApart(t *testing.T) {
 	cache, _ := newCache(100, 100)
 	cache.Set(token, "t1", time.Hour)

@@ -90,7 +90,7 @@ type added struct {
 }
 
 // addToFile adds a connector to a file, and returns what it wrote. If there is no such file, it writes document with a modeline for
-// editors, and the schema beside it. If all connectors of the file are in a directory, it writes a file of that (decisions.md
+// editors, and the schema beside it. If all connectors of the file are in a directory, it writes a file of that (specification.md
 // "a new connector").
 func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (added, error) {
 	before, err := os.ReadFile(file)

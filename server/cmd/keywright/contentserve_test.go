@@ -216,7 +216,7 @@ func TestContentServe(t *testing.T) {
 }
 
 // Without keys and tokens, callers must be on this machine, and pages of other sites must not call from a browser.
-// decisions.md "open on loopback only".
+// specification.md "open on loopback only".
 func TestContentServeWithoutKeys(t *testing.T) {
 	db := "sqlite:" + filepath.Join(t.TempDir(), "content.db")
 	if code, _, errs := keywright(t.Context(), "content", "import", "--db", db, "/dev/null"); code != exitOK {

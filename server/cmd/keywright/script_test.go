@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 // TestScripts runs the command line like a user, with a binary from go build, because an instrumented one takes too long to
 // start. Scripts find in $API a server that responds with the request it received, in $DEMO and $TOKEN the servers of the demo,
 // in $KEYS their keys and three client certificates, and in $CLOSED an address on which nothing listens.
-// Among them: a new connector goes to the directory of connectors (decisions.md "a new connector"), and a link in place of the directory
+// Among them: a new connector goes to the directory of connectors (specification.md "a new connector"), and a link in place of the directory
 // of plugins is refused (threats.md 431).
 func TestScripts(t *testing.T) {
 	keys, err := demo.NewKeys(rand.Reader)

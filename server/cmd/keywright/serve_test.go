@@ -165,7 +165,7 @@ func TestServeTraces(t *testing.T) {
 	}
 }
 
-// threats.md 156, decisions.md "login of operators": a listener for operators that other machines reach needs a login, which the error names. With
+// threats.md 156, specification.md "login of operators": a listener for operators that other machines reach needs a login, which the error names. With
 // a token, they log in.
 func TestServeOperatorsOfOtherMachines(t *testing.T) {
 	dir := t.TempDir()

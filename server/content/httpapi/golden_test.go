@@ -65,7 +65,7 @@ func full() *memory {
 	}
 }
 
-// specification.md 6.2, 6.3, 6.4 and 6.11, decisions.md "error body": responses have all fields, with their types, in
+// specification.md 6.2, 6.3, 6.4 and 6.11, specification.md "error body": responses have all fields, with their types, in
 // their wrappers.
 func TestAnswers(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: full()})

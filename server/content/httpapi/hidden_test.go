@@ -18,7 +18,7 @@ var hidden = []struct{ path, twin string }{
 	{"/articles/hidden/replies/r1", "/articles/none/replies/r1"},
 }
 
-// specification.md 6.7, threats.md 53, decisions.md "not found", "moderatorId of a reply" and "whose moderatorId
+// specification.md 6.7, threats.md 53, specification.md "not found", "moderatorId of a reply" and "whose moderatorId
 // counts": without a valid moderatorId, the response for a hidden record equals that for one that does not exist.
 func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
 	open := handler(t, httpapi.Config{Store: community()})

@@ -146,7 +146,7 @@ func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
 	}
 }
 
-// specification.md 6.11, decisions.md "a field without a value": each schema has the fields of its Go type with their
+// specification.md 6.11, specification.md "a field without a value": each schema has the fields of its Go type with their
 // JSON types, and requires all of them.
 func TestTheDescriptionHasTheFieldsOfTheTypes(t *testing.T) {
 	schemas := description(t, handler(t, httpapi.Config{Store: community()}), "").Components.Schemas

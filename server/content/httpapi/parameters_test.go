@@ -24,7 +24,7 @@ func ids(t testing.TB, body string) []string {
 	return all
 }
 
-// Pages are as in specification.md 6.3 and 6.5 and decisions.md "a page past the end".
+// Pages are as in specification.md 6.3 and 6.5 and specification.md "a page past the end".
 func TestPages(t *testing.T) {
 	store := community()
 	h := handler(t, httpapi.Config{Store: store})
@@ -65,7 +65,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// specification.md 6.5, decisions.md "invalid parameters": the response is 422 and lists all invalid parameters.
+// specification.md 6.5, specification.md "invalid parameters": the response is 422 and lists all invalid parameters.
 func TestInvalidParameters(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for target, want := range map[string]string{

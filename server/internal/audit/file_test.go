@@ -52,7 +52,7 @@ func TestOnlyTheUserReadsTheLog(t *testing.T) {
 	}
 }
 
-// threats.md 261, decisions.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
+// threats.md 261, specification.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
 // synced, however often something else succeeds meanwhile.
 func TestSyncThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,58 +9,66 @@ import (
 	"testing"
 )
 
-// part is a row or a rule of a page. Other texts refer to it.
+// part is a row, a rule or a case of a page. Other texts refer to it.
 type part struct {
 	name  string
 	shown bool // reports whether a test refers to it
 	text  string
 }
 
-// page is a document with parts. References have the forms "threats.md 18", `decisions.md "whose token"` and
-// "specification.md 3.8".
+// page is a document with parts. References have the forms "threats.md 18", "specification.md 3.8" and
+// `specification.md "whose token"`.
 type page struct {
 	parts    map[string]*part // by number or plain name
 	sections map[string]bool  // the numbers and plain names of the sections
-	names    map[string]*part // by the prefix of a test's name after TestDecision_
 }
 
 var (
 	headLine = regexp.MustCompile(`^##+ (?:(\d+)\. )?(.+)$`)
 	rowLine  = regexp.MustCompile(`^\| ([^|]+) \|(.+)$`)
-	ruleLine = regexp.MustCompile(`^\*\*(\d+\.\d+)\*\* (.*)$`)
+	ruleLine = regexp.MustCompile(`^\*\*(\d+\.\d+)\*\* (.*)$|^- \*\*([^*]+)\*\*: (.*)$`) // a rule, or a case below it
 	notPlain = regexp.MustCompile(`[^a-z0-9]`)
 )
 
 // plain returns the letters and digits of a name, in lower case, so that it can be part of a test's name.
 func plain(name string) string { return notPlain.ReplaceAllString(strings.ToLower(name), "") }
 
-// readPage returns the parts of a page in docs. A part begins with a line that matches pattern and extends to the next one.
-func readPage(t *testing.T, name string, pattern *regexp.Regexp, key func(string) string) *page {
+// readPage returns the parts of a page in docs. A part begins with a line that matches pattern and extends to the next one. Its name
+// is a number, or that of a case, which shows the rule above it.
+func readPage(t *testing.T, name string, pattern *regexp.Regexp) *page {
 	t.Helper()
-	p := &page{parts: map[string]*part{}, sections: map[string]bool{}, names: map[string]*part{}}
-	section := ""
-	var last *part
+	p := &page{parts: map[string]*part{}, sections: map[string]bool{}}
+	var last, rule *part
 	for line := range strings.SplitSeq(document(t, "docs/"+name), "\n") {
 		if match := headLine.FindStringSubmatch(line); match != nil {
-			section, last = match[2], nil
-			p.sections[plain(section)] = true
+			last, rule = nil, nil
+			p.sections[plain(match[2])] = true
 			if match[1] != "" {
 				p.sections[match[1]] = true
 			}
 		}
 		match := pattern.FindStringSubmatch(line)
-		switch {
-		case match == nil || strings.HasPrefix(match[2], "---") || slices.Contains([]string{"row", "decision"}, match[1]):
+		if match == nil || strings.HasPrefix(match[2], "---") || match[1] == "row" {
 			if last != nil {
 				last.text += line + "\n"
 			}
 			continue
-		case p.parts[key(match[1])] != nil:
-			t.Errorf("docs/%s has %q twice", name, match[1])
 		}
 		last = &part{name: match[1], text: match[2] + "\n"}
-		p.parts[key(match[1])] = last
-		p.names[plain(section)+plain(match[1])] = last
+		key := last.name
+		switch {
+		case key != "":
+			rule = last
+		default:
+			last.name, last.text, key = match[3], match[4]+"\n", plain(match[3])
+			if rule != nil {
+				rule.shown = true
+			}
+		}
+		if p.parts[key] != nil {
+			t.Errorf("docs/%s has %q twice", name, last.name)
+		}
+		p.parts[key] = last
 	}
 	if len(p.parts) < 50 {
 		t.Fatalf("docs/%s has %d parts; there were more", name, len(p.parts))
@@ -71,11 +79,9 @@ func readPage(t *testing.T, name string, pattern *regexp.Regexp, key func(string
 // pages returns the pages whose parts need tests, by name.
 func pages(t *testing.T) map[string]*page {
 	t.Helper()
-	number := func(text string) string { return text }
 	return map[string]*page{
-		"threats.md":       readPage(t, "threats.md", rowLine, number),
-		"decisions.md":     readPage(t, "decisions.md", rowLine, plain),
-		"specification.md": readPage(t, "specification.md", ruleLine, number),
+		"threats.md":       readPage(t, "threats.md", rowLine),
+		"specification.md": readPage(t, "specification.md", ruleLine),
 	}
 }
 
@@ -86,9 +92,9 @@ const (
 
 var (
 	broken       = regexp.MustCompile(`\n[ \t]*(?:// ?)?`) // line breaks in a comment
-	reference    = regexp.MustCompile(`\b(threats|decisions|specification)\.md (` + items + `)`)
+	reference    = regexp.MustCompile(`\b(threats|specification)\.md (` + items + `)`)
 	oneItem      = regexp.MustCompile(item)
-	bare         = regexp.MustCompile(`(docs/)?\b(?:threats|decisions|specification)\.md\b( ["\d])?`)
+	bare         = regexp.MustCompile(`(docs/)?\b(?:threats|specification)\.md\b( ["\d])?`)
 	threatName   = regexp.MustCompile(`threats((?:_\d+[a-z]?)+)\b`)
 	decisionName = regexp.MustCompile(`func TestDecision_(\w+)\(`)
 	anyDocument  = regexp.MustCompile(`[A-Za-z-]+\.md\b`)
@@ -104,10 +110,11 @@ func (p *page) find(item string) (found *part, ok bool) {
 	return found, found != nil || p.sections[key]
 }
 
-// named returns the decision with the longest name that is a prefix of a test's name after TestDecision_.
+// named returns the case with the longest name that is a prefix of a test's name after TestDecision_ and a topic.
 func (p *page) named(test string) (found *part) {
 	longest := ""
-	for name, one := range p.names {
+	_, test, _ = strings.Cut(test, "_")
+	for name, one := range p.parts {
 		if strings.HasPrefix(plain(test), name) && len(name) > len(longest) {
 			longest, found = name, one
 		}
@@ -115,7 +122,7 @@ func (p *page) named(test string) (found *part) {
 	return found
 }
 
-// Every reference to a threat, a decision or a rule has a target, and a test refers to each of them.
+// Every reference to a threat, a rule or a case has a target, and a test refers to each of them, or to a case of the rule.
 func TestReferences(t *testing.T) {
 	all := pages(t)
 	for _, name := range texts(t) {
@@ -167,9 +174,9 @@ func refer(t *testing.T, all map[string]*page, name, text string) (found []*part
 		}
 	}
 	for _, match := range decisionName.FindAllStringSubmatch(text, -1) {
-		one := all["decisions.md"].named(match[1])
+		one := all["specification.md"].named(match[1])
 		if one == nil {
-			t.Errorf("%s: docs/decisions.md has no decision that TestDecision_%s begins with", name, match[1])
+			t.Errorf("%s: docs/specification.md has no case that TestDecision_%s names", name, match[1])
 			continue
 		}
 		found = append(found, one)

@@ -27,7 +27,7 @@ func same(*abi.Description) {}
 
 // Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
 // 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
-// those on the operator's own machine. They show decisions.md "a version that may do more", "the same version, other bytes", "signed at
+// those on the operator's own machine. They show specification.md "a version that may do more", "the same version, other bytes", "signed at
 // first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 }
 
 // What an operator accepts has a digest. It is another one if the registry answers in another way once they have decided (threats.md
-// 170, decisions.md "what is accepted").
+// 170, specification.md "what is accepted").
 func TestWhatWasShownIsWhatIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
@@ -235,7 +235,7 @@ func TestAnUpdateThatIsFine(t *testing.T) {
 	}
 }
 
-// A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator (decisions.md "which key").
+// A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator (specification.md "which key").
 func TestTheFirstKey(t *testing.T) {
 	w := newWorld(t)
 	w.accepted = nil
@@ -268,7 +268,7 @@ func TestTheFirstKey(t *testing.T) {
 	}
 }
 
-// A version that nobody signed can be the first one, and a signature later is not refused (decisions.md "signed at first, then not").
+// A version that nobody signed can be the first one, and a signature later is not refused (specification.md "signed at first, then not").
 func TestNobodySignedIt(t *testing.T) {
 	w := newWorld(t)
 	w.accepted = nil

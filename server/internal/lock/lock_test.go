@@ -49,7 +49,7 @@ func TestCapabilitiesOfAuthTypes(t *testing.T) {
 }
 
 // Each member of a description that lets a plugin do something is part of its capabilities, so that a version with more of it is
-// refused (threats.md 160, decisions.md "a new field in plain").
+// refused (threats.md 160, specification.md "a new field in plain").
 func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
 	plain := func() host.PluginInfo {
 		minimum := int64(1)
@@ -153,7 +153,7 @@ func example() Plugin {
 }
 
 // A lower version, another signer, a lost signature, another contract and, where nobody signs, another repository are refused, each
-// with its reason (threats.md 160 and 161, decisions.md "who publishes what nobody signs" and "fuel of describe").
+// with its reason (threats.md 160 and 161, specification.md "who publishes what nobody signs" and "fuel of describe").
 func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Plugin)

@@ -14,7 +14,7 @@ func deleted(r content.Record) content.Record {
 }
 
 // What is removed is for nobody, and removing it again is no error. With an article its replies go, also those that come
-// before it in one call: decisions.md "deleting an article", threats.md 191.
+// before it in one call: specification.md "deleting an article", threats.md 191.
 func TestRemovedRecords(t *testing.T) {
 	const at = "2026-03-01T00:00:00+00:00"
 	update := content.Record{ProductUpdate: &content.ProductUpdate{ID: "u"}}

@@ -36,7 +36,7 @@ func TestRecordsComeBack(t *testing.T) {
 	})
 }
 
-// Articles are sorted as in decisions.md "last activity" and "order of articles".
+// Articles are sorted as in specification.md "last activity" and "order of articles".
 func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	hidden := reply("b", "hidden", "2026-12-31T00:00:00+00:00")
 	hidden.Reply.Spam = true
@@ -72,7 +72,7 @@ func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
 	})
 }
 
-// Replies change the last activity of their article as in decisions.md "last activity" and "reply without its article".
+// Replies change the last activity of their article as in specification.md "last activity" and "reply without its article".
 func TestRepliesMoveTheirArticle(t *testing.T) {
 	const first, second, third = "2026-03-01T00:00:00+00:00", "2026-03-02T00:00:00+00:00", "2026-03-03T00:00:00+00:00"
 	with := func(r content.Record, change func(*content.Reply)) content.Record {
@@ -116,7 +116,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 	})
 }
 
-// Only moderators see hidden records: threats.md 53, decisions.md "visible reply" and "reply without its article".
+// Only moderators see hidden records: threats.md 53, specification.md "visible reply" and "reply without its article".
 func TestOnlyModeratorsSeeWhatIsHidden(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)

@@ -54,7 +54,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// specification.md 3.9, decisions.md "a filter without records": an answer that could not be filtered never passes.
+// specification.md 3.9, specification.md "a filter without records": an answer that could not be filtered never passes.
 func TestFilterThatFailsLetsNothingPass(t *testing.T) {
 	const mine = "record.owner == user.email"
 	for _, c := range []struct{ name, source, body, want string }{
