@@ -9,8 +9,8 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// Templates may contain everything that README.md lists.
-func TestTemplatesOfREADME(t *testing.T) {
+// Templates may contain everything that docs/auth-types.md lists.
+func TestDocumentedTemplates(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}, UserTokenHosts: []string{"login.example.com"}})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestTemplatesOfREADME(t *testing.T) {
 		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: auth})
 		return err
 	}
-	table := rows(under(t, "README.md", "### Templates"))
+	table := rows(under(t, authTypes, "## Templates"))
 	if len(table) == 0 {
 		t.Fatal("there is no table")
 	}
@@ -66,7 +66,7 @@ func TestFunctionsAreDocumented(t *testing.T) {
 		return names
 	}
 	var inTemplates, inBodies []string
-	for _, row := range rows(under(t, "README.md", "### Templates")) {
+	for _, row := range rows(under(t, authTypes, "## Templates")) {
 		if strings.Contains(row[0], "(") {
 			inTemplates = append(inTemplates, called(row[0])...)
 		}
@@ -81,7 +81,7 @@ func TestFunctionsAreDocumented(t *testing.T) {
 		where  string
 		listed []string
 		bodies bool
-	}{{"README.md", inTemplates, false}, {"docs/gateway.md", inBodies, true}} {
+	}{{authTypes, inTemplates, false}, {"docs/gateway.md", inBodies, true}} {
 		slices.Sort(c.listed)
 		there := (&expr.Language{Bodies: c.bodies}).FunctionNames()
 		if listed := slices.Compact(c.listed); !slices.Equal(listed, there) {
