@@ -113,10 +113,10 @@ type plainContent struct {
 	Data []byte `asn1:"tag:0,explicit"`
 }
 
-// safeBag is a SafeBag without attributes.
+// safeBag is a SafeBag without attributes. Value has the explicit tag 0.
 type safeBag struct {
 	Kind  asn1.ObjectIdentifier
-	Value asn1.RawValue // with the tag 0, explicit
+	Value asn1.RawValue
 }
 
 // hidesKey reports whether an encrypted part of a file has a key, of which costly does not see the iterations. It has the library
