@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
-// A document is what a command puts out: JSON with --json, or else a text for people.
+// A document is the output of a command: JSON with --json, or else a text for people.
 type document interface{ print(a *app) }
 
 // showing returns the command c with the flag --json. It puts out the document that run returns, which may be nil, and ends with

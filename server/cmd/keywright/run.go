@@ -141,7 +141,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// complete sets what is the same for all commands. One that does not say which arguments it has, has none. It is an error to
+// complete sets what is the same for all commands. Without a rule for arguments, a command takes no argument. It is an error to
 // repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
 func complete(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
