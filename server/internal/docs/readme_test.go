@@ -154,7 +154,7 @@ func (r *reader) write(t *testing.T, file, text string) {
 	}
 }
 
-var makeTarget = regexp.MustCompile(`(?m)^make ([a-z]+)`)
+var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+)`)
 
 // run runs a block in one shell, and records the directory in which the block ends.
 func (r *reader) run(t *testing.T, b block) {
