@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/internal/answers"
 )
@@ -82,7 +83,7 @@ func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (
 
 // readsBody reports whether an answer of the challenge is in the body.
 func (c *Connector) readsBody() bool {
-	return slices.ContainsFunc(c.plugin.challenge, func(a hostfn.Answer) bool { return a.Source.InBody() })
+	return slices.ContainsFunc(c.plugin.challenge, func(a answer.Part) bool { return a.Source.InBody() })
 }
 
 // maxRead is the maximum length of a body that is read for the challenge, in bytes.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/problem"
@@ -217,8 +218,8 @@ func (k *checker) answers() {
 			continue
 		}
 		var err error
-		if a.Source, err = hostfn.ParseSource(text); err == nil {
-			err = hostfn.CheckSources(c.plan.Answers[:i+1])
+		if a.Source, err = answer.ParseSource(text); err == nil {
+			err = answer.CheckSources(c.plan.Answers[:i+1])
 		}
 		if err != nil {
 			k.Wrong(k.connector.path(f.Name), "%v", err)

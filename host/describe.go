@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -144,7 +145,7 @@ func (p *plugin) checkConsent() []error {
 const maxKeep = 24 * 60 * 60
 
 // checkChallenge checks the challenge of a description and returns its answers.
-func checkChallenge(d *abi.Description) ([]hostfn.Answer, error) {
+func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 	if d.Challenge == nil {
 		return nil, nil
 	}
@@ -169,10 +170,10 @@ func checkChallenge(d *abi.Description) ([]hostfn.Answer, error) {
 }
 
 // checkAnswers checks answers of a description and returns them in the form that calls use.
-func checkAnswers(d *abi.Description, list []abi.Answer) ([]hostfn.Answer, error) {
+func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) {
 	plain := 0
 	seen := map[string]bool{}
-	var answers []hostfn.Answer
+	var parts []answer.Part
 	for _, a := range list {
 		if seen[a.Name] || len(a.Name) > maxName || !fieldName.MatchString(a.Name) {
 			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", Printable(a.Name))
@@ -181,58 +182,58 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]hostfn.Answer, error
 		if a.Kind != abi.AnswerSealed {
 			plain++
 		}
-		answer, err := checkAnswer(d, a)
+		part, err := checkAnswer(d, a)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Name, err)
 		}
-		answers = append(answers, answer)
+		parts = append(parts, part)
 	}
 	if len(list) > abi.MaxAnswers || plain > abi.MaxPlainAnswers {
 		return nil, fmt.Errorf("there are %d, %d of them not sealed: %d and %d are allowed", len(list), plain, abi.MaxAnswers, abi.MaxPlainAnswers)
 	}
-	return answers, hostfn.CheckSources(answers)
+	return parts, answer.CheckSources(parts)
 }
 
-func checkAnswer(d *abi.Description, a abi.Answer) (hostfn.Answer, error) {
+func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 	r, err := parseReach(a.Sinks, a.Derived)
 	if err != nil {
-		return hostfn.Answer{}, err
+		return answer.Part{}, err
 	}
-	answer := hostfn.Answer{Answer: a, Sinks: r.sinks, Derived: r.derived}
+	part := answer.Part{Answer: a, Sinks: r.sinks, Derived: r.derived}
 	switch {
 	case (a.From == "") == (a.FromField == ""):
-		return answer, errors.New("it has either from or from_field")
+		return part, errors.New("it has either from or from_field")
 	case a.FromField != "":
 		if !slices.ContainsFunc(d.Fields, func(f abi.Field) bool {
 			return f.Name == a.FromField && f.Kind == abi.KindString && !f.Sealed && len(f.Enum) == 0 && f.Escape == ""
 		}) {
-			return answer, errors.New("from_field names no field of kind string that is not sealed and has neither an enum nor escape")
+			return part, errors.New("from_field names no field of kind string that is not sealed and has neither an enum nor escape")
 		}
 	default:
-		if answer.Source, err = hostfn.ParseSource(a.From); err != nil {
-			return answer, fmt.Errorf("from %w", err)
+		if part.Source, err = answer.ParseSource(a.From); err != nil {
+			return part, fmt.Errorf("from %w", err)
 		}
 	}
 	if a.Alternative != "" {
-		if answer.Alternative, err = hostfn.ParseSource(a.Alternative); err != nil {
-			return answer, fmt.Errorf("alternative %w", err)
+		if part.Alternative, err = answer.ParseSource(a.Alternative); err != nil {
+			return part, fmt.Errorf("alternative %w", err)
 		}
 	}
 	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {
-		return answer, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", Printable(a.Kind))
+		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", Printable(a.Kind))
 	}
 	sealed, enum := a.Kind == abi.AnswerSealed, a.Kind == abi.AnswerEnum
 	switch {
 	case sealed != (len(a.Sinks) > 0) || !sealed && len(a.Derived) > 0:
-		return answer, errors.New("a sealed answer has sinks, and no other has")
+		return part, errors.New("a sealed answer has sinks, and no other has")
 	case enum != (len(a.Enum) > 0) || len(a.Enum) > abi.MaxEnum:
-		return answer, fmt.Errorf("an enum lists 1 to %d names, and no other kind does", abi.MaxEnum)
+		return part, fmt.Errorf("an enum lists 1 to %d names, and no other kind does", abi.MaxEnum)
 	case slices.ContainsFunc(a.Enum, func(name string) bool { return name == "" || len(name) > maxName }):
-		return answer, fmt.Errorf("a name of an enum has 1 to %d bytes", maxName)
+		return part, fmt.Errorf("a name of an enum has 1 to %d bytes", maxName)
 	case a.Keep && !sealed && !enum:
-		return answer, errors.New("only a sealed answer or an enum is kept")
+		return part, errors.New("only a sealed answer or an enum is kept")
 	}
-	return answer, nil
+	return part, nil
 }
 
 // checkField checks a field of the description, and sets its reach and its matcher.

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // checkStates checks the states of a description and returns them in the form that calls use. fields and answers have been
 // checked before.
-func checkStates(d *abi.Description, fields map[string]reach, answers []hostfn.Answer) ([]hostfn.State, error) {
+func checkStates(d *abi.Description, fields map[string]reach, answers []answer.Part) ([]hostfn.State, error) {
 	if len(d.State) > abi.MaxStates {
 		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), abi.MaxStates)
 	}
@@ -48,8 +49,8 @@ func checkStates(d *abi.Description, fields map[string]reach, answers []hostfn.A
 }
 
 // reachOfState returns where a state may go: where its seed and its answer may go, which have to be the same places.
-func reachOfState(d *abi.Description, s abi.State, fields map[string]reach, answers []hostfn.Answer) (r reach, err error) {
-	at := slices.IndexFunc(answers, func(a hostfn.Answer) bool { return a.State == s.Name })
+func reachOfState(d *abi.Description, s abi.State, fields map[string]reach, answers []answer.Part) (r reach, err error) {
+	at := slices.IndexFunc(answers, func(a answer.Part) bool { return a.State == s.Name })
 	if at < 0 && s.Seed == "" {
 		return reach{}, errors.New("it has neither a seed nor an answer, so that it is never there")
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/internal/expr"
@@ -72,7 +73,7 @@ type plugin struct {
 	// matchers has a matcher for each field with a pattern.
 	matchers map[string]*expr.Matcher
 	// answers and challenge are the answers of the description.
-	answers, challenge []hostfn.Answer
+	answers, challenge []answer.Part
 	// states are the states of the description, in the same order.
 	states []hostfn.State
 	// deterministic is set if calls of the plugin can differ only by the results of host functions.

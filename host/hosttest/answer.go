@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -157,7 +157,7 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), failing{err}, response.Body), response.Body}
-	for name, value := range hostfn.SealedAnswers(h.Description().Answers, response.Header, body) {
+	for name, value := range answer.Sealed(h.Description().Answers, response.Header, body) {
 		if len(value) >= testworld.Shortest {
 			h.evidence.secret("the answer "+name+" of "+target, value)
 		}

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -47,13 +47,13 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 // if the answer is one after which the call runs again: then what it has replaces what is kept, and otherwise it is added to
 // that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier are the texts of an earlier
 // attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part.
-func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (answer *APIAnswer, repeated string) {
+func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (api *APIAnswer, repeated string) {
 	list := c.plan.ChallengeAnswers
-	read := &parts{header: response.Header, body: body}
-	found := read.find(list, nil, maxChallenge)
+	reply := &answer.Reply{Header: response.Header, Body: body, List: list}
+	found := reply.Find(nil, maxChallenge)
 	if len(found) > 0 {
 		known := c.knownAnswers()
-		if repeated = read.repeated(list, found, sync.OnceValue(func() *sentTexts { return c.sent(m, earlier, known) }), known); repeated != "" {
+		if repeated = reply.Repeated(found, func() *answer.Sent { return c.sent(m, earlier, known) }, known...); repeated != "" {
 			return nil, repeated
 		}
 	}
@@ -138,16 +138,16 @@ func (c *Call) Challenge() []byte {
 		maps.Copy(reply.Answers, c.inputs.kept.found)
 		reply.Count = c.inputs.kept.count
 	}
-	switch answer := c.inputs.Answer; {
+	switch earlier := c.inputs.Answer; {
 	case c.answerMadeUp():
-		reply.Status, reply.Answers = c.plan.Statuses[0], explainedAnswers(c.plan.ChallengeAnswers, nil, c.plan.Clock())
-	case answer != nil:
+		reply.Status, reply.Answers = c.plan.Statuses[0], answer.MadeUp(c.plan.ChallengeAnswers, nil, c.plan.Clock())
+	case earlier != nil:
 		c.uncacheable = true
-		reply.Status = answer.Status
-		if answer.offset != nil {
-			reply.ClockChange = c.plan.Offset.seconds.Load() - *answer.offset
+		reply.Status = earlier.Status
+		if earlier.offset != nil {
+			reply.ClockChange = c.plan.Offset.seconds.Load() - *earlier.offset
 		}
-		maps.Copy(reply.Answers, answer.found)
+		maps.Copy(reply.Answers, earlier.found)
 	}
 	reply.Answers = c.sealAnswers(c.plan.ChallengeAnswers, reply.Answers)
 	document, err := strictjson.Marshal(reply)
@@ -161,6 +161,18 @@ func (c *Call) Challenge() []byte {
 // sent, such as one with a nonce.
 func (c *Call) answerMadeUp() bool {
 	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
+}
+
+// sealAnswers seals the values of a list that are sealed, and returns all of them as the guest gets them.
+func (c *Call) sealAnswers(list []answer.Part, found map[string]string) map[string]string {
+	for i := range list {
+		a := &list[i]
+		value, ok := found[a.Name]
+		if ok && a.Kind == abi.AnswerSealed {
+			found[a.Name] = c.seal(a.Value(value))
+		}
+	}
+	return found
 }
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.

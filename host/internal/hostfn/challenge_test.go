@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
@@ -46,7 +47,7 @@ func TestMadeUpAnswers(t *testing.T) {
 	answers := reads(t, abi.AnswerSealed, "header:X-A")
 	for name, c := range map[string]struct {
 		statuses   []int
-		answers    []Answer
+		answers    []answer.Part
 		mode       Mode
 		unanswered bool
 		want       bool

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -15,16 +16,16 @@ const maxDescription = 500
 // description returns the error_description of a refusal (RFC 6749 section 5.2), printable and cut. It returns "" if there is none, and
 // for an answer with something that may be a credential. A text with a secret or a sealed value of the call, in any encoding that
 // leakscan knows, is not shown. Others wrote it, so it may hold anything else.
-func (c *Call) description(a *answer) string {
-	read := &parts{header: a.header, body: a.body}
+func (c *Call) description(a *answer.Reply) string {
 	text := ""
-	if value, ok := read.json([]string{"error_description"}); ok {
+	if value, ok := a.JSON([]string{"error_description"}); ok {
 		text, _ = value.(string)
-		tree, _ := read.tree.(map[string]any)
+		whole, _ := a.JSON(nil)
+		tree, _ := whole.(map[string]any)
 		if slices.ContainsFunc(slices.Collect(maps.Keys(tree)), credentialName.MatchString) {
 			return ""
 		}
-	} else if form, err := url.ParseQuery(string(a.body)); err == nil && form.Has("error") {
+	} else if form, err := url.ParseQuery(string(a.Body)); err == nil && form.Has("error") {
 		text = form.Get("error_description")
 		if slices.ContainsFunc(slices.Collect(maps.Keys(form)), credentialName.MatchString) {
 			return ""

@@ -12,15 +12,13 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/printable"
 )
-
-// maxSealed is the maximum length of a sealed answer of an exchange, in bytes.
-const maxSealed = 32 << 10
 
 // Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
 // answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
@@ -33,43 +31,39 @@ func (c *Call) Exchange(document []byte) []byte {
 	}
 	c.needsState(request.Answers)
 	for _, name := range request.Answers {
-		if !slices.ContainsFunc(c.plan.Answers, func(a Answer) bool { return a.Name == name }) {
+		if !slices.ContainsFunc(c.plan.Answers, func(a answer.Part) bool { return a.Name == name }) {
 			c.endf(StagePlugin, "exchange was asked for the answer %q, which the plugin's description does not have", printable.Text(name, 128))
 		}
 	}
 	outgoing := c.outgoing(c.wire(&request))
 	if c.mode == Explaining {
-		return c.exchangeReply(http.StatusOK, explainedAnswers(c.plan.Answers, request.Answers, c.plan.Clock()))
+		return c.exchangeReply(http.StatusOK, answer.MadeUp(c.plan.Answers, request.Answers, c.plan.Clock()))
 	}
 	var found map[string]string
-	var read *parts
-	status := 0
-	refused := c.exchange(outgoing, func(a *answer) *TokenError {
-		status = a.status
-		read = &parts{header: a.header, body: a.body}
-		found = read.find(c.plan.Answers, request.Answers, maxSealed)
-		refusal := c.refusal(a, read, c.missing(found, request.Answers))
-		c.settle(a, read, refusal)
+	reply := &answer.Reply{List: c.plan.Answers}
+	refused := c.exchange(outgoing, reply, func() *TokenError {
+		found = reply.Find(request.Answers, answer.MaxSealed)
+		refusal := c.refusal(reply, c.missing(found, request.Answers))
+		c.settle(reply, refusal)
 		return refusal
 	})
+	status := reply.Status
 	if refused != nil { // perhaps a remembered one, and the endpoint was not asked
 		status = refused.Status
 	}
-	if read != nil {
-		c.endRepeated(outgoing, c.plan.Answers, read, found)
-	}
+	c.endRepeated(outgoing, reply, found)
 	return c.exchangeReply(status, found)
 }
 
 // refusal returns the error for an answer that is a refusal, or nil. missing is the name of a required answer that it lacks.
-func (c *Call) refusal(a *answer, read *parts, missing string) *TokenError {
+func (c *Call) refusal(a *answer.Reply, missing string) *TokenError {
 	switch {
-	case a.status >= http.StatusBadRequest:
-		return &TokenError{Status: a.status, Code: read.code()}
-	case a.tooLong:
-		return &TokenError{Status: a.status, Problem: fmt.Sprintf("with more than %d bytes", len(a.body)-1)}
+	case a.Status >= http.StatusBadRequest:
+		return &TokenError{Status: a.Status, Code: a.Code()}
+	case a.TooLong:
+		return &TokenError{Status: a.Status, Problem: fmt.Sprintf("with more than %d bytes", len(a.Body)-1)}
 	case missing != "":
-		return &TokenError{Status: a.status, Code: read.code(), Problem: "without " + missing}
+		return &TokenError{Status: a.Status, Code: a.Code(), Problem: "without " + missing}
 	}
 	return nil // a login with a form may answer with a redirect, which is not followed
 }
@@ -80,16 +74,6 @@ func (c *Call) missing(found map[string]string, wanted []string) string {
 		a := &c.plan.Answers[i]
 		if _, ok := found[a.Name]; !ok && a.Required && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
 			return a.Name
-		}
-	}
-	return ""
-}
-
-// code returns the error code of a token endpoint, if there is one.
-func (p *parts) code() string {
-	if value, ok := p.json([]string{"error"}); ok {
-		if code, ok := value.(string); ok {
-			return registered(code, errorCodes)
 		}
 	}
 	return ""
@@ -120,10 +104,10 @@ func (c *Call) beginExchange(function string) {
 	}
 }
 
-// exchange sends a request to a token endpoint. It calls read with the answer, which returns an error if that is a refusal.
+// exchange sends a request to a token endpoint. It sets the answer and calls read, which returns an error if that is a refusal.
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
-func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) (refused *TokenError) {
+func (c *Call) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (refused *TokenError) {
 	question, before, may := c.mayAsk()
 	if !may {
 		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
@@ -146,24 +130,24 @@ func (c *Call) exchange(outgoing *http.Request, read func(*answer) *TokenError) 
 	}
 	outgoing, end := c.exchangeSpan(outgoing, shown)
 	began := c.plan.Clock()
-	answer, err := c.send(client, outgoing)
+	err := c.send(client, outgoing, a)
 	if end != nil {
-		defer func() { end(SpanEnd{Status: answer.status, Refused: c.answer, Err: err}) }() // deferred, because the call may end here
+		defer func() { end(SpanEnd{Status: a.Status, Refused: c.answer, Err: err}) }() // deferred, because the call may end here
 	}
 	took := c.plan.Clock().Sub(began)
 	c.exchangeTime += took
-	c.traced(&answer, took, err)
+	c.traced(a, took, err)
 	c.answer = nil
-	c.unsettled(err, &answer)
-	if answer.status == 0 || err != nil && answer.success() { // the endpoint was not reached, or its answer is not complete
+	c.unsettled(err, a)
+	if a.Status == 0 || err != nil && a.Success() { // the endpoint was not reached, or its answer is not complete
 		c.end(StageToken, err)
 	}
-	if c.answer = read(&answer); c.answer != nil {
-		c.endGrant(answer.header, c.answer) // a grant that is refused is not asked for again, and a new one at once
-		c.refused(question, c.answer, answer.header, outgoing.URL.Host)
+	if c.answer = read(); c.answer != nil {
+		c.endGrant(a.Header, c.answer) // a grant that is refused is not asked for again, and a new one at once
+		c.refused(question, c.answer, a.Header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)
-		c.checkIDToken(answer.body)
+		c.checkIDToken(a.Body)
 	}
 	switch {
 	case err != nil:
@@ -343,16 +327,6 @@ func (c *Call) jsonBody(w *wire) []byte {
 	return body
 }
 
-// answer is the response of a token endpoint.
-type answer struct {
-	status  int
-	header  http.Header
-	body    []byte
-	tooLong bool
-}
-
-func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
-
 // client returns the client for token requests.
 func (c *Call) client() *http.Client {
 	if c.plan.ClientOf == nil {
@@ -365,31 +339,30 @@ func (c *Call) client() *http.Client {
 	return client
 }
 
-// send sends a token request and reads the answer. If the body cannot be read, it returns the status and the header
-// with the error.
-func (c *Call) send(client *http.Client, r *http.Request) (a answer, err error) {
+// send sends a token request and reads the answer into a. If the body cannot be read, a has the status and the header.
+func (c *Call) send(client *http.Client, r *http.Request, a *answer.Reply) (err error) {
 	if deadline, bounded := r.Context().Deadline(); bounded && over(deadline) {
 		c.held.connected.Store(false)
-		return answer{}, Passing(fmt.Errorf("nothing was sent to the token endpoint: %w", context.DeadlineExceeded))
+		return Passing(fmt.Errorf("nothing was sent to the token endpoint: %w", context.DeadlineExceeded))
 	}
 	response, err := answers.Final(client.Do(r))
 	if err != nil {
-		return answer{}, Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))
+		return Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenBytes
-	a = answer{status: response.StatusCode, header: response.Header}
-	a.body, err = answers.Read(response, c.plan.Codings, limit)
+	a.Status, a.Header = response.StatusCode, response.Header
+	a.Body, err = answers.Read(response, c.plan.Codings, limit)
 	switch {
 	case errors.Is(err, answers.ErrCoding):
-		return a, fmt.Errorf("the token endpoint answered %d: %w", response.StatusCode, err)
+		return fmt.Errorf("the token endpoint answered %d: %w", response.StatusCode, err)
 	case err != nil:
-		return a, Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(client, err)))
+		return Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(client, err)))
 	}
-	if a.tooLong = len(a.body) > limit; a.tooLong && !a.success() {
-		return a, fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
+	if a.TooLong = len(a.Body) > limit; a.TooLong && !a.Success() {
+		return fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
 	}
-	return a, nil
+	return nil
 }
 
 // transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,

@@ -2,9 +2,7 @@ package hostfn
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -133,26 +131,4 @@ func (c *Call) explainExchange(w *wire) {
 		}
 	}
 	c.steps = append(c.steps, Step{Exchange: e})
-}
-
-// explainedAnswers returns made-up answers, for a call that is explained.
-func explainedAnswers(list []Answer, wanted []string, now time.Time) map[string]string {
-	found := map[string]string{}
-	for i := range list {
-		a := &list[i]
-		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
-			continue
-		}
-		switch a.Kind {
-		case abi.AnswerInteger:
-			found[a.Name] = "3600"
-		case abi.AnswerTime:
-			found[a.Name] = strconv.FormatInt(now.Unix()+3600, 10)
-		case abi.AnswerEnum:
-			found[a.Name] = a.Enum[0]
-		default:
-			found[a.Name] = a.Name
-		}
-	}
-	return found
 }

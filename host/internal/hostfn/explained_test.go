@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/template"
@@ -27,13 +26,6 @@ func TestDiscoveriesOfAnExplanation(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// A made-up time of an answer is in an hour.
-func TestMadeUpTime(t *testing.T) {
-	if got := explainedAnswers(reads(t, abi.AnswerTime, "json:/at"), nil, time.Unix(1000, 0))["a"]; got != "4600" {
-		t.Errorf("after second 1000 the time is %q", got)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
@@ -106,7 +107,7 @@ type sealer struct {
 func (s *sealer) text(text string) string {
 	var pairs []string
 	for _, form := range s.forms {
-		if len(form) < scrubbable || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
+		if len(form) < leakscan.MinText || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
 			continue
 		}
 		pairs = append(pairs, form, s.reference(form))
@@ -124,7 +125,7 @@ func (s *sealer) part(text string, from, to int) string {
 		return ""
 	}
 	for _, form := range s.forms {
-		if len(form) < scrubbable {
+		if len(form) < leakscan.MinText {
 			continue
 		}
 		for at := 0; at < to; at++ {
@@ -160,7 +161,7 @@ func (s *sealer) reference(text string) string {
 // of the request. Most keys are.
 func (c *Call) requestForms(longest int) []string {
 	return c.formsOf(longest, func(secret string, v *seal.Value) bool {
-		return len(secret) >= scrubbable && (v == nil || !v.Raw && v.Size == 0)
+		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
 	})
 }
 

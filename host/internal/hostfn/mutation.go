@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
@@ -41,7 +42,7 @@ type Mutation struct {
 }
 
 // Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores
-// credentials shorter than scrubbable, which also occur by chance.
+// credentials shorter than leakscan.MinText, which also occur by chance.
 func (m *Mutation) Echoed(address string) bool {
 	texts := []string{address}
 	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
@@ -56,7 +57,7 @@ func (m *Mutation) Echoed(address string) bool {
 	}
 	for _, credential := range m.credentials {
 		for _, form := range forms(credential) {
-			if len(form) >= scrubbable && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
+			if len(form) >= leakscan.MinText && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
 				return true
 			}
 		}
@@ -86,7 +87,7 @@ func (m *Mutation) has(parameter string) bool {
 		return false
 	}
 	return slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
-		len(value) >= scrubbable && slices.Contains(m.credentials, value)
+		len(value) >= leakscan.MinText && slices.Contains(m.credentials, value)
 }
 
 // Mutation decodes the output of authenticate, checks it, and puts the sealed values in. Scrub still works after a failure.

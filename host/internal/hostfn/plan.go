@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
@@ -94,7 +95,7 @@ type Plan struct {
 	States []State
 	Begin  func(ctx context.Context, seed []byte, again bool) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
-	Answers, ChallengeAnswers []Answer
+	Answers, ChallengeAnswers []answer.Part
 	// Statuses are those of the API after which a call runs again.
 	Statuses []int
 	// Keep is the time for which kept answers of the API are available.

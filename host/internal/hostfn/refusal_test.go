@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -57,7 +58,7 @@ func TestAcceptedAfterRefusalsElsewhere(t *testing.T) {
 		memory := &memoryOfNodes{count: count}
 		plan := planWithCache(&now)
 		plan.SharedRefusals = memory
-		exchanging(t, plan).exchange(posted(t, "https://login.test/token"), func(*answer) *TokenError { return nil })
+		exchanging(t, plan).exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
 		if memory.accepted != want {
 			t.Errorf("after %d refusals: removed %d times, want %d", count, memory.accepted, want)
 		}
@@ -71,7 +72,7 @@ func TestEndpointOfACall(t *testing.T) {
 	for reference, want := range map[string]string{"https://login.test/token": "https://login.test", "https://kw_secret.test/token": ""} {
 		c := exchanging(t, planWithCache(&now))
 		c.urlReference = reference
-		c.exchange(posted(t, "https://login.test/token"), func(*answer) *TokenError { return nil })
+		c.exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
 		if got := c.Endpoint(); got != want {
 			t.Errorf("%s: %q, want %q", reference, got, want)
 		}

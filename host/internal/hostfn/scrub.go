@@ -12,23 +12,20 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// scrubbable is the minimum length, in bytes, of a secret that is cut out of another text. A shorter secret also occurs
-// by chance, and the text around the gap would reveal it.
-const scrubbable = 8
-
 // Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
 // into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
-// secret shorter than scrubbable is replaced as a whole.
+// secret shorter than leakscan.MinText is replaced as a whole.
 func (c *Call) Scrub(text string) string {
 	var pairs []string
 	for _, form := range c.secretForms() {
 		switch {
 		case !strings.Contains(text, form):
-		case len(form) < scrubbable:
+		case len(form) < leakscan.MinText:
 			return "<a text that may hold a secret>"
 		default:
 			pairs = append(pairs, form, "<sealed>")

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -270,31 +271,31 @@ func over(deadline time.Time) bool {
 }
 
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
-func (c *Call) unsettled(err error, a *answer) {
+func (c *Call) unsettled(err error, a *answer.Reply) {
 	switch {
 	case c.held.fate != sent || err == nil:
-	case a.status == 0 && !c.held.connected.Load():
+	case a.Status == 0 && !c.held.connected.Load():
 		c.held.fate = unsent
 		c.held.turn.NotRedeemed(c.ctx)
-	case a.status == 0 || a.success():
+	case a.Status == 0 || a.Success():
 		c.held.fate = doubtful
-		c.endGrant(a.header, err)
+		c.endGrant(a.Header, err)
 	}
 }
 
 // settle settles the turn by an answer. refusal is its error, or nil.
-func (c *Call) settle(a *answer, read *parts, refusal *TokenError) {
+func (c *Call) settle(a *answer.Reply, refusal *TokenError) {
 	if c.held.fate != sent {
 		return
 	}
 	code := ""
 	if refusal != nil {
-		code = read.code()
+		code = a.Code()
 	}
-	next, whole := c.nextStates(read)
+	next, whole := c.nextStates(a)
 	changed := whole && !maps.Equal(next, c.held.values)
 	switch {
-	case a.status < http.StatusBadRequest && changed, a.success() && whole && refusal == nil:
+	case a.Status < http.StatusBadRequest && changed, a.Success() && whole && refusal == nil:
 		c.held.fate, c.held.values = redeemed, next
 		var token []byte
 		if changed {
@@ -303,18 +304,18 @@ func (c *Call) settle(a *answer, read *parts, refusal *TokenError) {
 		c.held.turn.Done(c.ctx, token)
 	case code == "invalid_grant":
 		c.held.fate = refusedGrant
-	case slices.Contains(notRedeemed, code), a.status >= 400 && a.status <= 499, a.status == http.StatusServiceUnavailable:
+	case slices.Contains(notRedeemed, code), a.Status >= 400 && a.Status <= 499, a.Status == http.StatusServiceUnavailable:
 		c.held.fate = unsent
 		c.held.turn.NotRedeemed(c.ctx)
 	default:
 		c.held.fate = doubtful
-		if a.status < http.StatusBadRequest && (!whole || code != "" && !slices.Contains(retryCodes, code)) {
+		if a.Status < http.StatusBadRequest && (!whole || code != "" && !slices.Contains(retryCodes, code)) {
 			c.held.fate = unkept
 		}
 		if refusal == nil { // a redirect, or a state that cannot be kept
-			refusal = &TokenError{Status: a.status, Problem: "without a state that can be kept"}
+			refusal = &TokenError{Status: a.Status, Problem: "without a state that can be kept"}
 		}
-		c.endGrant(a.header, refusal)
+		c.endGrant(a.Header, refusal)
 	}
 }
 
@@ -323,19 +324,19 @@ var notRedeemed = []string{"invalid_request", "invalid_client", "unauthorized_cl
 
 // nextStates returns the states after an answer: those of the answer, and for others those before. whole is false if a state
 // is there that cannot be kept, for example because it is too long.
-func (c *Call) nextStates(read *parts) (next map[string]string, whole bool) {
+func (c *Call) nextStates(reply *answer.Reply) (next map[string]string, whole bool) {
 	next, whole = maps.Clone(c.held.values), true
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
 		if a.State == "" {
 			continue
 		}
-		raw, ok := read.at(a, c.plan.Answers)
+		raw, ok := reply.At(a)
 		text, isText := raw.(string)
 		if !ok || raw == nil || isText && strings.TrimSpace(text) == "" {
 			continue
 		}
-		value, ok := a.read(raw, maxSealed)
+		value, ok := a.Read(raw, answer.MaxSealed)
 		if !ok {
 			whole = false
 			continue

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -88,7 +89,7 @@ type Masker struct {
 }
 
 // traced calls Trace with an exchange.
-func (c *Call) traced(a *answer, took time.Duration, err error) {
+func (c *Call) traced(a *answer.Reply, took time.Duration, err error) {
 	if c.Trace == nil {
 		return
 	}
@@ -99,7 +100,7 @@ func (c *Call) traced(a *answer, took time.Duration, err error) {
 				break
 			}
 		}
-		masked := m.Answer(c.plan.Answers, a.status, a.header, a.body)
+		masked := m.Answer(c.plan.Answers, a.Status, a.Header, a.Body)
 		masked.Took(took, err)
 		if descriptions {
 			masked.Description = c.description(a)
@@ -111,7 +112,7 @@ func (c *Call) traced(a *answer, took time.Duration, err error) {
 
 // Answer returns an answer without the texts that may be a credential or name somebody. list says what the plugin reads of it:
 // such a value is replaced by another of its kind, or stays if it is a number, a time, or a name of an enum.
-func (m *Masker) Answer(list []Answer, status int, header http.Header, body []byte) MaskedAnswer {
+func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body []byte) MaskedAnswer {
 	masked := MaskedAnswer{Status: status, Length: len(body)}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		masked.Headers = append(masked.Headers, abi.Pair{Name: m.name(name, nil), Value: m.header(list, name, header)})
@@ -132,7 +133,7 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 		shown := url.Values{}
 		for _, name := range slices.Sorted(maps.Keys(form)) {
 			value := m.known(list, []string{name}, form.Get(name))
-			shown.Set(m.name(name, func(a *Answer) bool { return a.Source.from == abi.FromForm && a.Source.name == name }, list...), value)
+			shown.Set(m.name(name, func(a *answer.Part) bool { return a.Source.From == abi.FromForm && a.Source.Name == name }, list...), value)
 		}
 		masked.Body = shown.Encode()
 	}
@@ -140,13 +141,13 @@ func (m *Masker) Answer(list []Answer, status int, header http.Header, body []by
 }
 
 // value returns a value of a JSON document, masked.
-func (m *Masker) value(list []Answer, value any) any {
+func (m *Masker) value(list []answer.Part, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		shown := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			wanted := func(a *Answer) bool {
-				return slices.Contains(a.Source.pointer, name) || slices.Contains(a.Alternative.pointer, name)
+			wanted := func(a *answer.Part) bool {
+				return slices.Contains(a.Source.Pointer, name) || slices.Contains(a.Alternative.Pointer, name)
 			}
 			shown[m.name(name, wanted, list...)] = m.below(list, name, v[name])
 		}
@@ -172,7 +173,7 @@ func (m *Masker) value(list []Answer, value any) any {
 
 // below returns a member or element of the value at the path, masked. The documents of hostile endpoints are deep, so that the path
 // is not copied.
-func (m *Masker) below(list []Answer, name string, value any) any {
+func (m *Masker) below(list []answer.Part, name string, value any) any {
 	m.path = append(m.path, name)
 	defer func() { m.path = m.path[:len(m.path)-1] }()
 	return m.value(list, value)
@@ -180,13 +181,13 @@ func (m *Masker) below(list []Answer, name string, value any) any {
 
 // isCredential reports whether the number at the path may be a credential, such as a one-time code: one that the plugin's description
 // seals, one whose name says so, and a document that is a number.
-func (m *Masker) isCredential(list []Answer) bool {
+func (m *Masker) isCredential(list []answer.Part) bool {
 	if len(m.path) == 0 {
 		return true
 	}
 	name := m.path[len(m.path)-1]
-	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(list, func(a Answer) bool {
-		return a.Kind == abi.AnswerSealed && a.at(m.path)
+	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(list, func(a answer.Part) bool {
+		return a.Kind == abi.AnswerSealed && at(&a, m.path)
 	})
 }
 
@@ -197,7 +198,7 @@ var credentialName = regexp.MustCompile(`(?i)((^|[_.-])(pin|otp|passcode|sid)|to
 const longestNumber = 15
 
 // known returns a text that is no credential by its place and its form, and otherwise a made-up one.
-func (m *Masker) known(list []Answer, path []string, text string) string {
+func (m *Masker) known(list []answer.Part, path []string, text string) string {
 	name := ""
 	if len(path) > 0 {
 		name = path[len(path)-1]
@@ -205,9 +206,9 @@ func (m *Masker) known(list []Answer, path []string, text string) string {
 	switch {
 	case strings.TrimSpace(text) == "", isTime(text):
 		return text
-	case name == "error" && slices.Contains(errorCodes, text):
+	case name == "error" && slices.Contains(answer.ErrorCodes, text):
 		return text
-	case name == "token_type" && slices.Contains(tokenTypes, strings.ToLower(text)):
+	case name == "token_type" && slices.Contains(answer.TokenTypes, strings.ToLower(text)):
 		return text
 	case name == "issued_token_type" && slices.Contains(issuedTypes, text):
 		return text
@@ -215,8 +216,8 @@ func (m *Masker) known(list []Answer, path []string, text string) string {
 		return text
 	}
 	for i := range list {
-		if a := &list[i]; a.at(path) || a.Source.from == abi.FromForm && a.Source.name == name {
-			if a.shows(text) {
+		if a := &list[i]; at(a, path) || a.Source.From == abi.FromForm && a.Source.Name == name {
+			if shows(a, text) {
 				return text
 			}
 		}
@@ -224,16 +225,15 @@ func (m *Masker) known(list []Answer, path []string, text string) string {
 	return m.text(text)
 }
 
-// at reports whether the answer is read from a place of the JSON.
-func (a *Answer) at(path []string) bool { return a.Source.at(path) || a.Alternative.at(path) }
-
-// at reports whether the source is this place of a JSON document.
-func (s *Source) at(path []string) bool {
-	return s.from == abi.FromJSON && slices.Equal(s.pointer, path)
+// at reports whether the part is read from a place of the JSON.
+func at(a *answer.Part, path []string) bool {
+	return slices.ContainsFunc([]answer.Source{a.Source, a.Alternative}, func(s answer.Source) bool {
+		return s.From == abi.FromJSON && slices.Equal(s.Pointer, path)
+	})
 }
 
 // shows reports whether the value of an answer is a number, a time or a name, and no credential.
-func (a *Answer) shows(text string) bool {
+func shows(a *answer.Part, text string) bool {
 	switch a.Kind {
 	case abi.AnswerInteger, abi.AnswerTime:
 		return shortNumber.MatchString(text) || isTime(text)
@@ -295,7 +295,7 @@ var plainName = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{
 
 // name returns the name of a member or header if it consists of words, or if wanted is true for one of list. Otherwise, it
 // returns a made-up one.
-func (m *Masker) name(name string, wanted func(*Answer) bool, list ...Answer) string {
+func (m *Masker) name(name string, wanted func(*answer.Part) bool, list ...answer.Part) string {
 	if wordsOf(name) {
 		return name
 	}

@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 )
 
 // reads returns answers of a kind at these places.
-func reads(t *testing.T, kind string, places ...string) (list []Answer) {
+func reads(t *testing.T, kind string, places ...string) (list []answer.Part) {
 	t.Helper()
 	for _, place := range places {
-		source, err := ParseSource(place)
+		source, err := answer.ParseSource(place)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, Answer{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
+		list = append(list, answer.Part{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
 	}
 	return list
 }

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 )
 
 // header returns the value of a header as a person may see it, or "".
-func (m *Masker) header(list []Answer, name string, header http.Header) string {
+func (m *Masker) header(list []answer.Part, name string, header http.Header) string {
 	value := strings.Join(header.Values(name), ", ")
 	switch name {
 	case "Content-Type":
@@ -26,13 +27,13 @@ func (m *Masker) header(list []Answer, name string, header http.Header) string {
 		return ""
 	case "Www-Authenticate":
 		var offers []string
-		for _, offer := range readOffers(header.Values(name)) {
-			scheme := m.scheme(list, offer.scheme)
-			offers = append(offers, strings.TrimSpace(scheme+" "+m.parameters(list, offer.parameters)))
+		for _, offer := range answer.Offers(header.Values(name)) {
+			scheme := m.scheme(list, offer.Scheme)
+			offers = append(offers, strings.TrimSpace(scheme+" "+m.parameters(list, offer.Parameters)))
 		}
 		return strings.Join(offers, ", ")
 	case "Authentication-Info":
-		return m.parameters(list, readParameters(value))
+		return m.parameters(list, answer.Parameters(value))
 	case "Set-Cookie":
 		for _, cookie := range slices.Backward((&http.Response{Header: header}).Cookies()) {
 			if readsFrom(list, abi.FromCookie, cookie.Name) {
@@ -43,8 +44,8 @@ func (m *Masker) header(list []Answer, name string, header http.Header) string {
 	}
 	for i := range list {
 		a := &list[i]
-		if a.Source.from == abi.FromHeader && strings.EqualFold(a.Source.name, name) {
-			if a.shows(value) {
+		if a.Source.From == abi.FromHeader && strings.EqualFold(a.Source.Name, name) {
+			if shows(a, value) {
 				return value
 			}
 			return m.text(value)
@@ -54,8 +55,8 @@ func (m *Masker) header(list []Answer, name string, header http.Header) string {
 }
 
 // readsFrom reports whether one of list is read from a place.
-func readsFrom(list []Answer, from, name string) bool {
-	return slices.ContainsFunc(list, func(a Answer) bool { return a.Source.from == from && a.Source.name == name })
+func readsFrom(list []answer.Part, from, name string) bool {
+	return slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.From == from && a.Source.Name == name })
 }
 
 // mediaTypes are the media types that are shown.
@@ -65,10 +66,10 @@ var mediaTypes = []string{
 }
 
 // scheme returns an authentication scheme that is registered or that the plugin reads.
-func (m *Masker) scheme(list []Answer, scheme string) string {
+func (m *Masker) scheme(list []answer.Part, scheme string) string {
 	for _, a := range list {
-		if a.Source.from == abi.FromAuth && strings.EqualFold(a.Source.name, scheme) {
-			return a.Source.name
+		if a.Source.From == abi.FromAuth && strings.EqualFold(a.Source.Name, scheme) {
+			return a.Source.Name
 		}
 	}
 	for _, name := range []string{"Basic", "Bearer", "Digest", "DPoP", "GNAP", "HOBA", "Mutual", "Negotiate", "NTLM", "OAuth", "PrivateToken", "SCRAM-SHA-256", "vapid"} {
@@ -80,10 +81,10 @@ func (m *Masker) scheme(list []Answer, scheme string) string {
 }
 
 // parameters returns the parameters of a challenge. Those that no standard has and that the plugin does not read are left out.
-func (m *Masker) parameters(list []Answer, all map[string]string) string {
+func (m *Masker) parameters(list []answer.Part, all map[string]string) string {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		read := slices.ContainsFunc(list, func(a Answer) bool { return a.Source.parameter == name })
+		read := slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.Parameter == name })
 		if !read && !slices.Contains(parameterNames, name) {
 			continue
 		}
@@ -97,11 +98,11 @@ func (m *Masker) parameters(list []Answer, all map[string]string) string {
 }
 
 // isVocabulary reports whether each item of a parameter's value is a word of a standard, or of an enum of the plugin.
-func isVocabulary(list []Answer, name, value string) bool {
+func isVocabulary(list []answer.Part, name, value string) bool {
 	for _, item := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
 		same := func(word string) bool { return strings.EqualFold(word, item) }
-		known := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(errorCodes, item) ||
-			slices.ContainsFunc(list, func(a Answer) bool { return a.Source.parameter == name && slices.ContainsFunc(a.Enum, same) })
+		known := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(answer.ErrorCodes, item) ||
+			slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.Parameter == name && slices.ContainsFunc(a.Enum, same) })
 		if !known {
 			return false
 		}

@@ -1,4 +1,4 @@
-package hostfn
+package answer
 
 import (
 	"strings"
@@ -6,21 +6,21 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// authOffer is a challenge of WWW-Authenticate (RFC 9110 section 11.6.1).
-type authOffer struct {
-	// scheme is the authentication scheme, in lower case.
-	scheme string
-	// parameters has the parameters, by their names in lower case. Of several with one name, the first counts.
-	parameters map[string]string
+// Offer is a challenge of WWW-Authenticate (RFC 9110 section 11.6.1).
+type Offer struct {
+	// Scheme is the authentication scheme, in lower case.
+	Scheme string
+	// Parameters has the parameters, by their names in lower case. Of several with one name, the first counts.
+	Parameters map[string]string
 }
 
 // maxOffers is the maximum number of challenges that are read.
 const maxOffers = 16
 
-// readOffers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where
+// Offers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where
 // the next scheme begins: with an element of the list that is a token, alone or in front of something other than "=". Malformed
 // text is skipped.
-func readOffers(values []string) (offers []authOffer) {
+func Offers(values []string) (offers []Offer) {
 	for _, value := range values {
 		for _, item := range splitList(value) {
 			name, rest := cutToken(item)
@@ -28,7 +28,7 @@ func readOffers(values []string) (offers []authOffer) {
 				if len(offers) == maxOffers {
 					return offers
 				}
-				offers = append(offers, authOffer{strings.ToLower(name), map[string]string{}})
+				offers = append(offers, Offer{strings.ToLower(name), map[string]string{}})
 				item = rest
 			}
 			if len(offers) > 0 {
@@ -56,29 +56,29 @@ func cutToken(text string) (token, rest string) {
 // space is the white space between the parts of a header.
 const space = " \t"
 
-// readParameters returns the parameters in a header that is a list of them, such as Authentication-Info.
-func readParameters(value string) map[string]string {
-	all := authOffer{parameters: map[string]string{}}
+// Parameters returns the parameters in a header that is a list of them, such as Authentication-Info.
+func Parameters(value string) map[string]string {
+	all := Offer{Parameters: map[string]string{}}
 	for _, item := range splitList(value) {
 		all.add(item)
 	}
-	return all.parameters
+	return all.Parameters
 }
 
 // add adds a parameter, such as nonce="abc". There may be white space around the "=". The padding of a token68 is no
 // parameter.
-func (o *authOffer) add(parameter string) {
+func (o *Offer) add(parameter string) {
 	name, rest := cutToken(parameter)
 	value, found := strings.CutPrefix(rest, "=")
 	value = strings.Trim(value, space)
 	name = strings.ToLower(name)
-	if _, there := o.parameters[name]; !found || there || name == "" || value == "" || value[0] == '=' {
+	if _, there := o.Parameters[name]; !found || there || name == "" || value == "" || value[0] == '=' {
 		return
 	}
 	if quoted, ok := strings.CutPrefix(value, `"`); ok {
 		value = unquote(quoted)
 	}
-	o.parameters[name] = value
+	o.Parameters[name] = value
 }
 
 // unquote returns the text of a quoted-string (RFC 9110 section 5.6.4) after its first quote.

@@ -1,10 +1,11 @@
-package hostfn
+package answer
 
 import (
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 )
@@ -27,9 +28,9 @@ func TestPlacesInAnAnswer(t *testing.T) {
 // What an answer does not have, and what is longer than a value may be, is not found.
 func TestValuesOfAnAnswer(t *testing.T) {
 	const longest = 10
-	list := func(place, kind string) []Answer { return reads(t, kind, place) }
+	list := func(place, kind string) []Part { return partsAt(t, kind, place) }
 	for name, c := range map[string]struct {
-		list       []Answer
+		list       []Part
 		header     http.Header
 		body, want string
 	}{
@@ -48,7 +49,7 @@ func TestValuesOfAnAnswer(t *testing.T) {
 		"an enum without a header": {list("header:X-A", abi.AnswerEnum), http.Header{}, "", ""},
 		"an enum with a header":    {list("header:X-A", abi.AnswerEnum), http.Header{"X-A": {"x"}}, "", "other"},
 	} {
-		got := (&parts{header: c.header, body: []byte(c.body)}).find(c.list, nil, longest)
+		got := (&Reply{Header: c.header, Body: []byte(c.body), List: c.list}).Find(nil, longest)
 		if value, ok := got["a"]; value != c.want || ok != (c.want != "") {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -57,7 +58,7 @@ func TestValuesOfAnAnswer(t *testing.T) {
 
 // A value with a list is the first name of the enum that is in the list, in any case of letters. A name may itself have a space.
 func TestNamesOfAnEnum(t *testing.T) {
-	a := &Answer{Answer: abi.Answer{Enum: []string{"auth", "auth-int", "two words", "a,b"}}}
+	a := &Part{Answer: abi.Answer{Enum: []string{"auth", "auth-int", "two words", "a,b"}}}
 	for text, want := range map[string]string{
 		"auth": "auth", "AUTH-INT": "auth-int", "auth-int,auth": "auth", "auth-int, x": "auth-int", "x auth-int": "auth-int", "two words": "two words", "A,B": "a,b",
 		"": "other", "x": "other", "authx": "other", "auth;auth-int": "other", ",": "other", "two": "other",
@@ -84,5 +85,25 @@ func TestTimesOfAnAnswer(t *testing.T) {
 				t.Errorf("%T %s: %d, %t", value, text, got, ok)
 			}
 		}
+	}
+}
+
+// partsAt returns parts of a kind at these places.
+func partsAt(t *testing.T, kind string, places ...string) (list []Part) {
+	t.Helper()
+	for _, place := range places {
+		source, err := ParseSource(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, Part{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
+	}
+	return list
+}
+
+// A made-up time of an answer is in an hour.
+func TestMadeUpTime(t *testing.T) {
+	if got := MadeUp(partsAt(t, abi.AnswerTime, "json:/at"), nil, time.Unix(1000, 0))["a"]; got != "4600" {
+		t.Errorf("after second 1000 the time is %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package hostfn
+package answer
 
 import (
 	"bytes"

@@ -1,0 +1,212 @@
+// Package answer reads the answers of token endpoints and APIs: the parts of an answer that a plugin's description names, the
+// members of OAuth, and what repeats a text of the request.
+package answer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/printable"
+)
+
+// Part is a part of an answer that a plugin's description names.
+type Part struct {
+	abi.Answer
+	Sinks, Derived seal.Sinks
+	// Source is the place of the value, and Alternative another one. They are the zero Source if there is none, and Source is that
+	// if FromField names a field that is absent.
+	Source, Alternative Source
+}
+
+// Source is a place in an answer.
+type Source struct {
+	// From is the prefix, such as abi.FromJSON. It is empty in the zero Source.
+	From string
+	// Name is the name of a header, cookie or member of a form, or the authentication scheme.
+	Name string
+	// Parameter is the name of a parameter, in lower case.
+	Parameter string
+	// Pointer has the tokens of a JSON pointer, or the names of elements.
+	Pointer []string
+}
+
+// ParseSource returns the place that text, such as "json:/data/token", names.
+func ParseSource(text string) (s Source, err error) {
+	prefix, rest, found := strings.Cut(text, ":")
+	s = Source{From: prefix + ":", Name: rest}
+	switch {
+	case !found || rest == "" && s.From != abi.FromJSON || len(text) > maxSource:
+		return Source{}, errSource
+	case s.From == abi.FromJSON:
+		s.Name = ""
+		if s.Pointer, err = pointerTokens(rest); err != nil {
+			return Source{}, err
+		}
+	case s.From == abi.FromXML:
+		s.Name, s.Pointer = "", strings.Split(rest, "/")[1:]
+		if rest[0] != '/' || slices.ContainsFunc(s.Pointer, func(name string) bool { return name == "" || strings.ContainsAny(name, ": ") }) {
+			return Source{}, fmt.Errorf("%s needs names of elements without prefixes, from the root, such as %s/Answer/Token", abi.FromXML, abi.FromXML)
+		}
+	case s.From == abi.FromHeader:
+		if abi.CheckHeaderName(rest) != "" && !strings.EqualFold(rest, "Host") {
+			return Source{}, fmt.Errorf("%q is not the name of a header", printable.Text(rest, 64))
+		}
+		if strings.EqualFold(rest, "Set-Cookie") {
+			return Source{}, fmt.Errorf("the header Set-Cookie is read as %sNAME", abi.FromCookie)
+		}
+	case s.From == abi.FromAuth:
+		scheme, parameter, _ := strings.Cut(rest, "/")
+		if scheme == "" || parameter == "" {
+			return Source{}, fmt.Errorf("%s needs a scheme and a parameter, such as %sDigest/nonce", abi.FromAuth, abi.FromAuth)
+		}
+		s.Name, s.Parameter = scheme, strings.ToLower(parameter)
+	case s.From == abi.FromInfo:
+		s.Name, s.Parameter = "", strings.ToLower(rest)
+	case s.From != abi.FromForm && s.From != abi.FromCookie:
+		return Source{}, errSource
+	}
+	return s, nil
+}
+
+// InBody reports whether the place is in the body.
+func (s *Source) InBody() bool {
+	return s.From == abi.FromJSON || s.From == abi.FromXML || s.From == abi.FromForm
+}
+
+// maxSource is the maximum length of the text of a Source, in bytes.
+const maxSource = 256
+
+var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
+
+// pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
+func pointerTokens(pointer string) ([]string, error) {
+	if pointer == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(pointer, "/") {
+		return nil, errors.New("a JSON pointer begins with /, as in json:/data/token")
+	}
+	tokens := strings.Split(pointer[1:], "/")
+	for i, token := range tokens {
+		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(token), "~") {
+			return nil, errors.New("a ~ in a JSON pointer is written as ~0, and a / in a name as ~1")
+		}
+		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	}
+	return tokens, nil
+}
+
+// maxPlain is the maximum length of the text of an answer that is not sealed, in bytes. It bounds the work of repeated.
+const maxPlain = 1 << 10
+
+// Read returns the value of a part in the form in which the guest gets it, except that it is not sealed. raw is a string,
+// a json.Number or a bool.
+func (a *Part) Read(raw any, longest int) (value string, ok bool) {
+	text, ok := textOf(raw)
+	if !ok || a.Kind != abi.AnswerSealed && len(text) > maxPlain {
+		return "", false
+	}
+	switch a.Kind {
+	case abi.AnswerSealed:
+		there := strings.TrimSpace(text) != "" || a.Source.Parameter != "" // RFC 7616 section 3.4: opaque may be empty
+		return text, there && len(text) <= longest && utf8.ValidString(text)
+	case abi.AnswerInteger:
+		if n := seconds(raw); n != nil {
+			return strconv.FormatInt(*n, 10), true
+		}
+	case abi.AnswerTime:
+		if at, ok := readTime(raw); ok {
+			return strconv.FormatInt(at, 10), true
+		}
+	case abi.AnswerEnum:
+		return a.nameOf(text), true
+	}
+	return "", false
+}
+
+// nameOf returns the name of the enum that text is, in any case of letters, or that is in it if text is a list. If there are
+// several, it is the first of the enum. If there is none, it is "other".
+func (a *Part) nameOf(text string) string {
+	items := itemsOf(text)
+	for _, name := range a.Enum {
+		if strings.EqualFold(name, text) || slices.ContainsFunc(items, func(item string) bool { return strings.EqualFold(item, name) }) {
+			return name
+		}
+	}
+	return "other"
+}
+
+// itemsOf returns the items of a text that is a list.
+func itemsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// milliseconds is the number from which on a time counts as milliseconds. As seconds it would be in the year 5138.
+const milliseconds = 100_000_000_000
+
+// readTime returns a time in Unix seconds. raw is a date of RFC 3339 or of HTTP (RFC 9110 section 5.6.7), or a number of
+// seconds or milliseconds since 1970.
+func readTime(raw any) (int64, bool) {
+	text, _ := raw.(string)
+	if number, ok := raw.(json.Number); ok {
+		text = number.String()
+	}
+	text = strings.TrimSpace(text)
+	if at, err := strconv.ParseFloat(text, 64); err == nil && at >= 0 && at < milliseconds*1000 {
+		if at >= milliseconds {
+			at /= 1000
+		}
+		return int64(math.Floor(at)), true
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at.Unix(), true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return at.Unix(), true
+	}
+	return 0, false
+}
+
+// Value returns a sealed value with the sinks of the part.
+func (a *Part) Value(text string) seal.Value {
+	return seal.Value{Text: text, Sinks: a.Sinks, Derived: a.Derived, Mask: "<" + a.Name + ">"}
+}
+
+// CheckSources returns an error if a sealed answer and one that is not have the same source.
+func CheckSources(list []Part) error {
+	for i := range list {
+		for j := range list {
+			a, b := &list[i], &list[j]
+			if a.Kind == abi.AnswerSealed && b.Kind != abi.AnswerSealed && a.shares(b) {
+				return fmt.Errorf("%s and %s are one place of an answer, sealed here and plain there", a.Name, b.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// shares reports whether two answers have a place in common.
+func (a *Part) shares(b *Part) bool {
+	for _, one := range []*Source{&a.Source, &a.Alternative} {
+		for _, other := range []*Source{&b.Source, &b.Alternative} {
+			if one.From != "" && one.same(other) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *Source) same(other *Source) bool {
+	return s.From == other.From && strings.EqualFold(s.Name, other.Name) && s.Parameter == other.Parameter && slices.Equal(s.Pointer, other.Pointer)
+}

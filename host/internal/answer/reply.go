@@ -1,0 +1,197 @@
+package answer
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/strictjson"
+)
+
+// Reply is an answer of an endpoint. Its parts are parsed when they are first needed.
+type Reply struct {
+	// Status is the HTTP status. It is 0 if there is no answer.
+	Status int
+	Header http.Header
+	Body   []byte
+	// TooLong is set if Body is longer than the host reads.
+	TooLong bool
+	// List is the list of the parts that the plugin's description names.
+	List []Part
+
+	tree, form, xml  any
+	treeRead         bool
+	xmlRead          bool
+	cookies          []*http.Cookie
+	offers           []Offer
+	offersRead       bool
+	chosen           map[string]*Offer
+	info             map[string]string
+	infoRead, fields bool
+}
+
+// Success reports whether the status is one from 200 to 299.
+func (r *Reply) Success() bool { return r.Status >= 200 && r.Status <= 299 }
+
+// Find returns the values of the parts that are in the answer, as texts that are not sealed yet. wanted are the names of the
+// parts, or empty for all. A sealed value has at most longest bytes.
+func (r *Reply) Find(wanted []string, longest int) map[string]string {
+	found := map[string]string{}
+	for i := range r.List {
+		a := &r.List[i]
+		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
+			continue
+		}
+		if raw, ok := r.At(a); ok {
+			if value, ok := a.Read(raw, longest); ok {
+				found[a.Name] = value
+			}
+		}
+	}
+	return found
+}
+
+// At returns the value of a part: a string, a json.Number, a bool, or a tree.
+func (r *Reply) At(a *Part) (value any, ok bool) {
+	if value, ok = r.valueAt(&a.Source); !ok {
+		value, ok = r.valueAt(&a.Alternative)
+	}
+	return value, ok
+}
+
+// valueAt returns the value at a place.
+func (r *Reply) valueAt(s *Source) (value any, ok bool) {
+	switch s.From {
+	case abi.FromJSON:
+		return r.JSON(s.Pointer)
+	case abi.FromXML:
+		if !r.xmlRead {
+			r.xml, r.xmlRead = readXML(r.Body), true
+		}
+		return below(r.xml, s.Pointer)
+	case abi.FromForm:
+		if !r.fields {
+			values, err := url.ParseQuery(string(r.Body))
+			r.fields = true
+			if err == nil {
+				r.form = values
+			}
+		}
+		values, _ := r.form.(url.Values)
+		return values.Get(s.Name), values.Has(s.Name)
+	case abi.FromHeader:
+		values := r.Header.Values(s.Name)
+		return strings.Join(values, ", "), len(values) > 0
+	case abi.FromCookie:
+		if r.cookies == nil {
+			r.cookies = (&http.Response{Header: r.Header}).Cookies()
+		}
+		for _, cookie := range slices.Backward(r.cookies) { // the last one wins (RFC 6265 section 5.3)
+			if cookie.Name == s.Name {
+				return cookie.Value, true
+			}
+		}
+	case abi.FromAuth:
+		if offer := r.offer(s.Name); offer != nil {
+			value, ok := offer.Parameters[s.Parameter]
+			return value, ok
+		}
+	case abi.FromInfo:
+		if !r.infoRead {
+			r.info, r.infoRead = Parameters(strings.Join(r.Header.Values("Authentication-Info"), ", ")), true
+		}
+		value, ok := r.info[s.Parameter]
+		return value, ok
+	}
+	return nil, false
+}
+
+// JSON returns the value at a JSON pointer.
+func (r *Reply) JSON(pointer []string) (value any, ok bool) {
+	if !r.treeRead {
+		r.treeRead = true
+		if err := strictjson.UnmarshalOpen(r.Body, &r.tree); err != nil {
+			r.tree = nil
+		}
+	}
+	return below(r.tree, pointer)
+}
+
+// below returns the value at a pointer into a tree.
+func below(value any, pointer []string) (_ any, ok bool) {
+	for _, token := range pointer {
+		switch v := value.(type) {
+		case map[string]any:
+			if value, ok = v[token]; !ok {
+				return nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != token {
+				return nil, false
+			}
+			value = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// offer returns the first offer of an authentication scheme whose parameters all have values that the enums of List know, or
+// nil. So a plugin does not answer an offer with an algorithm that it does not have if another one follows.
+func (r *Reply) offer(scheme string) *Offer {
+	if !r.offersRead {
+		r.offers, r.offersRead = Offers(r.Header.Values("WWW-Authenticate")), true
+		r.chosen = map[string]*Offer{}
+	}
+	scheme = strings.ToLower(scheme)
+	if offer, known := r.chosen[scheme]; known {
+		return offer
+	}
+	r.chosen[scheme] = nil
+	for i := range r.offers {
+		offer := &r.offers[i]
+		if offer.Scheme == scheme && offer.fits(r.List) {
+			r.chosen[scheme] = offer
+			return offer
+		}
+	}
+	return nil
+}
+
+func (o *Offer) fits(list []Part) bool {
+	return !slices.ContainsFunc(list, func(a Part) bool {
+		value, there := o.Parameters[a.Source.Parameter]
+		return a.Kind == abi.AnswerEnum && a.Source.From == abi.FromAuth && strings.EqualFold(a.Source.Name, o.Scheme) &&
+			there && a.nameOf(value) == "other"
+	})
+}
+
+// Code returns the error code of a token endpoint, if there is one.
+func (r *Reply) Code() string {
+	value, _ := r.JSON([]string{"error"})
+	if code, ok := value.(string); ok {
+		return registered(code, ErrorCodes)
+	}
+	return ""
+}
+
+// MaxSealed is the maximum length of a sealed answer of an exchange, in bytes.
+const MaxSealed = 32 << 10
+
+// Sealed returns the sealed values that are in an answer of an endpoint, by name. It is for tests, which search for
+// them. It skips answers whose place is a field.
+func Sealed(list []abi.Answer, header http.Header, body []byte) map[string]string {
+	var parts []Part
+	for _, a := range list {
+		if source, err := ParseSource(a.From); err == nil && a.Kind == abi.AnswerSealed {
+			alternative, _ := ParseSource(a.Alternative)
+			parts = append(parts, Part{Answer: a, Source: source, Alternative: alternative})
+		}
+	}
+	return (&Reply{Header: header, Body: body, List: parts}).Find(nil, MaxSealed)
+}
