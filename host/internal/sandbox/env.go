@@ -19,23 +19,25 @@ var envFunctions = []function{
 	{abi.EnvStoreU8, store, none, storeU8},
 	{abi.EnvStoreU64, i64x2, none, storeU64},
 
-	{abi.EnvInputLength, none, i64, guarded(abi.EnvInputLength, inputLength)},
-	{abi.EnvInputOffset, none, i64, guarded(abi.EnvInputOffset, inputOffset)},
-	{abi.EnvInputLoadU8, i64, i32, guarded(abi.EnvInputLoadU8, inputLoadU8)},
-	{abi.EnvInputLoadU64, i64, i64, guarded(abi.EnvInputLoadU64, inputLoadU64)},
-	{abi.EnvOutputSet, i64x2, none, guarded(abi.EnvOutputSet, outputSet)},
-	{abi.EnvErrorSet, i64, none, guarded(abi.EnvErrorSet, errorSet)},
+	{abi.EnvInputLength, none, i64, guarded(inputLength)},
+	{abi.EnvInputOffset, none, i64, guarded(inputOffset)},
+	{abi.EnvInputLoadU8, i64, i32, guarded(inputLoadU8)},
+	{abi.EnvInputLoadU64, i64, i64, guarded(inputLoadU64)},
+	{abi.EnvOutputSet, i64x2, none, guarded(outputSet)},
+	{abi.EnvErrorSet, i64, none, guarded(errorSet)},
 
-	{abi.EnvConfigGet, i64, i64, guarded(abi.EnvConfigGet, configGet)},
-	{abi.EnvVarGet, i64, i64, guarded(abi.EnvVarGet, varGet)},
-	{abi.EnvVarSet, i64x2, none, guarded(abi.EnvVarSet, varSet)},
+	// An empty value is a block of no bytes. go-pdk does not distinguish that from no value; a guest that has to must look at the
+	// offset.
+	{abi.EnvConfigGet, i64, i64, guarded(optional(busy, abi.Env.ConfigGet))},
+	{abi.EnvVarGet, i64, i64, guarded(varGet)},
+	{abi.EnvVarSet, i64x2, none, guarded(varSet)},
 
 	{abi.EnvGetLogLevel, none, i32, getLogLevel},
-	{abi.EnvLogTrace, i64, none, logAt(abi.EnvLogTrace, abi.LevelTrace)},
-	{abi.EnvLogDebug, i64, none, logAt(abi.EnvLogDebug, abi.LevelDebug)},
-	{abi.EnvLogInfo, i64, none, logAt(abi.EnvLogInfo, abi.LevelInfo)},
-	{abi.EnvLogWarn, i64, none, logAt(abi.EnvLogWarn, abi.LevelWarn)},
-	{abi.EnvLogError, i64, none, logAt(abi.EnvLogError, abi.LevelError)},
+	{abi.EnvLogTrace, i64, none, logAt(abi.LevelTrace)},
+	{abi.EnvLogDebug, i64, none, logAt(abi.LevelDebug)},
+	{abi.EnvLogInfo, i64, none, logAt(abi.LevelInfo)},
+	{abi.EnvLogWarn, i64, none, logAt(abi.LevelWarn)},
+	{abi.EnvLogError, i64, none, logAt(abi.LevelError)},
 }
 
 // alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
@@ -58,31 +60,31 @@ func length(r *run, stack []uint64) { stack[0] = r.arena.Length(stack[0]) }
 // loadU8 implements load_u8(offset) → byte.
 func loadU8(r *run, stack []uint64) {
 	v, ok := r.arena.Load8(stack[0])
-	r.inBounds(ok, abi.EnvLoadU8, stack[0])
+	r.inBounds(ok, stack[0])
 	stack[0] = uint64(v)
 }
 
 // loadU64 implements load_u64(offset) → eight bytes, little-endian.
 func loadU64(r *run, stack []uint64) {
 	v, ok := r.arena.Load64(stack[0])
-	r.inBounds(ok, abi.EnvLoadU64, stack[0])
+	r.inBounds(ok, stack[0])
 	stack[0] = v
 }
 
 // storeU8 implements store_u8(offset, byte).
 func storeU8(r *run, stack []uint64) {
-	r.inBounds(r.arena.Store8(stack[0], byte(stack[1])), abi.EnvStoreU8, stack[0])
+	r.inBounds(r.arena.Store8(stack[0], byte(stack[1])), stack[0])
 }
 
 // storeU64 implements store_u64(offset, eight bytes, little-endian).
 func storeU64(r *run, stack []uint64) {
-	r.inBounds(r.arena.Store64(stack[0], stack[1]), abi.EnvStoreU64, stack[0])
+	r.inBounds(r.arena.Store64(stack[0], stack[1]), stack[0])
 }
 
 // inBounds ends the call if ok is false.
-func (r *run) inBounds(ok bool, function string, offset uint64) {
+func (r *run) inBounds(ok bool, offset uint64) {
 	if !ok {
-		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", function, offset)
+		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", r.function, offset)
 	}
 }
 
@@ -93,7 +95,7 @@ func (r *run) needInput() {
 	}
 	r.input.loaded = true
 	var document []byte
-	r.callEnv(func() { document = r.env.Input() })
+	r.callEnv(busy, func() { document = r.env.Input() })
 	if len(document) > 0 {
 		r.input.offset = put(r, document)
 		r.input.length = uint64(len(document))
@@ -114,20 +116,20 @@ func inputOffset(r *run, stack []uint64) {
 
 // inputLoadU8 implements input_load_u8(position in the input) → byte.
 func inputLoadU8(r *run, stack []uint64) {
-	stack[0] = uint64(r.inputAt(abi.EnvInputLoadU8, stack[0], 1)[0])
+	stack[0] = uint64(r.inputAt(stack[0], 1)[0])
 }
 
 // inputLoadU64 implements input_load_u64(position in the input) → eight bytes, little-endian.
 func inputLoadU64(r *run, stack []uint64) {
-	r.inputAt(abi.EnvInputLoadU64, stack[0], 8)
+	r.inputAt(stack[0], 8)
 	stack[0], _ = r.arena.Load64(r.input.offset + stack[0])
 }
 
 // inputAt returns n bytes of the input. It ends the call if they are out of bounds.
-func (r *run) inputAt(function string, position, n uint64) []byte {
+func (r *run) inputAt(position, n uint64) []byte {
 	r.needInput()
 	if position >= r.input.length || r.input.length-position < n {
-		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", function, position, r.input.length)
+		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, r.input.length)
 	}
 	bytes, err := r.arena.Range(r.input.offset+position, n)
 	r.check(err)
@@ -142,11 +144,11 @@ func outputSet(r *run, stack []uint64) {
 	}
 	bytes, err := r.arena.Range(stack[0], stack[1])
 	if err != nil {
-		r.fail(ErrUse, "%s: %v", abi.EnvOutputSet, err)
+		r.fail(ErrUse, "%s: %v", r.function, err)
 	}
 	r.spend(len(bytes))
 	if !utf8.Valid(bytes) {
-		r.fail(ErrUse, "%s: the output is not UTF-8", abi.EnvOutputSet)
+		r.fail(ErrUse, "%s: the output is not UTF-8", r.function)
 	}
 	r.result.Output = append([]byte(nil), bytes...)
 	r.result.OutputSet = true
@@ -157,20 +159,7 @@ func errorSet(r *run, stack []uint64) {
 	if limit := r.module.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
 		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", r.arena.Length(stack[0]), limit)
 	}
-	r.result.Message = r.text(abi.EnvErrorSet, stack[0])
-}
-
-// configGet implements config_get(name) → value, or 0 if there is none. An empty value is a block of no bytes. go-pdk
-// does not distinguish that from no value; a guest that has to must look at the offset.
-func configGet(r *run, stack []uint64) {
-	name := r.text(abi.EnvConfigGet, stack[0])
-	var value string
-	var ok bool
-	r.callEnv(func() { value, ok = r.env.ConfigGet(name) })
-	stack[0] = 0
-	if ok {
-		stack[0] = put(r, value)
-	}
+	r.result.Message = r.text(stack[0])
 }
 
 // vars holds the variables of a call. They are dropped at its end, so that a guest can keep nothing in them.
@@ -187,7 +176,7 @@ const (
 
 // varGet implements var_get(name) → value, or 0 if there is none.
 func varGet(r *run, stack []uint64) {
-	value, ok := r.vars.values[r.text(abi.EnvVarGet, stack[0])]
+	value, ok := r.vars.values[r.text(stack[0])]
 	stack[0] = 0
 	if ok {
 		stack[0] = put(r, value)
@@ -196,7 +185,7 @@ func varGet(r *run, stack []uint64) {
 
 // varSet implements var_set(name, value). Value 0 removes the variable.
 func varSet(r *run, stack []uint64) {
-	name := r.text(abi.EnvVarSet, stack[0])
+	name := r.text(stack[0])
 	if old, ok := r.vars.values[name]; ok {
 		r.vars.bytes -= len(name) + len(old) + varOverhead
 		delete(r.vars.values, name)
@@ -204,7 +193,7 @@ func varSet(r *run, stack []uint64) {
 	if stack[1] == 0 {
 		return
 	}
-	value := r.data(abi.EnvVarSet, stack[1])
+	value := r.data(stack[1])
 	if r.vars.bytes += len(name) + len(value) + varOverhead; r.vars.bytes > maxVarBytes {
 		r.fail(ErrLimit, "more than %d bytes of variables in a call", maxVarBytes)
 	}
@@ -221,6 +210,6 @@ func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(abi.LevelInfo) }
 const maxLineBytes = 8 << 10
 
 // logAt returns the implementation of log_trace(text), log_debug(text) and so on.
-func logAt(name string, level abi.Level) func(r *run, stack []uint64) {
-	return func(r *run, stack []uint64) { r.log(level, admission.Cut(r.text(name, stack[0]), maxLineBytes)) }
+func logAt(level abi.Level) implementation {
+	return func(r *run, stack []uint64) { r.log(level, admission.Cut(r.text(stack[0]), maxLineBytes)) }
 }

@@ -11,8 +11,10 @@ import (
 type function struct {
 	name            string
 	params, results []api.ValueType
-	do              func(r *run, stack []uint64)
+	do              implementation
 }
+
+type implementation = func(r *run, stack []uint64)
 
 // Parameter and result types for the tables of functions.
 var (
@@ -30,16 +32,16 @@ var (
 func (f function) kernelFunction() api.GoFunc {
 	return func(ctx context.Context, stack []uint64) {
 		r := ctx.(*run)
-		r.hostUsed = true
+		r.function, r.hostUsed = f.name, true
 		f.do(r, stack)
 	}
 }
 
 // guarded returns a kernel function that calls do after run.proceed, for functions that reach beyond the call's own
 // memory.
-func guarded(name string, do func(r *run, stack []uint64)) func(r *run, stack []uint64) {
+func guarded(do implementation) implementation {
 	return func(r *run, stack []uint64) {
-		r.proceed(name)
+		r.proceed()
 		do(r, stack)
 	}
 }
@@ -48,22 +50,23 @@ func guarded(name string, do func(r *run, stack []uint64)) func(r *run, stack []
 func (f function) hostFunction() api.GoFunc {
 	return func(ctx context.Context, stack []uint64) {
 		r := ctx.(*run)
-		r.proceed(f.name)
+		r.function = f.name
+		r.proceed()
 		r.hostCalls++
 		if limit := r.module.limits.HostCalls; r.hostCalls > limit {
 			r.fail(ErrLimit, "more than %d calls of host functions in a call", limit)
 		}
 		if r.hostCalls%16 == 0 { // not at each, since reading the clock takes longer than most of them
-			r.inTime(f.name)
+			r.inTime()
 		}
 		f.do(r, stack)
 	}
 }
 
 // inTime ends the call if it has taken more than CallTime.
-func (r *run) inTime(function string) {
+func (r *run) inTime() {
 	if r.elapsed() > r.module.limits.CallTime {
-		why := stopped(context.DeadlineExceeded, "its time was over when it called "+function)
+		why := stopped(context.DeadlineExceeded, "its time was over when it called "+r.function)
 		why.Limit = LimitTime
 		r.abort(why)
 	}
@@ -71,10 +74,10 @@ func (r *run) inTime(function string) {
 
 // data returns a copy of the block at offset. Offset 0 is an empty text. Any other offset that is not of a block ends the
 // call.
-func (r *run) data(function string, offset uint64) string {
+func (r *run) data(offset uint64) string {
 	block, err := r.arena.Block(offset)
 	if err != nil {
-		r.fail(ErrUse, "%s: %v", function, err)
+		r.fail(ErrUse, "%s: %v", r.function, err)
 	}
 	r.spend(len(block))
 	return string(block)
@@ -103,10 +106,10 @@ func (r *run) chargePending() {
 }
 
 // text returns a copy of the block at offset. It ends the call if that is not UTF-8.
-func (r *run) text(function string, offset uint64) string {
-	text := r.data(function, offset)
+func (r *run) text(offset uint64) string {
+	text := r.data(offset)
 	if !utf8.ValidString(text) {
-		r.fail(ErrUse, "%s: its text is not UTF-8", function)
+		r.fail(ErrUse, "%s: its text is not UTF-8", r.function)
 	}
 	return text
 }

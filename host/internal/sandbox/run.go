@@ -37,6 +37,8 @@ type state struct {
 
 	// initialised is set after initialisation. Before, the guest may use only memory functions, the log and WASI.
 	initialised bool
+	// function is the name of the host function that the guest calls.
+	function string
 	// hostUsed is set once the guest has called a function of the kernel, copied a block, or written to stderr.
 	hostUsed bool
 	// pending is the fuel for bytes that the host has copied and not charged yet.
@@ -65,8 +67,8 @@ func newRun(m *Module) *run {
 	r := &run{module: m, memory: &memory{limit: uint64(limits.MemoryBytes)}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
 	r.stderr.proceed = func() {
-		r.hostUsed = true
-		r.proceed(wasiWrite)
+		r.function, r.hostUsed = wasiWrite, true
+		r.proceed()
 	}
 	return r
 }
@@ -198,25 +200,18 @@ func (r *run) abort(why *Error) {
 	panic(why)
 }
 
-// callEnv calls a method of env. If it panics, inEnv stays set, which shows that env ended the call.
-func (r *run) callEnv(method func()) {
-	r.inEnv = true
-	method()
-	r.inEnv = false
-}
-
 func (r *run) log(level abi.Level, text string) {
-	r.callEnv(func() { r.env.Log(level, text) })
+	r.callEnv(busy, func() { r.env.Log(level, text) })
 }
 
 // proceed ends the call if the guest may not use a function that reaches beyond its own memory: during initialisation,
 // and after the call's context has ended.
-func (r *run) proceed(function string) {
+func (r *run) proceed() {
 	if !r.initialised {
-		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", function)
+		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", r.function)
 	}
 	if r.Err() != nil {
-		r.abort(stopped(context.Cause(r.Context), "its time was over when it called "+function))
+		r.abort(stopped(context.Cause(r.Context), "its time was over when it called "+r.function))
 	}
 }
 

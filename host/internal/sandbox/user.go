@@ -18,100 +18,141 @@ var blockFunctions = []function{
 
 // blockNew implements block_new(address, length) → offset of a new block, even if that is empty.
 func blockNew(r *run, stack []uint64) {
-	stack[0] = put(r, r.own(abi.UserBlockNew, stack[0], stack[1]))
+	stack[0] = put(r, r.own(stack[0], stack[1]))
 }
 
 // blockRead implements block_read(block, address, room) → length of the block. It copies at most room bytes of the block.
 func blockRead(r *run, stack []uint64) {
 	block, err := r.arena.Block(stack[0])
 	if err != nil {
-		r.fail(ErrUse, "%s: %v", abi.UserBlockRead, err)
+		r.fail(ErrUse, "%s: %v", r.function, err)
 	}
-	r.spend(copy(r.own(abi.UserBlockRead, stack[1], stack[2]), block))
+	r.spend(copy(r.own(stack[1], stack[2]), block))
 	stack[0] = uint64(len(block))
 }
 
 // own returns length bytes at address of the guest's own memory, not copied. It ends the call if they are out of bounds.
-func (r *run) own(function string, address, length uint64) []byte {
+func (r *run) own(address, length uint64) []byte {
 	from, n := uint64(uint32(address)), uint64(uint32(length))
 	if from+n > uint64(len(r.memory.bytes)) {
-		r.fail(ErrUse, "%s: %d bytes at address %d are outside the guest's memory", function, n, from)
+		r.fail(ErrUse, "%s: %d bytes at address %d are outside the guest's memory", r.function, n, from)
 	}
 	return r.memory.bytes[from : from+n]
 }
 
-// userFunctions are Keywright's host functions. Parameters and results are offsets of blocks, unless the comment of a
-// function says otherwise. A parameter of offset 0 is an empty text. A result is always a block, even an empty one,
-// except where it may be 0.
+// userFunctions are Keywright's host functions. Package abi describes them. A parameter of offset 0 is an empty text. A result is
+// always a block, even an empty one, except where it may be 0.
 var userFunctions = []function{
-	{abi.UserTimeNow, none, i64, timeNow},
-	{abi.UserSecretGet, i64, i64, secretGet},
-	{abi.UserTimeMillis, none, i64, timeMillis},
-	{abi.UserClockOffset, none, i64, clockOffset},
+	{abi.UserTimeNow, none, i64, number(abi.Env.TimeNow)},
+	{abi.UserTimeMillis, none, i64, number(abi.Env.TimeMillis)},
+	{abi.UserClockOffset, none, i64, number(abi.Env.ClockOffset)},
 	{abi.UserRandom, i64, i64, random},
-	{abi.UserBody, none, i64, body},
+	{abi.UserBody, none, i64, nullary(abi.Env.Body)},
 	{abi.UserBodyForm, none, i64, bodyForm},
-	{abi.UserCompose, i64x2, i64, compose},
-	{abi.UserChallenge, none, i64, challenge},
-	{abi.UserTokenRequest, i64, i64, exchanging(abi.UserTokenRequest, abi.Env.TokenRequest)},
-	{abi.UserExchange, i64, i64, exchanging(abi.UserExchange, abi.Env.Exchange)},
-	{abi.UserCacheGet, i64, i64, cacheGet},
+	{abi.UserChallenge, none, i64, nullary(abi.Env.Challenge)},
+	{abi.UserCompose, i64x2, i64, timed(compose)},
+	{abi.UserSecretGet, i64, i64, unary(busy, abi.Env.SecretGet)},
+	{abi.UserTokenRequest, i64, i64, unary(waits, abi.Env.TokenRequest)},
+	{abi.UserExchange, i64, i64, unary(waits, abi.Env.Exchange)},
+	{abi.UserCacheGet, i64, i64, optional(busy, abi.Env.CacheGet)},
 	{abi.UserCacheSet, i64x3, none, cacheSet},
 	{abi.UserCacheDrop, i64, i64, cacheDrop},
-	{abi.UserStateGet, i64, i64, stateGet},
-	{abi.UserJWTSign, i64, i64, jwtSign},
-	{abi.UserEncode, i64x2, i64, encode},
-	{abi.UserDecode, i64x2, i64, decode},
-	{abi.UserDigest, i64x2, i64, digest},
-	{abi.UserMAC, i64x3, i64, mac},
-	{abi.UserSignSealed, i64x3, i64, signSealed},
-	{abi.UserPublicKey, i64x2, i64, publicKey},
-	{abi.UserSign, i64x2, i64, sign},
-	{abi.UserReveal, i64, i64, reveal},
+	{abi.UserStateGet, i64, i64, optional(waits, abi.Env.StateGet)}, // which may wait for other calls that use the grant
+	{abi.UserJWTSign, i64, i64, timed(unary(usesKey, abi.Env.JWTSign))},
+	{abi.UserEncode, i64x2, i64, binary(busy, (*run).data, abi.Env.Encode)},
+	{abi.UserDecode, i64x2, i64, binary(busy, (*run).text, abi.Env.Decode)},
+	{abi.UserDigest, i64x2, i64, timed(binary(busy, (*run).data, abi.Env.Digest))},
+	{abi.UserMAC, i64x3, i64, ternary((*run).data, abi.Env.MAC)},
+	{abi.UserSignSealed, i64x3, i64, timed(ternary((*run).text, abi.Env.SignSealed))},
+	{abi.UserPublicKey, i64x2, i64, binary(usesKey, (*run).text, abi.Env.PublicKey)},
+	{abi.UserSign, i64x2, i64, timed(binary(usesKey, (*run).data, abi.Env.Sign))},
+	{abi.UserReveal, i64, i64, unary(busy, abi.Env.Reveal)},
 }
 
-// timeNow implements time_now() → Unix seconds, not an offset.
-func timeNow(r *run, stack []uint64) {
-	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.TimeNow()) })
+// texts are the types of texts and documents in methods of [abi.Env].
+type texts interface{ string | []byte }
+
+// number returns the implementation of a function () → number, not an offset.
+func number(method func(abi.Env) int64) implementation {
+	return func(r *run, stack []uint64) {
+		r.callEnv(busy, func() { stack[0] = api.EncodeI64(method(r.env)) })
+	}
 }
 
-// secretGet implements secret_get(name) → sealed value.
-func secretGet(r *run, stack []uint64) {
-	name := r.text(abi.UserSecretGet, stack[0])
-	var value string
-	r.callEnv(func() { value = r.env.SecretGet(name) })
-	stack[0] = put(r, value)
+// nullary returns the implementation of a function () → block.
+func nullary[Out texts](method func(abi.Env) Out) implementation {
+	return func(r *run, stack []uint64) {
+		var out Out
+		r.callEnv(busy, func() { out = method(r.env) })
+		stack[0] = put(r, out)
+	}
 }
 
-// timeMillis implements time_millis() → Unix milliseconds, not an offset.
-func timeMillis(r *run, stack []uint64) {
-	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.TimeMillis()) })
+// unary returns the implementation of a function (text) → block.
+func unary[In, Out texts](w way, method func(abi.Env, In) Out) implementation {
+	return func(r *run, stack []uint64) {
+		in := In(r.text(stack[0]))
+		var out Out
+		r.callEnv(w, func() { out = method(r.env, in) })
+		stack[0] = put(r, out)
+	}
 }
 
-// clockOffset implements clock_offset() → seconds, not an offset of a block.
-func clockOffset(r *run, stack []uint64) {
-	r.callEnv(func() { stack[0] = api.EncodeI64(r.env.ClockOffset()) })
+// optional returns the implementation of a function (text) → block, or 0 if there is none.
+func optional(w way, method func(abi.Env, string) (string, bool)) implementation {
+	return func(r *run, stack []uint64) {
+		name := r.text(stack[0])
+		var value string
+		var ok bool
+		r.callEnv(w, func() { value, ok = method(r.env, name) })
+		stack[0] = 0
+		if ok {
+			stack[0] = put(r, value)
+		}
+	}
+}
+
+// binary returns the implementation of a function (text, second) → block. read reads the second.
+func binary[Out texts](w way, read func(*run, uint64) string, method func(_ abi.Env, first, second string) Out) implementation {
+	return func(r *run, stack []uint64) {
+		first, second := r.text(stack[0]), read(r, stack[1])
+		var out Out
+		r.callEnv(w, func() { out = method(r.env, first, second) })
+		stack[0] = put(r, out)
+	}
+}
+
+// ternary returns the implementation of a function (text, second, any bytes) → block that uses a key. read reads the second.
+func ternary(read func(*run, uint64) string, method func(_ abi.Env, first, second, third string) string) implementation {
+	return func(r *run, stack []uint64) {
+		first, second, third := r.text(stack[0]), read(r, stack[1]), r.data(stack[2])
+		var out string
+		r.callEnv(usesKey, func() { out = method(r.env, first, second, third) })
+		stack[0] = put(r, out)
+	}
+}
+
+// timed returns an implementation that ends the call first if its time is over, because what it does may take a tenth of a second:
+// signing with a large key, or hashing a large body.
+func timed(do implementation) implementation {
+	return func(r *run, stack []uint64) {
+		r.inTime()
+		do(r, stack)
+	}
 }
 
 // random implements random(length) → text. The length is a number of bytes.
 func random(r *run, stack []uint64) {
 	var text string
-	r.callEnv(func() { text = r.env.Random(int64(stack[0])) })
+	r.callEnv(busy, func() { text = r.env.Random(int64(stack[0])) })
 	stack[0] = put(r, text)
-}
-
-// body implements body() → sealed value.
-func body(r *run, stack []uint64) {
-	var value string
-	r.callEnv(func() { value = r.env.Body() })
-	stack[0] = put(r, value)
 }
 
 // bodyForm implements body_form() → list of pairs, or 0 if the body is not a form.
 func bodyForm(r *run, stack []uint64) {
 	var pairs []byte
 	var ok bool
-	r.callEnv(func() { pairs, ok = r.env.BodyForm() })
+	r.callEnv(busy, func() { pairs, ok = r.env.BodyForm() })
 	stack[0] = 0
 	if ok {
 		stack[0] = put(r, pairs)
@@ -120,29 +161,66 @@ func bodyForm(r *run, stack []uint64) {
 
 // compose implements compose(template, composition) → text.
 func compose(r *run, stack []uint64) {
-	r.inTime(abi.UserCompose) // because hashing a large body may take a tenth of a second
-	template, with := r.data(abi.UserCompose, stack[0]), r.data(abi.UserCompose, stack[1])
+	template, with := r.data(stack[0]), r.data(stack[1])
 	var text string
-	r.callEnv(func() { text = r.env.Compose(template, []byte(with)) })
+	r.callEnv(busy, func() { text = r.env.Compose(template, []byte(with)) })
 	stack[0] = put(r, text)
 }
 
-// challenge implements challenge() → reply.
-func challenge(r *run, stack []uint64) {
-	var reply []byte
-	r.callEnv(func() { reply = r.env.Challenge() })
-	stack[0] = put(r, reply)
+// cacheSet implements cache_set(key, value, ttl). The ttl is in seconds, not an offset.
+func cacheSet(r *run, stack []uint64) {
+	key, value := r.text(stack[0]), r.text(stack[1])
+	r.callEnv(busy, func() { r.env.CacheSet(key, value, int64(stack[2])) })
 }
 
-// exchanging implements a function (request) → reply that waits for a token endpoint. That may take seconds, so it releases
-// the slot for another guest meanwhile.
-func exchanging(function string, exchange func(abi.Env, []byte) []byte) func(r *run, stack []uint64) {
-	return func(r *run, stack []uint64) {
-		request := r.text(function, stack[0])
-		var reply []byte
-		r.withoutSlot(func() { r.callEnv(func() { reply = exchange(r.env, []byte(request)) }) })
-		stack[0] = put(r, reply)
+// cacheDrop implements cache_drop(key) → 1 or 0, not an offset.
+func cacheDrop(r *run, stack []uint64) {
+	key := r.text(stack[0])
+	again := false
+	r.callEnv(busy, func() { again = r.env.CacheDrop(key) })
+	stack[0] = 0
+	if again {
+		stack[0] = 1
 	}
+}
+
+// way is the way in which a method of env is called.
+type way int
+
+const (
+	// busy is for a method that does not wait.
+	busy way = iota
+	// usesKey is for a method that uses a key, and may wait for a store of keys.
+	usesKey
+	// waits is for a method that may wait for seconds, as for a token endpoint. It releases the slot for another guest meanwhile.
+	waits
+)
+
+// A keyWaiter is an env whose methods that use a key may wait for a store of keys.
+type keyWaiter interface {
+	// Waits reports whether they may wait in this call.
+	Waits() bool
+	// PauseWith sets the function with which they call what waits. All else that they do needs the guest's slot and time.
+	PauseWith(pause func(wait func()))
+}
+
+// callEnv calls a method of env. If it panics, inEnv stays set, which shows that env ended the call.
+func (r *run) callEnv(w way, method func()) {
+	if w == usesKey {
+		if k, ok := r.env.(keyWaiter); ok && k.Waits() {
+			k.PauseWith(r.withoutSlot)
+		}
+	}
+	call := func() {
+		r.inEnv = true
+		method()
+		r.inEnv = false
+	}
+	if w == waits {
+		r.withoutSlot(call)
+		return
+	}
+	call()
 }
 
 // withoutSlot calls a function of env that may wait, and releases the slot meanwhile. Its time does not count.
@@ -156,139 +234,4 @@ func (r *run) withoutSlot(wait func()) {
 		r.abort(stop)
 	}
 	r.waiting = false
-}
-
-// A keyWaiter is an env whose methods that use a key may wait for a store of keys.
-type keyWaiter interface {
-	// Waits reports whether they may wait in this call.
-	Waits() bool
-	// PauseWith sets the function with which they call what waits. All else that they do needs the guest's slot and time.
-	PauseWith(pause func(wait func()))
-}
-
-// callKeys calls a method of env that uses a key.
-func (r *run) callKeys(method func()) {
-	if w, ok := r.env.(keyWaiter); ok && w.Waits() {
-		w.PauseWith(r.withoutSlot)
-	}
-	r.callEnv(method)
-}
-
-// cacheGet implements cache_get(key) → value, or 0 if there is none.
-func cacheGet(r *run, stack []uint64) {
-	key := r.text(abi.UserCacheGet, stack[0])
-	var value string
-	var ok bool
-	r.callEnv(func() { value, ok = r.env.CacheGet(key) })
-	stack[0] = 0
-	if ok {
-		stack[0] = put(r, value)
-	}
-}
-
-// cacheSet implements cache_set(key, value, ttl). The ttl is in seconds, not an offset.
-func cacheSet(r *run, stack []uint64) {
-	key, value := r.text(abi.UserCacheSet, stack[0]), r.text(abi.UserCacheSet, stack[1])
-	r.callEnv(func() { r.env.CacheSet(key, value, int64(stack[2])) })
-}
-
-// cacheDrop implements cache_drop(key) → 1 or 0, not an offset.
-func cacheDrop(r *run, stack []uint64) {
-	key := r.text(abi.UserCacheDrop, stack[0])
-	again := false
-	r.callEnv(func() { again = r.env.CacheDrop(key) })
-	stack[0] = 0
-	if again {
-		stack[0] = 1
-	}
-}
-
-// stateGet implements state_get(name) → sealed value, or 0 if there is none. It may wait for other calls that use the grant.
-func stateGet(r *run, stack []uint64) {
-	name := r.text(abi.UserStateGet, stack[0])
-	var value string
-	var ok bool
-	r.withoutSlot(func() { r.callEnv(func() { value, ok = r.env.StateGet(name) }) })
-	stack[0] = 0
-	if ok {
-		stack[0] = put(r, value)
-	}
-}
-
-// jwtSign implements jwt_sign(request) → sealed value.
-func jwtSign(r *run, stack []uint64) {
-	r.inTime(abi.UserJWTSign) // because signing with a large key may take a tenth of a second
-	request := r.text(abi.UserJWTSign, stack[0])
-	var token string
-	r.callKeys(func() { token = r.env.JWTSign([]byte(request)) })
-	stack[0] = put(r, token)
-}
-
-// encode implements encode(format, bytes) → text or sealed value.
-func encode(r *run, stack []uint64) {
-	format, data := r.text(abi.UserEncode, stack[0]), r.data(abi.UserEncode, stack[1])
-	var text string
-	r.callEnv(func() { text = r.env.Encode(format, data) })
-	stack[0] = put(r, text)
-}
-
-// decode implements decode(format, text) → bytes or sealed value.
-func decode(r *run, stack []uint64) {
-	format, text := r.text(abi.UserDecode, stack[0]), r.text(abi.UserDecode, stack[1])
-	var bytes string
-	r.callEnv(func() { bytes = r.env.Decode(format, text) })
-	stack[0] = put(r, bytes)
-}
-
-// digest implements digest(algorithm, data) → bytes or sealed value. Data may be any bytes.
-func digest(r *run, stack []uint64) {
-	r.inTime(abi.UserDigest) // because hashing a large body may take a tenth of a second
-	algorithm, data := r.text(abi.UserDigest, stack[0]), r.data(abi.UserDigest, stack[1])
-	var sum string
-	r.callEnv(func() { sum = r.env.Digest(algorithm, data) })
-	stack[0] = put(r, sum)
-}
-
-// mac implements mac(algorithm, key, data) → sealed value. Key and data may be any bytes.
-func mac(r *run, stack []uint64) {
-	algorithm := r.text(abi.UserMAC, stack[0])
-	key, data := r.data(abi.UserMAC, stack[1]), r.data(abi.UserMAC, stack[2])
-	var value string
-	r.callKeys(func() { value = r.env.MAC(algorithm, key, data) })
-	stack[0] = put(r, value)
-}
-
-// signSealed implements sign_sealed(field, purpose, data) → sealed value. Data may be any bytes.
-func signSealed(r *run, stack []uint64) {
-	r.inTime(abi.UserSignSealed)
-	field, purpose := r.text(abi.UserSignSealed, stack[0]), r.text(abi.UserSignSealed, stack[1])
-	data := r.data(abi.UserSignSealed, stack[2])
-	var signature string
-	r.callKeys(func() { signature = r.env.SignSealed(field, purpose, data) })
-	stack[0] = put(r, signature)
-}
-
-// publicKey implements public_key(field, form) → text.
-func publicKey(r *run, stack []uint64) {
-	field, form := r.text(abi.UserPublicKey, stack[0]), r.text(abi.UserPublicKey, stack[1])
-	var text string
-	r.callKeys(func() { text = r.env.PublicKey(field, form) })
-	stack[0] = put(r, text)
-}
-
-// sign implements sign(field, data) → signature. Data may be any bytes.
-func sign(r *run, stack []uint64) {
-	r.inTime(abi.UserSign)
-	field, data := r.text(abi.UserSign, stack[0]), r.data(abi.UserSign, stack[1])
-	var signature []byte
-	r.callKeys(func() { signature = r.env.Sign(field, data) })
-	stack[0] = put(r, signature)
-}
-
-// reveal implements reveal(sealed value) → its bytes.
-func reveal(r *run, stack []uint64) {
-	value := r.text(abi.UserReveal, stack[0])
-	var bytes []byte
-	r.callEnv(func() { bytes = r.env.Reveal(value) })
-	stack[0] = put(r, bytes)
 }
