@@ -31,18 +31,18 @@ type Config struct {
 }
 
 const (
-	// together is the time for which a line waits for others, so that they are written together.
-	together = 50 * time.Millisecond
-	// heads is the interval at which the head of the chain is logged if there are new lines.
-	heads = 10 * time.Minute
-	// synced is the interval at which written lines are synced to the disk, and at which what has failed is tried again.
-	synced = time.Second
-	// patience is the time for which Close waits for a disk that hangs.
-	patience = 5 * time.Second
+	// batchDelay is the time for which a line waits for others, so that they are written together.
+	batchDelay = 50 * time.Millisecond
+	// headInterval is the interval at which the head of the chain is logged if there are new lines.
+	headInterval = 10 * time.Minute
+	// syncInterval is the interval at which written lines are synced to the disk, and at which what has failed is tried again.
+	syncInterval = time.Second
+	// closeTimeout is the time for which Close waits for a disk that hangs.
+	closeTimeout = 5 * time.Second
 	// maxPending is the maximum number of bytes of lines that wait to be written, apart from those of requests that had begun.
 	maxPending = 4 << 20
-	// maxKept is the maximum number of bytes of memory that are kept for further lines.
-	maxKept = maxPending / 4
+	// maxRetained is the maximum number of bytes of memory that are kept for further lines.
+	maxRetained = maxPending / 4
 )
 
 // A Log is an audit log. It is safe for concurrent use.
@@ -177,27 +177,17 @@ func (l *Log) Failure() error {
 // Lines returns the number of lines written by this process, and that of uses that it has not recorded.
 func (l *Log) Lines() (written, lost uint64) { return l.lines.Load(), l.lost.Load() }
 
-// Flush returns once all records that were added before have been written, or could not be.
-func (l *Log) Flush() {
-	written := make(chan struct{})
-	select {
-	case l.flush <- written:
-		<-written
-	case <-l.done:
-	}
-}
-
 // Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written,
 // also if the disk hangs.
 func (l *Log) Close() error {
 	close(l.stop)
-	late := time.NewTimer(patience)
+	late := time.NewTimer(closeTimeout)
 	defer late.Stop()
 	select {
 	case <-l.done:
 		return l.closed
 	case <-late.C:
-		return fmt.Errorf("the audit log is not complete: the disk has not taken its last lines within %v", patience)
+		return fmt.Errorf("the audit log is not complete: the disk has not taken its last lines within %v", closeTimeout)
 	}
 }
 
@@ -222,7 +212,7 @@ func (l *Log) end() error {
 // run writes records until Close.
 func (l *Log) run() {
 	defer close(l.done)
-	head, sync := time.NewTicker(heads), time.NewTicker(synced)
+	head, sync := time.NewTicker(headInterval), time.NewTicker(syncInterval)
 	defer head.Stop()
 	defer sync.Stop()
 	var after <-chan time.Time
@@ -230,7 +220,7 @@ func (l *Log) run() {
 		select {
 		case <-l.wake:
 			if after == nil {
-				after = time.After(together)
+				after = time.After(batchDelay)
 			}
 		case <-after:
 			after = nil
@@ -315,7 +305,7 @@ func (l *Log) writeOut() error {
 
 // reuse returns an empty slice with the memory of b, or without memory if that is large, as after a burst.
 func reuse(b []byte) []byte {
-	if cap(b) > maxKept {
+	if cap(b) > maxRetained {
 		return nil
 	}
 	return b[:0]
