@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func documents(t *testing.T) []string {
@@ -104,5 +105,46 @@ func TestDocumentsAreInPlainWords(t *testing.T) {
 		for _, found := range unclear.FindAllString(code.ReplaceAllString(prose(t, name), "``"), -1) {
 			t.Errorf("%s: %s\nsay who does what, or name what is meant", name, strings.TrimSpace(found))
 		}
+	}
+}
+
+// The bounds of documents may only fall. Words of CHANGELOG.md and of docs/apis.md, which is generated, do not count.
+const (
+	mostWords       = 85_500
+	mostReadmeLines = 250
+	mostCell        = 200 // characters
+)
+
+// longCells has the number of cells of a document that are longer than mostCell.
+var longCells = map[string]int{"docs/gateway.md": 14}
+
+// Documents can be read: they are short, and so are the cells of their tables.
+func TestDocumentsStayShort(t *testing.T) {
+	words := 0
+	for _, name := range texts(t) {
+		if !strings.HasSuffix(name, ".md") || name == "CHANGELOG.md" || name == "docs/apis.md" {
+			continue
+		}
+		words += len(strings.Fields(document(t, name)))
+		long := 0
+		for line := range strings.SplitSeq(prose(t, name), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for cell := range strings.SplitSeq(line, "|") {
+				if utf8.RuneCountInString(strings.TrimSpace(cell)) > mostCell {
+					long++
+				}
+			}
+		}
+		if long != longCells[name] {
+			t.Errorf("%s has %d cells of more than %d characters, want %d", name, long, mostCell, longCells[name])
+		}
+	}
+	if words > mostWords {
+		t.Errorf("the documents have %d words, want at most %d", words, mostWords)
+	}
+	if lines := strings.Count(document(t, "README.md"), "\n"); lines > mostReadmeLines {
+		t.Errorf("README.md has %d lines, want at most %d", lines, mostReadmeLines)
 	}
 }

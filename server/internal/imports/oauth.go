@@ -205,7 +205,7 @@ func (s *schemer) elsewhere(field, endpoint string) {
 	}
 }
 
-// site returns the registered domain of a URL's host, or the host if it has none.
+// site returns the registered domain of a URL's host, or the host itself if no domain is registered.
 func site(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
