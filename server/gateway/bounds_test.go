@@ -99,21 +99,22 @@ func TestLengthOfAnEmptyTestedAnswer(t *testing.T) {
 	}
 }
 
-// Each stage of a test has the time that the others do not have.
-func TestTimesOfStages(t *testing.T) {
+// Each step of a request has the time that the others do not have.
+func TestTimesOfSteps(t *testing.T) {
 	began := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	c := &call{began: began, answered: at(100), sent: at(50), upstream: 40 * time.Millisecond, upstreamStatus: 200}
-	c.event.Ready = at(5)
-	c.exchanges.keys.Store(1)
-	c.exchanges.keysTook.Store(int64(20 * time.Millisecond))
-	want := map[string]float64{TestStageRequest: 5, TestStageAuthentication: 95 - 40 - 20 - 14, TestStageKey: 20, TestStageToken: 14, TestStageAPI: 40, TestStageAnswer: 7.5}
-	exchanges := []host.Exchange{{Answer: &host.Answer{Milliseconds: 11}}, {Answer: &host.Answer{Milliseconds: 3}}}
-	for _, stage := range c.stages(exchanges, 107500*time.Microsecond, "") {
-		if stage.Milliseconds != want[stage.Name] {
-			t.Errorf("%s took %v ms, not %v", stage.Name, stage.Milliseconds, want[stage.Name])
+	result := TestResult{Event: Event{
+		Began: began, Ready: at(5), Sent: at(50), Upstream: 50 * time.Millisecond, API: 40 * time.Millisecond, UpstreamStatus: 200,
+		Total: 107500 * time.Microsecond, KeyRequests: 1, Spent: Spent{Keys: 20 * time.Millisecond},
+	}}
+	result.Exchanges = []host.Exchange{{Answer: &host.Answer{Milliseconds: 11}}, {Answer: &host.Answer{Milliseconds: 3}}}
+	want := map[string]float64{StepRequest: 5, StepAuthentication: 95 - 40 - 20 - 14, StepKey: 20, StepToken: 14, StepAPI: 40, StepAnswer: 7.5}
+	result.setStages()
+	for _, step := range result.Stages {
+		if step.Milliseconds != want[step.Name] {
+			t.Errorf("%s took %v ms, want %v", step.Name, step.Milliseconds, want[step.Name])
 		}
-		delete(want, stage.Name)
+		delete(want, step.Name)
 	}
 	if len(want) > 0 {
 		t.Errorf("there is no %v", want)

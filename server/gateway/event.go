@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -74,6 +74,8 @@ type Event struct {
 	// host sent the request again after a 401, it includes both attempts, and the token request between them. It is 0 if
 	// nothing was sent.
 	Upstream time.Duration
+	// API is the time that the API took for both attempts, without what is between them.
+	API time.Duration
 	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
 	// Observe in the [host.Config] of the connector's host.
 	Exchanges int
@@ -117,25 +119,21 @@ type Spent struct {
 // in the [host.Config] of the hosts whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request
 // show none of them.
 func Observe(ctx context.Context, attempt host.Attempt) {
-	if attempt.Ahead { // the request does not wait for it
+	e, ok := ctx.Value(exchangesKey{}).(*exchanges)
+	if !ok || attempt.Ahead { // the request does not wait for it
 		return
 	}
-	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
-		e.count.Add(int64(attempt.Exchanges))
-		e.took.Add(int64(attempt.Token))
-		e.keys.Add(int64(attempt.KeyRequests))
-		e.keysTook.Add(int64(attempt.KeyTime))
-		if attempt.Cached {
-			e.cached.Store(true)
-		}
-		if attempt.Reused {
-			return
-		}
-		e.sandbox.Add(int64(attempt.Sandbox))
-		e.fuel.Add(attempt.Fuel)
-		if failure := attempt.Failure; failure != "" { // a copy, so that the attempt itself stays on the stack
-			e.failure.Store(&failure)
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sent += attempt.Exchanges
+	e.keyRequests += attempt.KeyRequests
+	e.spent.Token += attempt.Token
+	e.spent.Keys += attempt.KeyTime
+	e.spent.Sandbox += attempt.Sandbox
+	e.spent.Fuel += attempt.Fuel
+	e.spent.Cached = e.spent.Cached || attempt.Cached
+	if attempt.Failure != "" {
+		e.failure = attempt.Failure
 	}
 }
 
@@ -152,26 +150,21 @@ func RequestID(ctx context.Context) string {
 // the context, and may be called after the call has ended.
 type exchanges struct {
 	// id is the call's X-Request-Id.
-	id    string
-	count atomic.Int64
-	// took is the time that they took, in nanoseconds.
-	took atomic.Int64
-	// keys counts the uses of keys, and keysTook is the time that they took, in nanoseconds.
-	keys, keysTook atomic.Int64
-	// sandbox is the time in the sandbox in nanoseconds, and fuel the fuel of the plugin.
-	sandbox, fuel atomic.Int64
-	// cached reports whether a value of the token cache was used.
-	cached atomic.Bool
-	// failure is the way in which the plugin failed, or nil.
-	failure atomic.Pointer[host.PluginFailure]
+	id string
+
+	mu sync.Mutex
+	// sent counts the token requests, and keyRequests the uses of keys.
+	sent, keyRequests int
+	spent             Spent
+	// failure is the way in which the plugin failed, or "".
+	failure host.PluginFailure
 }
 
-// spent returns what authentication took so far.
-func (e *exchanges) spent() Spent {
-	return Spent{
-		Sandbox: time.Duration(e.sandbox.Load()), Token: time.Duration(e.took.Load()), Keys: time.Duration(e.keysTook.Load()),
-		Fuel: e.fuel.Load(), Cached: e.cached.Load(),
-	}
+// fill sets the fields of an event that need [Observe], as they are so far.
+func (e *exchanges) fill(event *Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	event.Exchanges, event.KeyRequests, event.Spent, event.Failure = e.sent, e.keyRequests, e.spent, e.failure
 }
 
 type exchangesKey struct{}
@@ -206,11 +199,8 @@ func (c *call) ended() Event {
 	}
 	c.event.Test = c.byOperator || c.tested
 	c.event.Method, c.event.UpstreamStatus = c.methodOf(c.event.Method), c.upstreamStatus
-	c.event.ID, c.event.Began, c.event.Sent, c.event.Exchanges = c.id, c.began, c.sent, int(c.exchanges.count.Load())
-	c.event.KeyRequests, c.event.Spent = int(c.exchanges.keys.Load()), c.exchanges.spent()
-	if failure := c.exchanges.failure.Load(); failure != nil {
-		c.event.Failure = *failure
-	}
+	c.event.ID, c.event.Began, c.event.Sent, c.event.API = c.id, c.began, c.sent, c.upstream
+	c.exchanges.fill(&c.event)
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.answered.IsZero() {
 		c.event.Upstream = c.answered.Sub(c.sent)

@@ -229,15 +229,17 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 // API's answer began, token is the time of the token endpoint, key is that of the store of keys if it was used, and auth is the
 // rest of the time until the answer began. If the host sent the request again after a 401, upstream has both attempts.
 func (c *call) timing() string {
-	answered, token, keys := c.answered, time.Duration(c.exchanges.took.Load()), time.Duration(c.exchanges.keysTook.Load())
+	var e Event
+	c.exchanges.fill(&e)
+	answered := c.answered
 	if answered.IsZero() {
 		answered = c.gateway.config.Clock()
 	}
 	text := make([]byte, 0, 96)
-	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(c.began)-c.upstream-token-keys))
-	text = appendMilliseconds(append(text, ", token;dur="...), token)
-	if c.exchanges.keys.Load() > 0 {
-		text = appendMilliseconds(append(text, ", key;dur="...), keys)
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(c.began)-c.upstream-e.Spent.Token-e.Spent.Keys))
+	text = appendMilliseconds(append(text, ", token;dur="...), e.Spent.Token)
+	if e.KeyRequests > 0 {
+		text = appendMilliseconds(append(text, ", key;dur="...), e.Spent.Keys)
 	}
 	text = appendMilliseconds(append(text, ", upstream;dur="...), c.upstream)
 	return string(text)

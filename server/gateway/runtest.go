@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,10 +50,10 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 			c.fail(r.Context(), w, err)
 		}
 	})
-	took := g.config.Clock().Sub(c.began)
+	event := c.ended()
 	result := &TestResult{
 		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sent), Body: w.body.Bytes(), Cut: w.cut,
-		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Milliseconds: milliseconds(took),
+		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Event: event, Milliseconds: milliseconds(event.Total),
 	}
 	if c.failure != nil && (w.cut == "" || w.broken) {
 		result.Problem, result.Stage, result.Cause = c.failure.kind, c.failure.stage, host.Printable(c.failure.Error())
@@ -63,12 +62,11 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.NoRecords = fmt.Sprintf("the API's answer has no list %s: the caller gets an empty one; compare response.records with the answer if there should be records", cmp.Or(connector.definition.Response.Records, "of records"))
 	}
 	result.Request = c.sentRequest(ctx)
-	result.Event = c.ended()
 	result.Remedy, result.Refused = result.Event.Remedy(), refusalOf(result.Event.Err)
 	if observe := g.config.Observe; observe != nil {
 		observe(result.Event)
 	}
-	result.Stages = c.stages(result.Exchanges, took, result.Problem)
+	result.setStages()
 	return result, nil
 }
 
@@ -139,58 +137,6 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 		}
 	}
 	return t
-}
-
-// stages returns the way of a request.
-func (c *call) stages(exchanges []host.Exchange, took time.Duration, kind string) []TestStage {
-	end := c.began.Add(took)
-	ready, answered := c.event.Ready, c.answered
-	if ready.IsZero() {
-		ready = end
-	}
-	if answered.IsZero() {
-		answered = end
-	}
-	var token time.Duration
-	for _, e := range exchanges {
-		token += time.Duration(math.Round(e.Answer.Milliseconds*1000)) * time.Microsecond
-	}
-	keys := time.Duration(c.exchanges.keysTook.Load())
-	var all []TestStage
-	failed := c.failedStage(kind)
-	add := func(name string, reached bool, took time.Duration) {
-		if reached || failed == name {
-			all = append(all, TestStage{name, milliseconds(max(0, took)), failed == name})
-		}
-	}
-	add(TestStageRequest, true, ready.Sub(c.began))
-	add(TestStageAuthentication, !c.event.Ready.IsZero(), answered.Sub(ready)-c.upstream-token-keys)
-	add(TestStageKey, c.exchanges.keys.Load() > 0, keys)
-	add(TestStageToken, len(exchanges) > 0, token)
-	add(TestStageAPI, !c.sent.IsZero(), c.upstream)
-	add(TestStageAnswer, c.upstreamStatus != 0, end.Sub(answered))
-	return all
-}
-
-// failedStage returns the name of the stage at which a problem of this kind ended the request, or "" for no problem.
-func (c *call) failedStage(kind string) string {
-	switch {
-	case kind == "":
-		return ""
-	case kind == "authentication-failed" || kind == "not-connected":
-		if c.event.Stage == string(host.StageToken) {
-			return TestStageToken
-		}
-		if c.event.Ready.IsZero() {
-			return TestStageRequest
-		}
-		return TestStageAuthentication
-	case c.upstreamStatus != 0:
-		return TestStageAnswer
-	case !c.event.Ready.IsZero():
-		return TestStageAPI
-	}
-	return TestStageRequest
 }
 
 // testedAnswer takes the answer to a test, as a caller would get it from net/http.

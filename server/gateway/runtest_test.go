@@ -205,7 +205,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 	}
 }
 
-func names(stages []gateway.TestStage) string {
+func names(stages []gateway.Step) string {
 	var all []string
 	for _, s := range stages {
 		if all = append(all, s.Name); s.Failed {

@@ -45,7 +45,7 @@ type TestResult struct {
 	// Answers are the API's answers, one for each time that the request was sent.
 	Answers []host.Answer `json:"api_answers"`
 	// Stages are those that the request has reached, in order, with their times.
-	Stages []TestStage `json:"stages"`
+	Stages []Step `json:"stages"`
 	// Milliseconds is the time of the whole test.
 	Milliseconds float64 `json:"milliseconds"`
 	// Event describes the request as that of a caller. Observe of the gateway's [Config] has had it.
@@ -101,30 +101,22 @@ type TestRequest struct {
 	TLS *host.ExplainedTLS `json:"tls,omitempty"`
 }
 
-// TestStage is a part of the way of a request.
-type TestStage struct {
-	// Name is one of the constants whose names begin with TestStage.
-	Name         string  `json:"name"`
-	Milliseconds float64 `json:"milliseconds"`
-	// Failed reports whether the request ended here.
-	Failed bool `json:"failed,omitempty"`
+// setStages sets the stages that the request has reached. It has failed at one of them only if there was a problem. The times of
+// exchanges are in the trace, whether or not the host has [Observe].
+func (r *TestResult) setStages() {
+	e := r.Event
+	if e.Exchanges == 0 {
+		for _, exchange := range r.Exchanges {
+			e.Exchanges++
+			e.Spent.Token += time.Duration(math.Round(exchange.Answer.Milliseconds*1000)) * time.Microsecond
+		}
+	}
+	for _, step := range e.Way() {
+		if step.Failed = step.Failed && r.Problem != ""; !step.Skipped {
+			r.Stages = append(r.Stages, step)
+		}
+	}
 }
-
-// Stages of a request.
-const (
-	// TestStageRequest checks the caller's request, and makes that to the API of it.
-	TestStageRequest = "request"
-	// TestStageAuthentication runs the plugin.
-	TestStageAuthentication = "authentication"
-	// TestStageKey uses keys of a store that keeps them.
-	TestStageKey = "key"
-	// TestStageToken asks token endpoints.
-	TestStageToken = "token"
-	// TestStageAPI waits until the API's answer begins. If it was asked twice, both are in it.
-	TestStageAPI = "api"
-	// TestStageAnswer makes the caller's answer of the API's.
-	TestStageAnswer = "answer"
-)
 
 // pairsOf returns headers, sorted by name.
 func pairsOf(header http.Header) []abi.Pair {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,15 +35,14 @@ type Failure struct {
 	Until      time.Time
 }
 
-// Step is a part of the way of a request.
+// Step is a part of the way of a request, with a note, such as the fuel.
 type Step struct {
-	Name string
-	Took time.Duration
-	// Note has more about it, such as the fuel.
+	gateway.Step
 	Note string
-	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
-	Failed, Skipped bool
 }
+
+// Took returns the time of the step.
+func (s Step) Took() time.Duration { return time.Duration(s.Milliseconds * float64(time.Millisecond)) }
 
 // maxCause is the maximum number of bytes of an error that is kept.
 const maxCause = 1000
@@ -97,88 +95,39 @@ func lasting(err error) string {
 	return text
 }
 
-// Names of the steps, in order.
-const (
-	stepRequest = "request"
-	stepPlugin  = "plugin"
-	stepToken   = "token"
-	stepKey     = "key"
-	stepAPI     = "API"
-	stepAnswer  = "answer"
-)
-
 // wayOf returns the way of a request.
-func wayOf(e *gateway.Event, stage string) []Step {
-	before := e.Total
-	if !e.Ready.IsZero() {
-		before = e.Ready.Sub(e.Began)
-	}
-	failed := stepOf(stage, e)
-	way := []Step{{Name: stepRequest, Took: before, Skipped: false}}
-	plugin := Step{Name: stepPlugin, Took: e.Spent.Sandbox, Skipped: e.Ready.IsZero() || failed == stepRequest}
-	switch {
-	case e.Spent.Fuel > 0:
-		plugin.Note = strconv.FormatInt(e.Spent.Fuel, 10) + " units of fuel"
-	case !plugin.Skipped && !e.Sent.IsZero():
-		plugin.Note = "result of an earlier call"
-	}
-	way = append(way, plugin)
-	token := Step{Name: stepToken, Took: e.Spent.Token}
-	switch {
-	case e.Exchanges == 1:
-		token.Note = "1 request to the token endpoint"
-	case e.Exchanges > 1:
-		token.Note = strconv.Itoa(e.Exchanges) + " requests to the token endpoint"
-	case e.Spent.Cached && failed != stepRequest && failed != stepPlugin:
-		token.Note = "from the cache"
-	}
-	if token.Note != "" || stage == string(host.StageToken) {
-		way = append(way, token)
-	}
-	if e.KeyRequests > 0 {
-		way = append(way, Step{Name: stepKey, Took: e.Spent.Keys, Note: strconv.Itoa(e.KeyRequests) + " uses of keys of the store"})
-	}
-	api := Step{Name: stepAPI, Took: e.Upstream, Skipped: e.Sent.IsZero()}
-	if e.UpstreamStatus != 0 {
-		api.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
-	}
-	answer := Step{Name: stepAnswer, Skipped: e.UpstreamStatus == 0}
-	if !answer.Skipped {
-		answer.Took = max(0, e.Total-before-e.Spent.Sandbox-e.Spent.Token-e.Spent.Keys-e.Upstream)
-	}
-	way = append(way, api, answer)
-	for i := range way {
-		if way[i].Name == failed {
-			way[i].Failed = true
-			if failed != stage {
-				way[i].Name += " (" + stage + ")"
+func wayOf(e *gateway.Event, stage string) (way []Step) {
+	for _, step := range e.Way() {
+		shown := Step{Step: step}
+		switch step.Name {
+		case gateway.StepAuthentication:
+			var notes []string
+			if e.Spent.Fuel > 0 {
+				notes = append(notes, fmt.Sprintf("%d units of fuel in %s", e.Spent.Fuel, took(e.Spent.Sandbox)))
+			} else if !e.Sent.IsZero() {
+				notes = append(notes, "result of an earlier call")
+			}
+			if e.Spent.Cached && e.Exchanges == 0 && !step.Failed {
+				notes = append(notes, "token from the cache")
+			}
+			shown.Note = strings.Join(notes, ", ")
+		case gateway.StepKey:
+			shown.Note = fmt.Sprintf("%d uses of keys of the store", e.KeyRequests)
+		case gateway.StepToken:
+			if e.Exchanges == 1 {
+				shown.Note = "1 request to the token endpoint"
+			} else if e.Exchanges > 1 {
+				shown.Note = fmt.Sprintf("%d requests to the token endpoint", e.Exchanges)
+			}
+		case gateway.StepAPI:
+			if e.UpstreamStatus != 0 {
+				shown.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
 			}
 		}
+		if step.Failed && !strings.EqualFold(stage, step.Name) && stage != "" {
+			shown.Name += " (" + stage + ")"
+		}
+		way = append(way, shown)
 	}
 	return way
-}
-
-// stepOf returns the step at which a request failed at a stage, or "" if it did not fail.
-func stepOf(stage string, e *gateway.Event) string {
-	switch host.Stage(stage) {
-	case "":
-		return ""
-	case host.StageOrigin, host.StageClosed, host.StageTemplate, host.StageConfig, host.StageBody:
-		if e.Spent.Fuel > 0 { // a template is rendered when the plugin asks for it
-			return stepPlugin
-		}
-		return stepRequest
-	case host.StagePlugin, host.StageMutation:
-		return stepPlugin
-	case host.StageSign:
-		return stepPlugin
-	case host.StageToken:
-		return stepToken
-	case host.StageResponse:
-		return stepAnswer
-	}
-	if stage == gateway.FailedAtAPI || e.UpstreamStatus == 0 {
-		return stepAPI
-	}
-	return stepAnswer
 }

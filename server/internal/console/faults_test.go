@@ -217,17 +217,17 @@ func TestTheWayEndsWhereItFailed(t *testing.T) {
 	}{
 		"a certificate that has ended": {
 			&host.CertificateError{NotAfter: now}, host.StageConfig, func(e *gateway.Event) { e.Ready = now },
-			"at request (config) ", "✗ request (config) failed – – plugin not reached – API not reached", "✓ plugin",
+			"at authentication (config) ", "✓ request – ✗ authentication (config) failed – – api not reached", "✓ api",
 		},
 		"out of fuel": {
 			errors.New("fuel"), host.StagePlugin, func(e *gateway.Event) {
-				e.Ready, e.Failure, e.Spent = now, host.FailureFuel, gateway.Spent{Sandbox: time.Millisecond, Fuel: 1000, Cached: true}
+				e.Ready, e.Total, e.Failure, e.Spent = now, 2*time.Millisecond, host.FailureFuel, gateway.Spent{Sandbox: time.Millisecond, Fuel: 1000, Cached: true}
 			},
-			"at plugin ", "✓ request – ✗ plugin failed 1.0 ms 1000 units of fuel – API not reached", "from the cache",
+			"at authentication (plugin) ", "✗ authentication (plugin) failed 2.0 ms 1000 units of fuel in 1.0 ms – api not reached", "from the cache",
 		},
 		"an API that is down": {
 			errors.New("refused"), "", func(e *gateway.Event) { e.Ready, e.Sent, e.Problem = now, now, "upstream-failed" },
-			"at API (upstream-failed) ", "✗ API (upstream-failed) failed", "✗ API failed",
+			"at api (upstream-failed) ", "✗ api (upstream-failed) failed", "✗ api failed",
 		},
 	} {
 		w := newWorld(t, withToken)

@@ -93,10 +93,10 @@ func TestAFailureIsOverOnceRequestsSucceed(t *testing.T) {
 			w.recorder.Request(&e)
 		}
 	}
-	record(3, gateway.Event{Status: 502, Problem: "upstream-failed", Err: errors.New("it broke off")})
+	record(3, gateway.Event{Status: 502, Problem: "upstream-failed", Err: errors.New("it broke off"), Ready: now, Sent: now})
 	w.clock.Advance(30 * time.Second)
 	record(1, gateway.Event{Status: 404, Problem: "unknown-path"}) // a mistake of a caller, which says nothing of the repair
-	w.shows("/connectors/orders", "▲ failing", "Last failure, 30 s ago, at API (upstream-failed) it broke off")
+	w.shows("/connectors/orders", "▲ failing", "Last failure, 30 s ago, at api (upstream-failed) it broke off")
 	record(1, gateway.Event{Status: 200})
 	w.shows("/", "▲ failing orders", "✓ 1 succeeded since")
 	w.clock.Advance(2 * time.Minute)
