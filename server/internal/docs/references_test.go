@@ -189,6 +189,39 @@ func refer(t *testing.T, all map[string]*page, name, text string) (found []*part
 	return found
 }
 
+// The names and the files in the table "Where to look" of ARCHITECTURE.md are in the packages to which their row links.
+func TestWhereToLook(t *testing.T) {
+	file := regexp.MustCompile(`\b[a-z]+\.go\b`)
+	table := rows(under(t, "ARCHITECTURE.md", "## Where to look"))
+	if len(table) < 40 {
+		t.Errorf("the table has %d rows, want 40 or more", len(table))
+	}
+	for _, row := range table {
+		source, there := "", map[string]bool{}
+		for _, match := range link.FindAllStringSubmatch(row[1], -1) {
+			names, err := filepath.Glob(filepath.Join(root, match[1], "*.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				source += document(t, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
+				there[filepath.Base(name)] = true
+			}
+		}
+		for _, name := range file.FindAllString(row[1], -1) {
+			if !there[name] {
+				t.Errorf("%s: no package of the row has the file %s", row[0], name)
+			}
+		}
+		for _, span := range spans(row[1]) {
+			name := span[strings.LastIndex(span, ".")+1:]
+			if !regexp.MustCompile(`\b`+name+`\b`).MatchString(source) {
+				t.Errorf("%s: no package of the row has %s", row[0], span)
+			}
+		}
+	}
+}
+
 // Documents that comments name are in the repository.
 func TestDocumentsThatCommentsName(t *testing.T) {
 	documents := map[string]bool{}
