@@ -215,7 +215,7 @@ func TestWhereToLook(t *testing.T) {
 		}
 		for _, span := range spans(row[1]) {
 			name := span[strings.LastIndex(span, ".")+1:]
-			if !regexp.MustCompile(`\b`+name+`\b`).MatchString(source) {
+			if !regexp.MustCompile(`\b` + name + `\b`).MatchString(source) {
 				t.Errorf("%s: no package of the row has %s", row[0], span)
 			}
 		}
