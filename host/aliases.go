@@ -75,7 +75,7 @@ func (c *Connector) path(field string) string {
 func (c *Connector) warnOfAliases(ctx context.Context) {
 	for _, f := range c.plugin.info.Fields {
 		if c.aliases[f.Name] != "" {
-			c.plan.Warn(ctx, fmt.Sprintf("%s is a deprecated name, use %q", c.path(f.Name), f.Name))
+			c.log.warn(ctx, c.path(f.Name), fmt.Sprintf("is a deprecated name, use %q", f.Name))
 		}
 	}
 }

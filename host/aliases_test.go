@@ -53,7 +53,7 @@ func TestFormerNameOfAField(t *testing.T) {
 			t.Errorf("%v became %v", c, now)
 		}
 	}
-	for _, warning := range []string{"auth.config.value is a deprecated name", "auth.config.key is a deprecated name", "auth.config.mode is a deprecated name"} {
+	for _, warning := range []string{"auth.config.value: is a deprecated name", "auth.config.key: is a deprecated name", "auth.config.mode: is a deprecated name"} {
 		if w.logged(warning) != 1 {
 			t.Errorf("%d warnings with %q", w.logged(warning), warning)
 		}

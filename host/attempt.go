@@ -65,7 +65,7 @@ func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (
 			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody(), c.host.config.ContentCodings), declared, sent.out.mutation, earlier)
 		}
 		if repeated != "" {
-			c.log.warn(context.Background(), "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
+			c.log.warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
 			return nil, false
 		}
 		if declared && may() {

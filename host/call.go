@@ -350,7 +350,7 @@ func (c *Connector) secrets(ctx context.Context, values []string) ([]string, err
 	for _, name := range c.plan.Names.Secrets {
 		value, err := readSecret(ctx, c.host.config.Secrets, &c.plan.Names, name)
 		if err != nil {
-			return nil, c.fail(StageTemplate, fmt.Errorf("%s: %w", c.fieldOfSecret[name], err))
+			return nil, c.fail(StageTemplate, fieldError(c.fieldOfSecret[name], "%w", err))
 		}
 		values = append(values, value)
 	}

@@ -44,7 +44,7 @@ func (h *Host) check(ctx context.Context, c *Connector) error {
 	}
 	wrong := &ConfigError{Connector: c.config.Name, More: k.More, Failure: k.failure}
 	for _, p := range k.Problems {
-		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message})
+		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message, p.Code})
 	}
 	return wrong
 }
@@ -147,7 +147,7 @@ func (k *checker) origins() {
 	for i, text := range c.config.Origins {
 		o, err := c.dialer.parseOrigin(text)
 		if err != nil {
-			k.Wrong(fmt.Sprintf("origins[%d]", i), "%v", err)
+			k.wrong(fmt.Sprintf("origins[%d]", i), err)
 			continue
 		}
 		c.origins[o] = true
@@ -282,7 +282,15 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		err = errors.New("is the path of a file: keep the text of the file as a secret, and write {{ get_secret('NAME') }}")
 	}
 	if err != nil {
-		k.Wrong(k.connector.path(f.Name), "%v", err)
+		k.wrong(k.connector.path(f.Name), err)
+	}
+}
+
+// wrong adds the problem of an error.
+func (k *checker) wrong(path string, err error) {
+	p := k.Wrong(path, "%v", err)
+	if errors.Is(err, urlcheck.ErrPlainHTTP) {
+		p.Code = CodePlainHTTP
 	}
 }
 
@@ -350,7 +358,7 @@ func (k *checker) validate(ctx context.Context) {
 		k.failure = failureOf(&hostfn.Failure{Stage: hostfn.StagePlugin, Err: err})
 	case result.Code != 0:
 		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
-			k.complaint(call.Message(strings.TrimSpace(line)))
+			k.complaint(call.Message(strings.TrimSpace(line)).Error())
 		}
 	}
 }

@@ -49,6 +49,9 @@ type Config struct {
 	Limits Limits
 	// Logger receives the log. If it is nil, nothing is logged.
 	Logger *slog.Logger
+	// Warn, if not nil, is called for each warning about a connector, with its name, in place of a line in the log. The same
+	// warning has one call. It may be called by several goroutines.
+	Warn func(connector string, p Problem)
 
 	// State keeps tokens in a store that several nodes share and that outlives them. If it is nil, tokens are kept in memory,
 	// and connectors whose auth type has a state of its own, such as a refresh token that rotates, cannot be made.

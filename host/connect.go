@@ -24,7 +24,7 @@ func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, erro
 		return nil, err
 	}
 	if c.Auth.Type != connected.plugin.info.Type {
-		connected.plan.Warn(ctx, fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
+		connected.log.warn(ctx, "auth.type", fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
 	}
 	connected.places()
 	connected.warnOfAliases(ctx)

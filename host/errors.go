@@ -51,6 +51,8 @@ type Error struct {
 	Connector, Type string
 	// Stage is the stage at which the request failed.
 	Stage Stage
+	// Field is the field of the auth type that Err is about, or the member of tls such as tls.key. It is "" if that is not known.
+	Field string
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
 	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrBusy], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
@@ -135,7 +137,17 @@ type Problem struct {
 	Column int
 	// Message says what is wrong and how to fix it.
 	Message string
+	// Code is that of a problem for which a program may have advice of its own: [CodePlainHTTP], [CodeNoKeyStore],
+	// [CodeNoState]. It is "" for others.
+	Code string
 }
+
+// Values of [Problem].Code.
+const (
+	CodePlainHTTP  = "plain-http"   // a URL is of plain http, which the Egress does not allow
+	CodeNoKeyStore = "no-key-store" // get_key needs [Config].Keys
+	CodeNoState    = "no-state"     // the auth type needs [Config].State
+)
 
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Problems))

@@ -96,7 +96,7 @@ func (k *checker) states() {
 		return
 	}
 	if k.host.config.State == nil {
-		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)", c.plugin.info.Type)
+		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)", c.plugin.info.Type).Code = CodeNoState
 	}
 	c.grantOwner = owner{tenant: true, user: true}
 	seeded := false

@@ -74,7 +74,7 @@ func (k *checker) key(f *hostfn.Field) {
 	case f.Kind != abi.KindKey && (!f.Sealed || f.Sinks != seal.Sign):
 		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "%s", template.NoKey)
 	case k.host.config.Keys == nil:
-		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "there is no store of keys for get_key")
+		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "there is no store of keys for get_key").Code = CodeNoKeyStore
 	default:
 		k.connector.plan.AsksKeys = true
 	}

@@ -22,10 +22,11 @@ type connectorLog struct {
 	logger              *slog.Logger
 	clock               func() time.Time
 	connector, authType string
+	// report is Config.Warn.
+	report func(connector string, p Problem)
 
-	mu          sync.Mutex
-	warned      map[string]bool
-	guestWarned map[string]bool
+	mu                  sync.Mutex
+	warned, guestWarned map[Problem]bool
 	// refusals is the pace of the refusals that are logged.
 	refusals pace
 }
@@ -45,27 +46,35 @@ func (l *connectorLog) write(ctx context.Context, level abi.Level, text string, 
 	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text, known...)
 }
 
-// warn logs a warning of the host.
-func (l *connectorLog) warn(ctx context.Context, text string) { l.once(ctx, &l.warned, text) }
+// warn logs a warning of the host about a member of the connector, or with path "" about something else.
+func (l *connectorLog) warn(ctx context.Context, path, text string) {
+	l.once(ctx, &l.warned, Problem{Path: path, Message: text})
+}
 
 // warnOfGuest logs a warning of the plugin.
 func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
-	l.once(ctx, &l.guestWarned, text)
+	l.once(ctx, &l.guestWarned, Problem{Message: text})
 }
 
-// once logs a warning, unless seen contains it or is full.
-func (l *connectorLog) once(ctx context.Context, seen *map[string]bool, text string) {
+// once logs or reports a warning, unless seen contains it or is full.
+func (l *connectorLog) once(ctx context.Context, seen *map[Problem]bool, p Problem) {
 	l.mu.Lock()
-	known := (*seen)[text] || len(*seen) >= maxWarnings
+	known := (*seen)[p] || len(*seen) >= maxWarnings
 	if !known {
 		if *seen == nil {
-			*seen = map[string]bool{}
+			*seen = map[Problem]bool{}
 		}
-		(*seen)[text] = true
+		(*seen)[p] = true
 	}
 	l.mu.Unlock()
-	if !known {
-		l.line(ctx, abi.LevelWarn, text)
+	switch {
+	case known:
+	case l.report != nil:
+		l.report(l.connector, p)
+	case p.Path != "":
+		l.line(ctx, abi.LevelWarn, p.Path+": "+p.Message)
+	default:
+		l.line(ctx, abi.LevelWarn, p.Message)
 	}
 }
 

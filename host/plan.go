@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -16,7 +17,9 @@ import (
 // newPlan returns a plan, which all calls of the connector share.
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
-	c.log = &connectorLog{logger: h.config.Logger, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type}
+	c.log = &connectorLog{
+		logger: h.config.Logger, report: h.config.Warn, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type,
+	}
 	plan := &hostfn.Plan{
 		Codings:       h.config.ContentCodings,
 		Fields:        map[string]*hostfn.Field{},
@@ -36,7 +39,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Clock:         h.config.Clock,
 		Random:        h.config.Random,
 		Log:           c.log.line,
-		Warn:          c.log.warn,
+		Warn:          func(ctx context.Context, field, text string) { c.log.warn(ctx, c.path(field), text) },
 		GuestWarns:    c.log.warnOfGuest,
 		Refused:       c.log.refused,
 		Revealed:      h.revealed,

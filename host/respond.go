@@ -228,7 +228,7 @@ func (g *guard) without(headers http.Header) http.Header {
 			kept[name] = values
 			continue
 		}
-		g.connector.log.warn(context.Background(), fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
+		g.connector.log.warn(context.Background(), "", fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
 	}
 	return kept
 }

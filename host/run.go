@@ -88,20 +88,20 @@ var refusalText = regexp.MustCompile(`^the token endpoint answered \d+( \([a-z_]
 // cause, and the error wraps it. The guest's text follows, unless it is the one of the SDKs for a refusal. That has the status of a
 // refusal in place of a 2xx.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
-	text := call.Message(message)
-	if text == "" {
-		text = export + " failed without a message"
+	if message == "" {
+		message = export + " failed without a message"
 	}
+	err := call.Message(message)
 	if answer := call.TokenError(); answer != nil {
 		refusal := (*TokenError)(answer)
-		if refusalText.MatchString(text) {
+		if refusalText.MatchString(err.Error()) {
 			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
 		}
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %s", refusal, text)}
+		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %w", refusal, err)}
 	}
 	stage := hostfn.StagePlugin
 	if call.OtherType() { // the plugin cannot use a token that is not a bearer token
 		stage = hostfn.StageToken
 	}
-	return &hostfn.Failure{Stage: stage, Err: errors.New(text)}
+	return &hostfn.Failure{Stage: stage, Err: err}
 }

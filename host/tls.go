@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -85,19 +84,15 @@ func (c *ClientCertificate) Ended(now time.Time) error {
 	if c == nil || !now.After(c.NotAfter) {
 		return nil
 	}
-	return &CertificateError{c.Path, c.NotAfter}
+	return fieldError(c.Path, "%w", &CertificateError{c.NotAfter})
 }
 
 // CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with
 // [errors.As].
-type CertificateError struct {
-	// Path is the path of the member that has the certificate: tls.certificate or tls.pkcs12.
-	Path     string
-	NotAfter time.Time
-}
+type CertificateError struct{ NotAfter time.Time }
 
 func (e *CertificateError) Error() string {
-	return fmt.Sprintf("%s: the certificate ended at %s: replace the secret by a renewed one", e.Path, e.NotAfter.UTC().Format(time.RFC3339))
+	return "the certificate ended at " + e.NotAfter.UTC().Format(time.RFC3339) + ": replace the secret by a renewed one"
 }
 
 // connectorTLS is a compiled TLS. Templates of texts that are empty are nil.
@@ -175,7 +170,7 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 		}
 		parts, err := one.template.Render(values)
 		if err != nil {
-			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: fmt.Errorf("tls.%s: %w", one.name, err)}
+			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: fieldError("tls."+one.name, "%w", err)}
 		}
 		*one.to = template.Join(parts)
 	}
@@ -232,7 +227,7 @@ func (c *Connector) identity(ctx context.Context, in *hostfn.Inputs) (*identity,
 	}
 	c.replace(key)
 	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
-		c.plan.Warn(ctx, id.certificate.Path+": the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
+		c.log.warn(ctx, id.certificate.Path, "the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	}
 	return id, nil
 }
@@ -359,14 +354,14 @@ func parsePair(certificate, key string) (*tls.Certificate, error) {
 func (t *connectorTLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
 	if err != nil || len(file) > maxPKCS12 {
-		return nil, fmt.Errorf("tls.pkcs12: is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
+		return nil, fieldError("tls.pkcs12", "is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
 	}
 	both, err := t.read(file, texts.passphrase)
 	if err != nil {
-		return nil, fmt.Errorf("tls.pkcs12: %w", err)
+		return nil, fieldError("tls.pkcs12", "%w", err)
 	}
 	if both == nil || both.Leaf == nil {
-		return nil, errors.New("tls.pkcs12: Config.PKCS12 returned no certificate with its Leaf")
+		return nil, fieldError("tls.pkcs12", "Config.PKCS12 returned no certificate with its Leaf")
 	}
 	return both, nil
 }

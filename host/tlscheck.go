@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/problem"
@@ -88,7 +89,7 @@ func (k *checker) pem(path, text string) *template.Template {
 	}
 	if literal, ok := compiled.Literal(); ok && (path == "tls.certificate" || path == "tls.ca") {
 		if _, err := parseCertificates(path, literal); err != nil {
-			k.Wrong(path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+			k.Wrong(path, "%v", errors.Unwrap(err))
 		}
 	}
 	return compiled
@@ -118,7 +119,7 @@ func (k *checker) tlsNames() {
 func parseCertificates(path, text string) (all []*x509.Certificate, err error) {
 	blocks, problem := signing.PEM(text)
 	if problem != "" {
-		return nil, fmt.Errorf("%s: %s", path, problem)
+		return nil, fieldError(path, "%s", problem)
 	}
 	for _, block := range blocks {
 		if block.Type != "CERTIFICATE" {
@@ -126,25 +127,30 @@ func parseCertificates(path, text string) (all []*x509.Certificate, err error) {
 		}
 		one, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("%s: certificate %d in it cannot be parsed: copy the whole file again", path, len(all)+1)
+			return nil, fieldError(path, "certificate %d in it cannot be parsed: copy the whole file again", len(all)+1)
 		}
 		all = append(all, one)
 	}
 	if len(all) > 0 {
 		return all, nil
 	}
-	return nil, fmt.Errorf("%s: has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: take it from a secret, as in {{ get_secret('client_certificate') }}", path)
+	return nil, fieldError(path, "has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: take it from a secret, as in {{ get_secret('client_certificate') }}")
+}
+
+// fieldError returns an error about a member of tls.
+func fieldError(path, format string, args ...any) error {
+	return &hostfn.FieldError{Field: path, Err: fmt.Errorf(format, args...)}
 }
 
 // pair returns a chain with its key. The chain begins with the client's own certificate.
 func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
 	key, _, wrong := signing.ParsePrivate(text, "")
 	if wrong != "" {
-		return nil, fmt.Errorf("tls.key: the key %s", wrong)
+		return nil, fieldError("tls.key", "the key %s", wrong)
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, errors.New("tls.key: the key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
+		return nil, fieldError("tls.key", "the key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
 	}
 	fits := func(one *x509.Certificate) bool {
 		public, ok := one.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
@@ -152,9 +158,9 @@ func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
 	}
 	switch i := slices.IndexFunc(chain, fits); {
 	case i < 0:
-		return nil, errors.New("tls.key: the key is not that of tls.certificate: both must be renewed together")
+		return nil, fieldError("tls.key", "the key is not that of tls.certificate: both must be renewed together")
 	case i > 0:
-		return nil, fmt.Errorf("tls.certificate: certificate %d in it is the key's own: put it first, and its issuers behind it", i+1)
+		return nil, fieldError("tls.certificate", "certificate %d in it is the key's own: put it first, and its issuers behind it", i+1)
 	}
 	certificate := &tls.Certificate{PrivateKey: signer, Leaf: chain[0]}
 	for _, one := range chain {

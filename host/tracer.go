@@ -248,7 +248,7 @@ func (c *Connector) askTracer(ctx context.Context, s Span) (within context.Conte
 // untraced recovers from a panic of the Tracer, which must not fail a request. In a run of a guest, it would be taken for the plugin's.
 func (c *Connector) untraced(ctx context.Context) {
 	if p := recover(); p != nil {
-		c.log.warn(ctx, fmt.Sprintf("the Tracer panicked with a %T, and its span is lost", p)) // the value may hold anything
+		c.log.warn(ctx, "", fmt.Sprintf("the Tracer panicked with a %T, and its span is lost", p)) // the value may hold anything
 	}
 }
 

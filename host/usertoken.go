@@ -76,7 +76,8 @@ func (c *Connector) warnOfUnlisted(ctx context.Context) {
 		}
 		text, literal := f.Text.Literal()
 		if u, err := url.Parse(text); literal && err == nil && !c.host.listsHost(u) {
-			c.plan.Warn(ctx, fmt.Sprintf("%s: the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), so that requests fail if user.token goes there", c.path(f.Name), Printable(u.Host)))
+			c.log.warn(ctx, c.path(f.Name), "the operator does not list its host "+Printable(u.Host)+
+				" in UserTokenHosts (gateway.user.jwt.token_hosts), so that requests fail if user.token goes there")
 		}
 	}
 }

@@ -225,7 +225,7 @@ func (t *trial) end(r *result, returned bool) {
 	clear(t.connectors)
 	t.mu.Unlock()
 	leaks := t.evidence.settle(t.keep)
-	if r.err != nil && strings.Contains(r.err.Error(), hostfn.Dropped) && t.k.Name != "values" { // there, plain fields have secrets
+	if errors.Is(r.err, hostfn.ErrDropped) && t.k.Name != "values" { // there, plain fields have secrets
 		leaks = append(leaks, "the host has dropped the text of an error, which held a sealed value or is not UTF-8: write errors without values of the configuration and of answers")
 	}
 	for _, leak := range leaks {

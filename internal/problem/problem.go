@@ -16,6 +16,8 @@ type Problem struct {
 	Path string
 	// Message says what is wrong and what to do.
 	Message string
+	// Code is "", or names the kind of the problem.
+	Code string
 }
 
 // String returns a problem as one line. It is meant to follow the name of a file and a colon.
@@ -49,7 +51,7 @@ func (p Place) Advance(text []byte) Place {
 
 // Problem returns a problem at p.
 func (p Place) Problem(path, format string, args ...any) Problem {
-	return Problem{p.Line, p.Column, path, fmt.Sprintf(format, args...)}
+	return Problem{Line: p.Line, Column: p.Column, Path: path, Message: fmt.Sprintf(format, args...)}
 }
 
 // Collector collects problems. The zero value collects any number.
@@ -72,12 +74,16 @@ func (c *Collector) Skip() bool {
 	return full
 }
 
-// At adds a problem at a place.
-func (c *Collector) At(where Place, path, format string, args ...any) {
-	if !c.Skip() {
-		c.Problems = append(c.Problems, where.Problem(path, format, args...))
+// At adds a problem at a place, and returns it. If the collector is full, the problem is that of nobody.
+func (c *Collector) At(where Place, path, format string, args ...any) *Problem {
+	if c.Skip() {
+		return &Problem{}
 	}
+	c.Problems = append(c.Problems, where.Problem(path, format, args...))
+	return &c.Problems[len(c.Problems)-1]
 }
 
-// Wrong adds a problem of the value at path, without a place.
-func (c *Collector) Wrong(path, format string, args ...any) { c.At(Place{}, path, format, args...) }
+// Wrong adds a problem of the value at path, without a place, and returns it like At.
+func (c *Collector) Wrong(path, format string, args ...any) *Problem {
+	return c.At(Place{}, path, format, args...)
+}

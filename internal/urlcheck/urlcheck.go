@@ -3,12 +3,16 @@ package urlcheck
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 )
+
+// ErrPlainHTTP is wrapped by the error for a URL of plain http that is not allowed.
+var ErrPlainHTTP = errors.New("is plain http")
 
 // Rule sets which URLs are allowed, and the texts of errors. The zero value allows any https URL.
 type Rule struct {
@@ -41,7 +45,7 @@ func (r Rule) Parse(text string) (*url.URL, error) {
 	case err != nil || u.Opaque != "":
 		return nil, errors.New("is not a URL" + example)
 	case u.Scheme == "http" && !r.AllowHTTP && (r.HTTP == nil || !r.HTTP(u)):
-		return nil, errors.New("is plain http, " + r.PlainHTTP)
+		return nil, fmt.Errorf("%w, %s", ErrPlainHTTP, r.PlainHTTP)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("is not an https URL" + example)
 	case u.Hostname() == "":

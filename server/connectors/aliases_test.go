@@ -55,7 +55,7 @@ func TestFormerNameOfAFieldInAFile(t *testing.T) {
 		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)), want != "" && strings.Contains(err.Error(), "is missing"):
 			t.Errorf("%s: %v, want %q", config, err, want)
 		}
-		if warned := strings.Contains(log.String(), `auth.config.secret is a deprecated name, use \"value\"`); warned != (strings.Contains(config, "secret:") && (want == "" || strings.Contains(config, "''s''"))) {
+		if warned := strings.Contains(log.String(), `auth.config.secret: is a deprecated name, use \"value\"`); warned != (strings.Contains(config, "secret:") && (want == "" || strings.Contains(config, "''s''"))) {
 			t.Errorf("%s: the log is %s", config, log.String())
 		}
 	}

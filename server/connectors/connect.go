@@ -167,14 +167,13 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	case found && n.kind == scalar && (!inConfig || known):
 		where = n.Place
 	}
-	if strings.HasPrefix(message, "is plain http") { // the host does not know the member
-		message = strings.TrimSuffix(message, orName("PlainHTTP of the Egress")) + orName(plainHTTP)
-	}
-	if strings.HasPrefix(message, "there is no store of keys") {
+	switch p.Code { // the host does not know the members
+	case host.CodePlainHTTP:
+		message += orName
+	case host.CodeNoKeyStore:
 		message += ": give a store of type vault the member transit"
-	}
-	if before, found := strings.CutSuffix(message, "configure one (Config.State)"); found {
-		message = before + "add the member state to the file"
+	case host.CodeNoState:
+		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", info.Type)
 	}
 	l.at(where, c.path()+"."+path, "%s", message)
 }

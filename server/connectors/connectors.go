@@ -18,7 +18,6 @@
 package connectors
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -27,7 +26,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -380,7 +378,7 @@ func (l *loader) load(ctx context.Context, text string) error {
 	}
 	if l.options.Inspect {
 		l.inspectRoot(root)
-		l.options.Host.Logger = slog.New(warningLog{cmp.Or(l.options.Host.Logger, slog.New(slog.DiscardHandler)).Handler(), l})
+		l.options.Host.Warn = l.warned
 	}
 	l.lacking = len(d.file.Plugins) > maxPlugins
 	if err := l.host(ctx, files); err != nil {

@@ -250,7 +250,7 @@ func (d *definer) url(c *definition, path string) {
 		e = *c.gateway.Egress
 	}
 	if err == nil && u.Scheme == "http" && !e.AllowsHTTP(u) {
-		err = errors.New("is plain http, which sends everything in the open: use https" + orName(plainHTTP))
+		err = errors.New("is plain http, which sends everything in the open: use https" + orName)
 	}
 	if err != nil {
 		d.at(c.member.get("url").value.Place, path+".url", "%v", err)

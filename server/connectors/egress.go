@@ -29,10 +29,8 @@ type egressFile struct {
 	PlainHTTP []string `file:",plainhost"`
 }
 
-const plainHTTP = "plain_http of egress"
-
 // orName is the end of the error for plain http.
-func orName(member string) string { return ", or name the host in " + member }
+const orName = ", or name the host in plain_http of egress"
 
 // noProxy is the proxy of a connector that uses none, although the file has one.
 const noProxy = "none"

@@ -91,11 +91,12 @@ func (l *loader) warnOfSecret(ctx context.Context, c *definition, name, message 
 func (l *loader) certificate(ctx context.Context, c *definition, connected *host.Connector) bool {
 	certificate, err := connected.ClientCertificate(host.WithUser(ctx, l.somebody()))
 	var failed *host.Error
+	path := "tls"
 	switch {
 	case errors.As(err, &failed):
-		err = failed.Err
+		path, err = cmp.Or(failed.Field, path), failed.Err
 	case err == nil && certificate != nil:
-		err = certificate.Ended(l.now())
+		path, err = certificate.Path, certificate.Ended(l.now())
 	}
 	if err == nil {
 		if certificate != nil {
@@ -104,12 +105,11 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 		}
 		return true
 	}
-	path, message, _ := strings.Cut(err.Error(), ": ") // the path of the member is first
 	n, where, found := c.member.locate(path)
 	if found && n.kind == scalar {
 		where = n.Place
 	}
-	l.at(where, c.path()+"."+path, "%s", message)
+	l.at(where, c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
 	return false
 }
 
@@ -194,10 +194,9 @@ func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool 
 		return false
 	}
 	_, where, _ := c.member.locate("auth.config")
-	named, _, _ := strings.Cut(failed.Err.Error(), ":")
 	for _, f := range info.Fields {
 		n, _, found := c.member.locate("auth.config." + c.writtenAs(f))
-		if found && failed.Stage == host.StageSign && (f.Name == named || f.Kind == abi.KindKey && !hasField(info, named)) {
+		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !hasField(info, failed.Field)) {
 			where = n.Place
 		}
 	}

@@ -105,7 +105,7 @@ func TestReadSecretsWarns(t *testing.T) {
 		t.Fatal(problems)
 	}
 	logged := log.String()
-	for _, want := range []string{`"secret":"blank","connector":"blank"`, `"msg":"private_key: HS256 key is shorter than 32 bytes","connector":"weak"`} {
+	for _, want := range []string{`"secret":"blank","connector":"blank"`, `"msg":"auth.config.private_key: HS256 key is shorter than 32 bytes","connector":"weak"`} {
 		if strings.Count(logged, want) != 1 {
 			t.Errorf("the log does not have %q once:\n%s", want, logged)
 		}

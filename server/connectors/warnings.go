@@ -1,11 +1,9 @@
 package connectors
 
 import (
-	"context"
+	"cmp"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/keywright/keywright/abi"
@@ -96,58 +94,14 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 	l.warnings.add(where, path, hidden, "%s", message)
 }
 
-// A warningLog is a handler of the host's log that makes warnings of the file of those about one of its connectors.
-type warningLog struct {
-	slog.Handler
-	loader *loader
-}
-
-// Handle implements [slog.Handler].
-func (h warningLog) Handle(ctx context.Context, r slog.Record) error {
-	attrs := map[string]string{}
-	r.Attrs(func(a slog.Attr) bool {
-		attrs[a.Key] = a.Value.String()
-		return true
-	})
-	_, typed := attrs["type"]
-	c := h.loader.connecting
-	// A line with more attributes is about a server, and not about the file.
-	if r.Level == slog.LevelWarn && typed && len(attrs) == 2 && c != nil && c.gateway.Permalink == attrs["connector"] {
-		path, where, message := c.warned(r.Message)
-		h.loader.warn(where, path, "%s", message)
-		return nil
-	}
-	if !h.Handler.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-// Enabled implements [slog.Handler].
-func (h warningLog) Enabled(ctx context.Context, level slog.Level) bool {
-	return level == slog.LevelWarn || h.Handler.Enabled(ctx, level)
-}
-
-// warned returns the path, the place and the text of a warning of the host about a connector.
-func (c *definition) warned(message string) (path string, where problem.Place, text string) {
-	named, rest, found := strings.Cut(message, ": ")
-	for _, path := range []string{named, "auth.config." + named} {
-		if n, where, exact := c.member.locate(path); found && exact {
-			if n.kind == scalar {
-				where = n.Place
-			}
-			return c.path() + "." + path, where, rest
-		}
-	}
-	path = "auth"
-	if strings.HasPrefix(message, "auth type ") {
-		path = "auth.type"
-	}
+// warned adds a warning of the host about the connector that is being checked.
+func (l *loader) warned(_ string, p host.Problem) {
+	c, path := l.connecting, cmp.Or(p.Path, "auth")
 	n, where, exact := c.member.locate(path)
 	if exact && n.kind == scalar {
 		where = n.Place
 	}
-	return c.path() + "." + path, where, message
+	l.warn(where, c.path()+"."+path, "%s", p.Message)
 }
 
 // inspectRoot warns of credentials in all of the file but its connectors.

@@ -246,7 +246,7 @@ func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
 func TestMisspeltMethods(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{URL: w.api.URL, Methods: []string{"POTS", "GTE", "PROPFIND", "PURGE", "SUBSCRIBE", "DELET"}})
-	if got, want := fmt.Sprint(problems), `[{method[0] 0 there is no method POTS; did you mean "POST"?} {method[1] 0 there is no method GTE; did you mean "GET"?} {method[5] 0 there is no method DELET; did you mean "DELETE"?}]`; got != want {
+	if got, want := fmt.Sprint(problems), `[{method[0] 0 there is no method POTS; did you mean "POST"? } {method[1] 0 there is no method GTE; did you mean "GET"? } {method[5] 0 there is no method DELET; did you mean "DELETE"? }]`; got != want {
 		t.Error(got)
 	}
 }

@@ -147,7 +147,7 @@ func TestRefusalThatQuotesTheCredential(t *testing.T) {
 		_, _ = io.WriteString(rw, "wrong signature: "+secret)
 	}
 	const cause = "the API answered 403, and the API's answer holds the credential that it was sent"
-	if got := w.get("/connectors/weather"); got.kind != "credential-echoed" || strings.Contains(got.body, "403") {
+	if got := w.get("/connectors/weather"); got.kind != "credential-echoed" || strings.Contains(got.body, "answered") {
 		t.Errorf("the caller got %d %s", got.status, got.body)
 	}
 	if log := w.log.String(); !strings.Contains(log, `"upstream_status":403`) || !strings.Contains(log, cause) {

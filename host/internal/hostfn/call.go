@@ -237,6 +237,11 @@ func (c *Call) endf(stage, format string, args ...any) {
 	c.end(stage, fmt.Errorf(format, args...))
 }
 
+// endField ends the call because of a field of the configuration.
+func (c *Call) endField(stage, field, format string, args ...any) {
+	c.end(stage, &FieldError{field, fmt.Errorf(format, args...)})
+}
+
 // try calls f outside of a guest. If f ends the call, try returns the Failure.
 func (c *Call) try(f func()) (failure *Failure) {
 	defer func() {

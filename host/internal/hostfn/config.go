@@ -143,7 +143,7 @@ func (c *Call) renderObject(f *Field) string {
 		return c.sealParts(parts, f), nil
 	})
 	if err != nil {
-		c.endf(StageTemplate, "%s: %w", f.Name, err)
+		c.endField(StageTemplate, f.Name, "%w", err)
 	}
 	return string(document)
 }
@@ -157,7 +157,7 @@ func (c *Call) parts(f *Field) []template.Part {
 	}
 	parts, err := render((*values)(c))
 	if err != nil {
-		c.endf(StageTemplate, "%s: %w", f.Name, err)
+		c.endField(StageTemplate, f.Name, "%w", err)
 	}
 	if inURL && leavesSegment(f.Text.Source(), template.Join(parts)) {
 		c.endf(StageConfig, "%s has a value in its path that is empty, . or .., or has a character that ends a segment", f.Name)

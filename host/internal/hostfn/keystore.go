@@ -81,7 +81,7 @@ func (c *Call) sealStored(f *Field) string {
 // storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.
 func (c *Call) storeSigns(field string, key seal.Key, algorithm string, data []byte) []byte {
 	if len(data) > maxStoreData {
-		c.endf(StageSign, "%s: %w", field, errTooMuch)
+		c.endField(StageSign, field, "%w", errTooMuch)
 	}
 	if c.mode == Explaining {
 		return make([]byte, explainedSize)
@@ -110,11 +110,11 @@ func (c *Call) checkSignature(field string, key seal.Key, algorithm string, publ
 	size := signing.SignatureSize(algorithm, public)
 	switch {
 	case len(signature) != size:
-		c.endf(StageSign, "%s: key %s: the store of keys returned %d bytes, and a signature with %s has %d", field, keyName(key), len(signature), algorithm, size)
+		c.endField(StageSign, field, "key %s: the store of keys returned %d bytes, and a signature with %s has %d", keyName(key), len(signature), algorithm, size)
 	case isMAC(algorithm) && bytes.Contains(data, signature):
-		c.endf(StageSign, "%s: key %s: the store of keys returned a part of the data in place of its HMAC", field, keyName(key))
+		c.endField(StageSign, field, "key %s: the store of keys returned a part of the data in place of its HMAC", keyName(key))
 	case !isMAC(algorithm) && !signing.Verify(algorithm, public, data, signature):
-		c.endf(StageSign, "%s: key %s: the signature of the store of keys does not verify with the public half of the key", field, keyName(key))
+		c.endField(StageSign, field, "key %s: the signature of the store of keys does not verify with the public half of the key", keyName(key))
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *Call) describe(field string, key seal.Key, algorithm string) (info KeyI
 		return info
 	}
 	if err := signing.CheckPublic(algorithm, printable.Text(info.Type, 64), info.Public); err != nil {
-		c.endf(StageSign, "%s: key %s: %w", field, keyName(key), err)
+		c.endField(StageSign, field, "key %s: %w", keyName(key), err)
 	}
 	return info
 }
@@ -179,7 +179,7 @@ func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wante
 	case err != nil:
 		c.keyFailed(field, key, err)
 	case wanted.Version != 0 && version != 0 && version != wanted.Version:
-		c.endf(StageSign, "%s: key %s: the store of keys used version %d, and version %d was wanted", field, keyName(key), version, wanted.Version)
+		c.endField(StageSign, field, "key %s: the store of keys used version %d, and version %d was wanted", keyName(key), version, wanted.Version)
 	case version != 0:
 		c.useVersion(key, version)
 	}
@@ -199,7 +199,7 @@ func (c *Call) keyFailed(field string, key seal.Key, err error) {
 	if IsPassing(err) {
 		scrubbed = Passing(scrubbed)
 	}
-	c.endf(StageSign, "%s: key %s: %w", field, keyName(key), scrubbed)
+	c.endField(StageSign, field, "key %s: %w", keyName(key), scrubbed)
 }
 
 // keyName returns a key for errors.
@@ -213,14 +213,14 @@ func keyName(key seal.Key) string {
 // storeJWK returns the public half of a key of the store of keys as a JWK. The call's signatures are of the same version.
 func (c *Call) storeJWK(field string, key seal.Key, algorithm string) string {
 	if isMAC(algorithm) {
-		c.endf(StageSign, "%s: %w", field, &signing.KeyError{Algorithm: algorithm, Problem: "is a shared secret, which has no public half"})
+		c.endField(StageSign, field, "%w", &signing.KeyError{Algorithm: algorithm, Problem: "is a shared secret, which has no public half"})
 	}
 	c.useKey()
 	info := c.describe(field, key, algorithm)
 	c.useVersion(key, info.Version)
 	jwk, err := signing.JWK(info.Public)
 	if err != nil {
-		c.endf(StageSign, "%s: key %s: %w", field, keyName(key), err)
+		c.endField(StageSign, field, "key %s: %w", keyName(key), err)
 	}
 	return jwk
 }

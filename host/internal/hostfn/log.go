@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"errors"
 	"slices"
 	"unicode/utf8"
 
@@ -11,8 +12,8 @@ import (
 type line struct {
 	level abi.Level
 	text  string
-	// fromHost is set for a line of the host itself.
-	fromHost bool
+	// field is the field of a warning of the host itself. It is "" for a line of the guest.
+	field string
 }
 
 // maxLogLine is the maximum length of a log line, in bytes. A longer line is cut.
@@ -28,21 +29,23 @@ func (c *Call) Log(level abi.Level, text string) {
 		text = c.Scrub(text)
 	}
 	c.uncacheable = true
-	c.lines = append(c.lines, line{level, printable.Text(text, maxLogLine), false})
+	c.lines = append(c.lines, line{level, printable.Text(text, maxLogLine), ""})
 }
 
-// warn keeps a warning of the host itself for Flush.
-func (c *Call) warn(text string) {
-	c.uncacheable = true
-	c.lines = append(c.lines, line{abi.LevelWarn, text, true})
+// warning keeps a warning of the host itself for Flush, unless it is empty. It is about a field.
+func (c *Call) warning(field, text string) {
+	if text != "" {
+		c.uncacheable = true
+		c.lines = append(c.lines, line{abi.LevelWarn, text, field})
+	}
 }
 
 // Flush writes the lines to the log. It must not be called for a run that is restarted and has had no effect.
 func (c *Call) Flush() {
 	for _, l := range c.lines {
 		switch {
-		case l.fromHost:
-			c.plan.Warn(c.ctx, l.text)
+		case l.field != "":
+			c.plan.Warn(c.ctx, l.field, l.text)
 		case l.level == abi.LevelWarn:
 			c.plan.GuestWarns(c.ctx, l.text)
 		default:
@@ -54,21 +57,21 @@ func (c *Call) Flush() {
 
 // FlushWarnings writes the warnings of the host to the log, and drops the lines of the plugin.
 func (c *Call) FlushWarnings() {
-	c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return !l.fromHost })
+	c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return l.field == "" })
 	c.Flush()
 }
 
-// Dropped stands for a message of a guest that no error may have.
-const Dropped = "its message held a sealed value or is not UTF-8, and was dropped"
+// ErrDropped stands for a message of a guest that no error may have.
+var ErrDropped = errors.New("its message held a sealed value or is not UTF-8, and was dropped")
 
-// Message returns the text of error_set in a form that is safe for an error. A text with a sealed value is replaced as
-// a whole.
-func (c *Call) Message(text string) string {
+// Message returns the text of error_set as an error, in a form that is safe for one. A text with a sealed value is replaced
+// by ErrDropped as a whole.
+func (c *Call) Message(text string) error {
 	if !utf8.ValidString(text) || c.sealed.Plain(text) != nil {
-		return Dropped
+		return ErrDropped
 	}
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	return printable.Text(text, maxLogLine)
+	return errors.New(printable.Text(text, maxLogLine))
 }

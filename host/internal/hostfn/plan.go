@@ -47,6 +47,16 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Err.Error() }
 
+// FieldError is an error about one field of a configuration, or about a member of tls such as tls.key.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+func (e *FieldError) Unwrap() error { return e.Err }
+
 func (f *Failure) Unwrap() error { return f.Err }
 
 // Limits holds the limits of a call. Each field has the meaning of the field of host.Limits with the same name.
@@ -134,8 +144,8 @@ type Plan struct {
 	Offset Offset
 	// Log writes a log line of the guest.
 	Log func(ctx context.Context, level abi.Level, text string)
-	// Warn writes a warning of the host. It writes the same text once for a connector.
-	Warn func(ctx context.Context, text string)
+	// Warn writes a warning of the host about a field. It writes the same one once for a connector.
+	Warn func(ctx context.Context, field, text string)
 	// GuestWarns writes a warning of the guest. It is like Warn, and has a limit of its own.
 	GuestWarns func(ctx context.Context, text string)
 	// Refused logs the refusal of a token endpoint, which is named by its host. It is called for the first refusal of a period.

@@ -141,7 +141,7 @@ func (c *Call) publicJWK(k signingKey) string {
 	}
 	jwk, err := c.plan.Signer.PublicJWK(k.algorithm, k.text)
 	if err != nil {
-		c.endf(StageSign, "%s: %w", k.field, err)
+		c.endField(StageSign, k.field, "%w", err)
 	}
 	return jwk
 }

@@ -2,7 +2,6 @@ package hostfn
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -57,7 +56,7 @@ func (c *Call) jwt(k signingKey, header, claims map[string]any) string {
 		})
 	}
 	if err != nil {
-		c.end(StageSign, fmt.Errorf("%s: %w", k.field, err))
+		c.endField(StageSign, k.field, "%w", err)
 	}
 	c.warning(k.field, warning)
 	return token
@@ -70,7 +69,7 @@ func (c *Call) signature(k signingKey, data string) []byte {
 	}
 	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, []byte(data))
 	if err != nil {
-		c.end(StageSign, fmt.Errorf("%s: %w", k.field, err))
+		c.endField(StageSign, k.field, "%w", err)
 	}
 	c.warning(k.field, warning)
 	return signature
@@ -234,7 +233,7 @@ func (c *Call) key(name, purpose string) signingKey {
 	partition := c.partition()
 	var err error
 	if k.text, err = c.plan.Signer.Generate(k.algorithm, c.plan.KeySecret, string(partition[:])+f.Name); err != nil {
-		c.endf(StageSign, "%s: %w", f.Name, err)
+		c.endField(StageSign, f.Name, "%w", err)
 	}
 	return k
 }
@@ -256,10 +255,4 @@ func (f *Field) purposes() []string {
 		return []string{abi.PurposeJWT}
 	}
 	return f.Purposes
-}
-
-func (c *Call) warning(field, text string) {
-	if text != "" {
-		c.warn(field + ": " + text)
-	}
 }

@@ -70,8 +70,8 @@ type syntaxProblem struct {
 	err error
 }
 
-// moreAfter is the reason for text after the record in a line.
-const moreAfter = "there is more after the end of the record"
+// moreAfter is the code of the problem of text after the record in a line.
+const moreAfter = "more-after"
 
 // syntax finds the place where a text stops being JSON, if there is one.
 func syntax(text []byte, start problem.Place) (p syntaxProblem, broken bool) {
@@ -81,13 +81,15 @@ func syntax(text []byte, start problem.Place) (p syntaxProblem, broken bool) {
 	if err == nil && len(rest) == 0 {
 		return p, false
 	}
-	offset, reason := len(text), "it ends in the middle of the record"
+	offset, reason, code := len(text), "it ends in the middle of the record", ""
 	if err == nil {
-		offset, reason = len(text)-len(rest), moreAfter
+		offset, reason, code = len(text)-len(rest), "there is more after the end of the record", moreAfter
 	} else if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
 		offset, reason = int(e.ByteOffset), e.Err.Error() // it quotes at most one character
 	}
-	return syntaxProblem{start.Advance(text[:offset]).Problem("", "this is no JSON: %s", reason), err}, true
+	p = syntaxProblem{start.Advance(text[:offset]).Problem("", "this is no JSON: %s", reason), err}
+	p.Code = code
+	return p, true
 }
 
 // encoding finds text that is not UTF-8, or an escaped surrogate without its pair. ok is false if there is any.

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/content"
@@ -222,7 +221,7 @@ func (in *input) record(b *batch, text []byte) {
 	switch {
 	case broken && in.array:
 		in.ended = true
-		if strings.HasSuffix(problems[0].Message, moreAfter) {
+		if problems[0].Code == moreAfter {
 			problems[0].Message += ": a comma has to come between records"
 		}
 		problems[0].Message += in.endOfArray()
