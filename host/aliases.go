@@ -5,32 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-
-	"github.com/keywright/keywright/abi"
 )
-
-// checkAliases returns an error unless each name of a configuration's member stands for one field.
-func checkAliases(d *abi.Description) error {
-	taken := map[string]string{}
-	for _, f := range d.Fields {
-		taken[f.Name] = f.Name
-	}
-	for _, f := range d.Fields {
-		if len(f.Aliases) > abi.MaxAliases {
-			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), abi.MaxAliases)
-		}
-		for _, alias := range f.Aliases {
-			if len(alias) > maxName || !fieldName.MatchString(alias) {
-				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, Printable(alias))
-			}
-			if other := taken[alias]; other != "" {
-				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, other)
-			}
-			taken[alias] = f.Name
-		}
-	}
-	return nil
-}
 
 // aliases puts the name of each field in place of the alias that the configuration has. From here on the connector is as if it had
 // been configured with that name, with its partition in the cache, its grants and its sinks. Only errors have the alias.

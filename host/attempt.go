@@ -83,7 +83,7 @@ func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (
 
 // readsBody reports whether an answer of the challenge is in the body.
 func (c *Connector) readsBody() bool {
-	return slices.ContainsFunc(c.plugin.challenge, func(a answer.Part) bool { return a.Source.InBody() })
+	return slices.ContainsFunc(c.plugin.Challenge, func(a answer.Part) bool { return a.Source.InBody() })
 }
 
 // maxRead is the maximum length of a body that is read for the challenge, in bytes.

@@ -311,7 +311,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	if failure == nil {
 		out.mutation, failure = call.Mutation(result.Output)
 		out.putIn = call.PutIn()
-		if c.plugin.uses[abi.GroupToken] { // others cache what is no token, such as a signing key
+		if c.plugin.Uses[abi.GroupToken] { // others cache what is no token, such as a signing key
 			out.expires = out.ends()
 		}
 		stats.Expires = out.expires

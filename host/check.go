@@ -12,8 +12,10 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
@@ -75,10 +77,10 @@ func (k *checker) run(ctx context.Context) {
 		k.noType(c.config.Auth.Type)
 		return
 	}
-	if c.config.RefreshAhead > 0 && (!c.plugin.uses[abi.GroupCache] || !c.plugin.uses[abi.GroupToken]) {
+	if c.config.RefreshAhead > 0 && (!c.plugin.Uses[abi.GroupCache] || !c.plugin.Uses[abi.GroupToken]) {
 		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", c.plugin.info.Type)
 	}
-	if c.config.NeverResend && len(c.plugin.states) == 0 {
+	if c.config.NeverResend && len(c.plugin.States) == 0 {
 		k.Wrong("resend", "auth type %s has no token that may be used once: remove it", c.plugin.info.Type)
 	}
 	if room := (room{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !room.fits(c.config.Auth.Config) {
@@ -157,15 +159,12 @@ func (k *checker) origins() {
 // fields checks each member of the configuration against the plugin's description.
 func (k *checker) fields() {
 	c := k.connector
-	known := make([]string, 0, len(c.plugin.info.Fields))
-	for i := range c.plugin.info.Fields {
-		f := &c.plugin.info.Fields[i]
+	known := make([]string, 0, len(c.plugin.Fields))
+	for _, own := range c.plugin.Fields {
+		field, f := &own, &own.Field
 		known = append(known, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
 		value = plainValue(value)
-		field := &hostfn.Field{
-			Field: *f, Sinks: c.plugin.fields[f.Name].sinks, Derived: c.plugin.fields[f.Name].derived, Matcher: c.plugin.matchers[f.Name],
-		}
 		reason := k.needed(field)
 		c.plan.Fields[f.Name] = field
 		switch {
@@ -177,7 +176,7 @@ func (k *checker) fields() {
 		case present:
 			k.Wrong(k.connector.path(f.Name), "is null: give it a value or leave it out")
 		case field.Required:
-			k.Wrong(k.connector.path(f.Name), "is missing%s: %s%s", reason, hint(about(f)), suggestions(f))
+			k.Wrong(k.connector.path(f.Name), "is missing%s: %s%s", reason, hint(describe.About(f)), suggestions(f))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
@@ -199,7 +198,7 @@ func (k *checker) fields() {
 // which must be literal: what a plugin takes of an answer must not depend on a request.
 func (k *checker) answers() {
 	c := k.connector
-	c.plan.Answers, c.plan.ChallengeAnswers = slices.Clone(c.plugin.answers), c.plugin.challenge
+	c.plan.Answers, c.plan.ChallengeAnswers = slices.Clone(c.plugin.Answers), c.plugin.Challenge
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
 		if a.FromField == "" {
@@ -373,4 +372,14 @@ func (k *checker) complaint(line string) {
 		return
 	}
 	k.Wrong(k.connector.path(field), "%s", message)
+}
+
+// compared checks a field whose template is compared with a pattern. Users who choose a part of the text could ask about a secret in it
+// with each of their names (threats.md 296). A user's own secret is their choice as well.
+func (k *checker) compared(f *hostfn.Field, names template.Names) {
+	chosen := slices.ContainsFunc(names.User, func(name string) bool { return name != "id" }) || slices.ContainsFunc(names.Secrets, expr.OfUser)
+	shared := slices.ContainsFunc(names.Secrets, func(secret string) bool { return !expr.OfUser(secret) })
+	if f.Matcher != nil && chosen && shared {
+		k.Wrong(k.connector.path(f.Name), "names a secret beside what users choose, and is compared with a pattern, so that users could test guesses: leave one of them out")
+	}
 }

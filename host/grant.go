@@ -92,7 +92,7 @@ type owner struct{ tenant, user bool }
 // that seed. A grant without a seed is of the user who consents, in the tenant.
 func (k *checker) states() {
 	c := k.connector
-	if len(c.plugin.states) == 0 {
+	if len(c.plugin.States) == 0 {
 		return
 	}
 	if k.host.config.State == nil {
@@ -101,7 +101,7 @@ func (k *checker) states() {
 	c.grantOwner = owner{tenant: true, user: true}
 	seeded := false
 	for i, s := range c.plugin.info.State {
-		state := c.plugin.states[i]
+		state := c.plugin.States[i]
 		c.plan.States = append(c.plan.States, state)
 		f := c.plan.Fields[s.Seed]
 		if f == nil || f.Text == nil {

@@ -21,6 +21,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/sandbox"
@@ -252,12 +253,8 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	p.info.Description, p.info.DescribeFuel = *description, fuel
-	if err := p.checkDescription(); err != nil {
+	if p.Type, err = describe.Check(description, p.guest.Has); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
-	}
-	p.uses = map[string]bool{}
-	for _, group := range description.Uses {
-		p.uses[group] = true
 	}
 	return p, nil
 }
@@ -278,7 +275,7 @@ func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64
 		return nil, 0, failure
 	}
 	var d abi.Description
-	if err := decodeDescription(result.Output, &d); err != nil {
+	if err := describe.Decode(result.Output, &d); err != nil {
 		return nil, 0, err
 	}
 	return &d, result.Fuel, nil

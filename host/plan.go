@@ -25,7 +25,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Fields:        map[string]*hostfn.Field{},
 		SecretSinks:   map[string]seal.Sinks{},
 		SecretDerived: map[string]seal.Sinks{},
-		Uses:          c.plugin.uses,
+		Uses:          c.plugin.Uses,
 		Grants:        c.plugin.grants,
 		Anonymous:     c.plugin.info.Anonymous,
 		Owner:         c.config.Name,

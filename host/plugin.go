@@ -2,10 +2,8 @@ package host
 
 import (
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/sandbox"
-	"github.com/keywright/keywright/internal/expr"
 )
 
 // Plugin is an auth type for a host to load.
@@ -50,6 +48,12 @@ type PluginInfo struct {
 	DescribeFuel int64
 }
 
+// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth
+// type. It is for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can express it: it also
+// accepts a text with a template in place of an integer, a boolean or a URL. It accepts the aliases of the type and
+// lists them in the description of "type" as deprecated.
+func (p PluginInfo) Schema() ([]byte, error) { return describe.Schema(&p.Description) }
+
 // SealedFields returns the names of the fields whose values the plugin gets sealed: secrets and keys.
 func (p *PluginInfo) SealedFields() (names []string) {
 	for _, f := range p.Fields {
@@ -62,20 +66,13 @@ func (p *PluginInfo) SealedFields() (names []string) {
 
 // plugin is a loaded plugin.
 type plugin struct {
+	*describe.Type
 	info  PluginInfo
 	guest sandbox.Guest
 	// limits are those of the host, with those of the plugin in their place.
 	limits Limits
 	digest [32]byte
 	grants map[string]bool
-	uses   map[string]bool
-	fields map[string]reach
-	// matchers has a matcher for each field with a pattern.
-	matchers map[string]*expr.Matcher
-	// answers and challenge are the answers of the description.
-	answers, challenge []answer.Part
-	// states are the states of the description, in the same order.
-	states []hostfn.State
 	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
 }

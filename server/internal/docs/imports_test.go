@@ -40,6 +40,7 @@ var rules = []rule{
 		"abi", "host/internal/answer", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
+	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},

@@ -1,15 +1,12 @@
-package host
+package describe
 
 import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -44,7 +41,7 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 		return nil, errors.New("pattern and pattern_message belong together: users read the message, and not the pattern")
 	case f.Kind != abi.KindString || len(f.Enum) > 0:
 		return nil, errors.New("only a string without an enum has a pattern")
-	case len(f.Pattern) > abi.MaxPattern || Printable(f.Pattern) != f.Pattern:
+	case len(f.Pattern) > abi.MaxPattern || shown(f.Pattern) != f.Pattern:
 		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", abi.MaxPattern)
 	}
 	matcher, problem := patterns.Matcher(f.Pattern)
@@ -55,16 +52,6 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 		return nil, errors.New(`its pattern has syntax that RE2 and ECMA-262 do not share: write no anchors, flags, names of groups or of classes, [^\n] in place of a point, and \ before - in a class and before other special characters`)
 	}
 	return matcher, nil
-}
-
-// compared checks a field whose template is compared with a pattern. Users who choose a part of the text could ask about a secret in it
-// with each of their names (threats.md 296). A user's own secret is their choice as well.
-func (k *checker) compared(f *hostfn.Field, names template.Names) {
-	chosen := slices.ContainsFunc(names.User, func(name string) bool { return name != "id" }) || slices.ContainsFunc(names.Secrets, expr.OfUser)
-	shared := slices.ContainsFunc(names.Secrets, func(secret string) bool { return !expr.OfUser(secret) })
-	if f.Matcher != nil && chosen && shared {
-		k.Wrong(k.connector.path(f.Name), "names a secret beside what users choose, and is compared with a pattern, so that users could test guesses: leave one of them out")
-	}
 }
 
 // maxChoices limits the choices of a pattern in a schema: its repetitions and alternatives.

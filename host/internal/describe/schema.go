@@ -1,4 +1,4 @@
-package host
+package describe
 
 import (
 	"encoding/json"
@@ -8,15 +8,13 @@ import (
 	"github.com/keywright/keywright/abi"
 )
 
-// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth
-// type. It is for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can express it: it also
-// accepts a text with a template in place of an integer, a boolean or a URL. It accepts the aliases of the type and
-// lists them in the description of "type" as deprecated.
-func (p PluginInfo) Schema() ([]byte, error) {
+// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with the auth type of a
+// description that [Check] has passed.
+func Schema(d *abi.Description) ([]byte, error) {
 	config := schema{Type: "object", Properties: map[string]schema{}, AdditionalProperties: new(bool)}
 	needed := false
-	for i := range p.Fields {
-		f := &p.Fields[i]
+	for i := range d.Fields {
+		f := &d.Fields[i]
 		config.Properties[f.Name] = fieldSchema(f)
 		for _, alias := range f.Aliases {
 			former := fieldSchema(f)
@@ -37,24 +35,24 @@ func (p PluginInfo) Schema() ([]byte, error) {
 		}
 		needed = needed || f.Required
 		for _, condition := range f.RequiredIf {
-			holds, then := p.conditionSchema(&condition), present(f)
+			holds, then := conditionSchema(d, &condition), present(f)
 			config.AllOf = append(config.AllOf, schema{If: &holds, Then: &then})
 		}
 		if len(f.OnlyIf) > 0 {
-			some, there := p.effective(f), present(f)
+			some, there := effective(d, f), present(f)
 			config.AllOf = append(config.AllOf, schema{If: &there, Then: &some})
 		}
 	}
-	summary := p.Summary
-	if p.Homepage != "" {
-		summary += " " + p.Homepage
+	summary := d.Summary
+	if d.Homepage != "" {
+		summary += " " + d.Homepage
 	}
 	auth := schema{
 		Schema:               "https://json-schema.org/draft/2020-12/schema",
-		Title:                p.Type,
+		Title:                d.Type,
 		Description:          summary,
 		Type:                 "object",
-		Properties:           map[string]schema{"type": typeSchema(p), "config": config},
+		Properties:           map[string]schema{"type": typeSchema(d), "config": config},
 		Required:             []string{"type"},
 		AdditionalProperties: new(bool),
 	}
@@ -99,13 +97,13 @@ const (
 	decimal     = `^-?[0-9]+$`
 )
 
-func typeSchema(p PluginInfo) schema {
-	if len(p.Aliases) == 0 {
-		return schema{Const: p.Type}
+func typeSchema(d *abi.Description) schema {
+	if len(d.Aliases) == 0 {
+		return schema{Const: d.Type}
 	}
 	return schema{
-		Enum:        append([]string{p.Type}, p.Aliases...),
-		Description: "Deprecated: " + strings.Join(p.Aliases, ", ") + ".",
+		Enum:        append([]string{d.Type}, d.Aliases...),
+		Description: "Deprecated: " + strings.Join(d.Aliases, ", ") + ".",
 	}
 }
 
@@ -125,13 +123,13 @@ func present(f *abi.Field) schema {
 }
 
 // effective returns a schema of the configurations in which a field with OnlyIf has an effect.
-func (p PluginInfo) effective(f *abi.Field) (some schema) {
+func effective(d *abi.Description, f *abi.Field) (some schema) {
 	for _, condition := range f.OnlyIf {
-		some.AnyOf = append(some.AnyOf, p.conditionSchema(&condition))
+		some.AnyOf = append(some.AnyOf, conditionSchema(d, &condition))
 		if len(condition.Values) == 0 {
 			continue
 		}
-		for _, name := range namesOf(p.field(condition.Field)) {
+		for _, name := range namesOf(fieldOf(d, condition.Field)) {
 			some.AnyOf = append(some.AnyOf, schema{
 				Properties: map[string]schema{name: {Type: "string", Pattern: anyTemplate}}, Required: []string{name},
 			})
@@ -140,14 +138,14 @@ func (p PluginInfo) effective(f *abi.Field) (some schema) {
 	return some
 }
 
-// field returns the field with a name, which must be there.
-func (p PluginInfo) field(name string) *abi.Field {
-	return &p.Fields[slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == name })]
+// fieldOf returns the field with a name, which must be there.
+func fieldOf(d *abi.Description, name string) *abi.Field {
+	return &d.Fields[slices.IndexFunc(d.Fields, func(f abi.Field) bool { return f.Name == name })]
 }
 
 // conditionSchema returns a schema of the configurations for which a condition holds.
-func (p PluginInfo) conditionSchema(condition *abi.Condition) schema {
-	f := p.field(condition.Field)
+func conditionSchema(d *abi.Description, condition *abi.Condition) schema {
+	f := fieldOf(d, condition.Field)
 	holds := schema{Properties: map[string]schema{}}
 	if !slices.Contains(condition.Values, f.Default) { // otherwise the condition holds without the field
 		holds = present(f)
@@ -160,7 +158,7 @@ func (p PluginInfo) conditionSchema(condition *abi.Condition) schema {
 }
 
 func fieldSchema(f *abi.Field) schema {
-	s := schema{Description: about(f), Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
+	s := schema{Description: About(f), Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
 	template := schema{Type: "string", Pattern: anyTemplate}
 	if f.Default != "" {
 		s.Default = f.Default

@@ -1,4 +1,4 @@
-package host
+package describe
 
 import (
 	"errors"
@@ -13,15 +13,15 @@ import (
 func checkAbout(d *abi.Description) error {
 	var problems []error
 	check := func(name, text string) {
-		if len(text) > abi.MaxAbout || Printable(text) != text {
+		if len(text) > abi.MaxAbout || shown(text) != text {
 			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, abi.MaxAbout))
 		}
 	}
 	check("homepage", d.Homepage)
 	check("license", d.License)
 	for _, f := range d.Fields {
-		check("field "+Printable(f.Name)+": obtain", f.Obtain)
-		check("field "+Printable(f.Name)+": pattern_message", f.PatternMessage)
+		check("field "+shown(f.Name)+": obtain", f.Obtain)
+		check("field "+shown(f.Name)+": pattern_message", f.PatternMessage)
 	}
 	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
 		problems = append(problems, errors.New("homepage is no https URL of a page"))
@@ -29,8 +29,8 @@ func checkAbout(d *abi.Description) error {
 	return errors.Join(problems...)
 }
 
-// about returns what users read of a field: what it is, and how to get it.
-func about(f *abi.Field) string {
+// About returns the text about a field for users: its purpose, and the way to get its value.
+func About(f *abi.Field) string {
 	if f.Doc == "" || f.Obtain == "" {
 		return f.Doc + f.Obtain
 	}

@@ -1,4 +1,5 @@
-package host
+// Package describe reads the descriptions of auth types, checks them, and writes their JSON Schemas.
+package describe
 
 import (
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 var (
@@ -23,6 +25,17 @@ var (
 
 // maxName limits the name of a type or a field, in bytes.
 const maxName = 64
+
+// Type is an auth type, as its description has it.
+type Type struct {
+	// Uses has the groups of host functions.
+	Uses map[string]bool
+	// Fields are the fields of the configuration, in order.
+	Fields []hostfn.Field
+	// Answers are the parts of answers of exchanges, and Challenge those of the API's refusal.
+	Answers, Challenge []answer.Part
+	States             []hostfn.State
+}
 
 // reach is the set of places that a sealed value may go to, and that of places for what is derived from it.
 type reach struct{ sinks, derived seal.Sinks }
@@ -39,9 +52,9 @@ func parseReach(sinks, derived []string) (r reach, err error) {
 	return r, err
 }
 
-// decodeDescription decodes the output of describe. The description of another contract may have members and rules that this host does
+// Decode decodes the output of describe. The description of another contract may have members and rules that this host does
 // not know, so nothing but its number is read.
-func decodeDescription(output []byte, d *abi.Description) error {
+func Decode(output []byte, d *abi.Description) error {
 	var contract struct {
 		ABI int `json:"abi"`
 	}
@@ -64,14 +77,14 @@ func decodeDescription(output []byte, d *abi.Description) error {
 	return fmt.Errorf("its output %w", err)
 }
 
-// checkDescription checks the description of a plugin, and sets the reach of its fields, and its answers.
-func (p *plugin) checkDescription() error {
-	d := &p.info.Description
+// Check returns the auth type of a description, or an error with all that is wrong. exports reports whether the module has an export.
+func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
+	t := &Type{Uses: map[string]bool{}}
 	var problems []error
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	for _, name := range append([]string{d.Type}, d.Aliases...) {
 		if len(name) > maxName || !typeName.MatchString(name) {
-			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", Printable(name))
+			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", shown(name))
 		}
 	}
 	if d.Version == "" || d.Summary == "" {
@@ -81,55 +94,57 @@ func (p *plugin) checkDescription() error {
 		problems = append(problems, err)
 	}
 	for _, group := range d.Uses {
+		t.Uses[group] = true
 		if !slices.Contains(abi.Groups, group) {
-			wrong("uses: there is no group %q; there are %s", Printable(group), strings.Join(abi.Groups, ", "))
+			wrong("uses: there is no group %q; there are %s", shown(group), strings.Join(abi.Groups, ", "))
 		}
 	}
 	if len(d.Fields) > abi.MaxFields {
 		wrong("there are %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
 	}
-	p.fields, p.matchers = map[string]reach{}, map[string]*expr.Matcher{}
 	patterns := new(expr.Patterns).Source() // which all fields share
 	for i := range d.Fields {
 		f := &d.Fields[i]
-		if _, twice := p.fields[f.Name]; twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
-			wrong("field %q is there twice or has a name that no field may have", Printable(f.Name))
+		twice := slices.ContainsFunc(t.Fields, func(other hostfn.Field) bool { return other.Name == f.Name })
+		if twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
+			wrong("field %q is there twice or has a name that no field may have", shown(f.Name))
 			continue
 		}
-		if err := p.checkField(f, patterns); err != nil {
+		field, err := checkField(d, f, patterns)
+		if err != nil {
 			wrong("field %s: %w", f.Name, err)
 		}
+		t.Fields = append(t.Fields, field)
 	}
 	if err := checkAliases(d); err != nil {
 		problems = append(problems, err)
 	}
 	var err error
-	if p.answers, err = checkAnswers(d, d.Answers); err != nil {
+	if t.Answers, err = checkAnswers(d, d.Answers); err != nil {
 		wrong("answers: %w", err)
 	}
 	for _, a := range d.Answers {
 		if a.Keep {
-			wrong("answers: %s: only an answer of the challenge has keep", Printable(a.Name))
+			wrong("answers: %s: only an answer of the challenge has keep", shown(a.Name))
 		}
 	}
-	if p.states, err = checkStates(d, p.fields, p.answers); err != nil {
+	if t.States, err = checkStates(d, t); err != nil {
 		wrong("state: %w", err)
 	}
-	if p.challenge, err = checkChallenge(d); err != nil {
+	if t.Challenge, err = checkChallenge(d); err != nil {
 		wrong("challenge: %w", err)
 	}
-	problems = append(problems, p.checkConsent()...)
-	return errors.Join(problems...)
+	problems = append(problems, checkConsent(d, exports)...)
+	return t, errors.Join(problems...)
 }
 
 // checkConsent returns what is wrong with the consent of a description.
-func (p *plugin) checkConsent() []error {
-	d := &p.info.Description
+func checkConsent(d *abi.Description, exports func(name string) bool) []error {
 	if !d.Consent {
 		return nil
 	}
 	var problems []error
-	if !p.guest.Has(abi.ExportConsent) || !p.guest.Has(abi.ExportConnect) {
+	if !exports(abi.ExportConsent) || !exports(abi.ExportConnect) {
 		problems = append(problems, fmt.Errorf("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect))
 	}
 	if !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
@@ -163,7 +178,7 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 	}
 	for _, a := range d.Challenge.Answers {
 		if a.Required || a.FromField != "" || a.Alternative != "" || a.State != "" {
-			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", Printable(a.Name))
+			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", shown(a.Name))
 		}
 	}
 	return checkAnswers(d, d.Challenge.Answers)
@@ -176,7 +191,7 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) 
 	var parts []answer.Part
 	for _, a := range list {
 		if seen[a.Name] || len(a.Name) > maxName || !fieldName.MatchString(a.Name) {
-			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", Printable(a.Name))
+			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", shown(a.Name))
 		}
 		seen[a.Name] = true
 		if a.Kind != abi.AnswerSealed {
@@ -220,7 +235,7 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 		}
 	}
 	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {
-		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", Printable(a.Kind))
+		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", shown(a.Kind))
 	}
 	sealed, enum := a.Kind == abi.AnswerSealed, a.Kind == abi.AnswerEnum
 	switch {
@@ -236,23 +251,23 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 	return part, nil
 }
 
-// checkField checks a field of the description, and sets its reach and its matcher.
-func (p *plugin) checkField(f *abi.Field, patterns *expr.Source) (err error) {
-	p.fields[f.Name] = reach{} // also that of a field that is wrong, so that the name is taken
-	r, err := checkRules(&p.info.Description, f)
+// checkField checks a field of the description, and returns it with its reach and its matcher.
+func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field hostfn.Field, err error) {
+	field.Field = *f // also of a field that is wrong, so that the name is taken
+	r, err := checkRules(d, f)
 	if err != nil {
-		return err
+		return field, err
 	}
-	p.fields[f.Name] = r
-	if p.matchers[f.Name], err = checkPattern(f, patterns); err != nil {
-		return err
+	field.Sinks, field.Derived = r.sinks, r.derived
+	if field.Matcher, err = checkPattern(f, patterns); err != nil {
+		return field, err
 	}
 	if f.Default != "" {
-		if err := hostfn.CheckValue(&hostfn.Field{Field: *f, Matcher: p.matchers[f.Name]}, f.Default); err != nil {
-			return fmt.Errorf("its default %w", err)
+		if err := hostfn.CheckValue(&field, f.Default); err != nil {
+			return field, fmt.Errorf("its default %w", err)
 		}
 	}
-	return nil
+	return field, nil
 }
 
 // checkRules checks the members of a field that need no other part of the host, and returns the field's reach.
@@ -262,7 +277,7 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		return reach{}, err
 	}
 	if !slices.Contains(abi.Kinds, f.Kind) {
-		return reach{}, fmt.Errorf("there is no kind %q; there are %s", Printable(f.Kind), strings.Join(abi.Kinds, ", "))
+		return reach{}, fmt.Errorf("there is no kind %q; there are %s", shown(f.Kind), strings.Join(abi.Kinds, ", "))
 	}
 	if f.Kind == abi.KindKey {
 		if r.sinks&^seal.Sign != 0 {
@@ -317,7 +332,7 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 func checkPurposes(f *abi.Field) error {
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(abi.Purposes, purpose) {
-			return fmt.Errorf("there is no purpose %q; there are %s", Printable(purpose), strings.Join(abi.Purposes, ", "))
+			return fmt.Errorf("there is no purpose %q; there are %s", shown(purpose), strings.Join(abi.Purposes, ", "))
 		}
 	}
 	return nil
@@ -354,9 +369,35 @@ func checkConditions(d *abi.Description, f *abi.Field) error {
 		}
 		for _, value := range condition.Values {
 			if !slices.Contains(d.Fields[at].Enum, value) {
-				return fmt.Errorf("%s: %q is not in the enum of %s", member, Printable(value), condition.Field)
+				return fmt.Errorf("%s: %q is not in the enum of %s", member, shown(value), condition.Field)
 			}
 		}
 	}
 	return nil
 }
+
+// checkAliases returns an error unless each name of a configuration's member stands for one field.
+func checkAliases(d *abi.Description) error {
+	taken := map[string]string{}
+	for _, f := range d.Fields {
+		taken[f.Name] = f.Name
+	}
+	for _, f := range d.Fields {
+		if len(f.Aliases) > abi.MaxAliases {
+			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), abi.MaxAliases)
+		}
+		for _, alias := range f.Aliases {
+			if len(alias) > maxName || !fieldName.MatchString(alias) {
+				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, shown(alias))
+			}
+			if other := taken[alias]; other != "" {
+				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, other)
+			}
+			taken[alias] = f.Name
+		}
+	}
+	return nil
+}
+
+// shown returns a text of a description in a form that is safe for errors.
+func shown(text string) string { return printable.Text(text, 1024) }
