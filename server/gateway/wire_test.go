@@ -157,7 +157,7 @@ func serveWire(t *testing.T, a *wire) (address string) {
 	go func() {
 		ended <- httpserver.Run(ctx, httpserver.Config{
 			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Handler: w.gateway.Handler(), Logger: slog.New(slog.DiscardHandler),
-			Started: func(callers, _ net.Addr) { started <- callers.String() },
+			Started: func(callers, _ string) { started <- strings.TrimPrefix(callers, "http://") },
 		})
 	}()
 	t.Cleanup(func() {

@@ -1,19 +1,157 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/catalogue"
+	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
+
+// newFlags holds the flags of connector new.
+type newFlags struct {
+	api, file, name, url, place string
+	sandbox                     bool
+	set                         []string
+}
+
+func connectorNewCommand(a *app) *cobra.Command {
+	var flags newFlags
+	c := &cobra.Command{
+		Use:   "new --api NAME [-c FILE] [--name NAME] [--sandbox | --place PLACE | --url URL] [--set TEXT=VALUE]...",
+		Short: "Make a connector of a product in the catalogue",
+		Long: "Makes a connector of a product in the catalogue, and writes it to stdout, or with -c behind the connectors of a file. " +
+			"Comments say what to fill in, and where the product shows it. What to do next goes to stderr, or with -c to stdout.\n\n" +
+			"`keywright connector list` lists the products, and docs/apis.md shows them, with the mistakes that people make.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if flags.api == "" {
+				return misuse(c, "without --api: `keywright connector list` lists the APIs")
+			}
+			api, err := flags.connector(c)
+			if err != nil {
+				return err
+			}
+			return a.newConnector(c.Context(), flags.file, api)
+		},
+	}
+	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
+	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there, or to its connectors_dir if all others are there; - is stdout")
+	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the connector, for a second one of a product; its secrets then have that name, too")
+	c.Flags().BoolVar(&flags.sandbox, "sandbox", false, "the sandbox of the product, as --place sandbox")
+	c.Flags().StringVar(&flags.place, "place", "", "an environment or region of the product that docs/apis.md names: a `PLACE` such as eu")
+	c.Flags().StringVar(&flags.url, "url", "", "the `URL` of the API, if it is another than in the catalogue; the product's other URLs move with it")
+	c.Flags().StringArrayVar(&flags.set, "set", nil, "a text to replace in the connector, `TEXT=VALUE`; may be repeated")
+	return c
+}
+
+// connector returns the product of the catalogue, as the flags change it.
+func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
+	api, err := catalogue.Find(f.api)
+	if err != nil {
+		return nil, err
+	}
+	o := catalogue.Options{Name: f.name, Permalink: gateway.Permalink(f.name), Place: f.place, URL: f.url, Set: map[string]string{}}
+	if f.sandbox && f.place != "" || o.URL != "" && (f.sandbox || f.place != "") {
+		return nil, misuse(c, "one of --sandbox, --place and --url is enough")
+	}
+	if f.sandbox {
+		o.Place = "sandbox"
+	}
+	if f.name != "" && o.Permalink == "" {
+		return nil, misuse(c, "--name %q has neither a letter from a to z nor a digit", f.name)
+	}
+	for _, pair := range f.set {
+		text, value, ok := strings.Cut(pair, "=")
+		if !ok || text == "" {
+			return nil, misuse(c, "--set wants TEXT=VALUE, not %q", pair)
+		}
+		o.Set[text] = value
+	}
+	return api.With(o)
+}
+
+// newConnector writes a connector to stdout or to a file, and then what to do next.
+func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API) error {
+	document, _, err := a.newDocument(ctx, "the connector", api.Item(), api.NeedsState(), host.Config{})
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		if _, err := a.out.Write(document); err != nil {
+			return err
+		}
+		writeSteps(a.err, "connectors.yaml", added{written: "connectors.yaml", made: true}, api)
+		return nil
+	}
+	wrote, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
+	if err == nil {
+		writeSteps(a.out, file, wrote, api)
+	}
+	return err
+}
+
+// writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
+func writeSteps(p *terminal.Printer, file string, wrote added, api *catalogue.API) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n", wrote.written, api.Name, api.AuthType())
+	if wrote.schema != "" {
+		b.WriteString(schemaWritten(wrote.schema) + "\n")
+	}
+	b.WriteByte('\n')
+	secrets := writeFill(&b, wrote.written, api)
+	switch {
+	case api.NeedsState() && wrote.made:
+		fmt.Fprintf(&b, "store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
+	case api.NeedsState():
+		fmt.Fprintf(&b, "see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
+	}
+	file = imports.Quote(file)
+	b.WriteString("\nthen try it:\n")
+	for _, s := range secrets {
+		b.WriteString("  export " + s + "\n")
+	}
+	fmt.Fprintf(&b, "  keywright check -c %s --secrets\n", file)
+	fmt.Fprintf(&b, "  keywright explain -c %s %s\n", file, api.Arguments())
+	if api.AuthType() == "oauth_authorization_code" {
+		fmt.Fprintf(&b, "  keywright connect -c %s %s\n", file, api.Name)
+	}
+	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
+	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
+		curled := imports.Quote("http://127.0.0.1:8080/connectors/" + api.Name + path)
+		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
+			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)
+	}
+	p.Printf("%s", b.String())
+}
+
+// writeFill writes what to fill in, and returns the assignments of the secrets in a shell.
+func writeFill(b *strings.Builder, written string, api *catalogue.API) (secrets []string) {
+	for _, f := range api.Fill {
+		if f.Secret == "" {
+			fmt.Fprintf(b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Place())
+			continue
+		}
+		value := "'" + f.Example + "'"
+		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
+			value = `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
+		}
+		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
+		fmt.Fprintf(b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Place())
+	}
+	return secrets
+}
 
 func connectorListCommand(a *app) *cobra.Command {
 	return a.showing(&cobra.Command{

@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/importer"
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/content/sqlite"
 )
@@ -32,28 +37,14 @@ func (f *databaseFlags) add(c *cobra.Command, sqlite string) {
 	c.Flags().BoolVar(&f.pooler, "db-pooler", false, "PostgreSQL is behind a pooler that lends connections for a transaction, such as PgBouncer")
 }
 
-// address returns the URL of the database from the flag or the environment.
-func (f *databaseFlags) address(a *app, c *cobra.Command) (string, error) {
-	address := cmp.Or(f.url, a.env(contentDB))
-	switch {
-	case address == "":
-		return "", misuse(c, "without --db: give it as sqlite:PATH or postgres://…, or set %s", contentDB)
-	case f.connections < 2:
-		return "", misuse(c, "--db-connections wants 2 or more")
-	}
-	return address, nil
-}
-
-var errNoDatabase = errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
-
 // open opens the database. It creates one of SQLite that does not exist. Its errors contain no part of the URL that may be a password.
 func (f *databaseFlags) open(a *app, c *cobra.Command) (content.Database, error) {
-	return f.opened(a, c, sqlite.Open)
+	return f.openFile(a, c, sqlite.Open)
 }
 
 // openToRead is like open, and creates no database.
 func (f *databaseFlags) openToRead(a *app, c *cobra.Command) (content.Database, error) {
-	return f.opened(a, c, func(ctx context.Context, path string) (content.Database, error) {
+	return f.openFile(a, c, func(ctx context.Context, path string) (content.Database, error) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // so that a misspelt path is no empty database
 			return nil, fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
 		}
@@ -61,18 +52,141 @@ func (f *databaseFlags) openToRead(a *app, c *cobra.Command) (content.Database, 
 	})
 }
 
-func (f *databaseFlags) opened(a *app, c *cobra.Command, file func(context.Context, string) (content.Database, error)) (content.Database, error) {
-	address, err := f.address(a, c)
-	if err != nil {
-		return nil, err
-	}
+// openFile is like open, with the function that opens a file of SQLite.
+func (f *databaseFlags) openFile(
+	a *app, c *cobra.Command, open func(context.Context, string) (content.Database, error),
+) (content.Database, error) {
+	address := cmp.Or(f.url, a.env(contentDB))
 	switch scheme, path, _ := strings.Cut(address, ":"); {
+	case address == "":
+		return nil, misuse(c, "without --db: give it as sqlite:PATH or postgres://…, or set %s", contentDB)
+	case f.connections < 2:
+		return nil, misuse(c, "--db-connections wants 2 or more")
 	case scheme == "sqlite" && path != "":
-		return file(c.Context(), path)
+		return open(c.Context(), path)
 	case scheme == "postgres" || scheme == "postgresql":
 		return postgres.Open(c.Context(), address, postgres.Options{Connections: f.connections, Pooler: f.pooler})
 	}
-	return nil, errNoDatabase
+	return nil, errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
+}
+
+func contentImportCommand(a *app) *cobra.Command {
+	var db databaseFlags
+	var o importer.Options
+	c := &cobra.Command{
+		Use:   "import [--db URL] [--dry-run] [--ignore-unknown] FILE...",
+		Short: "Import records from files of NDJSON or JSON arrays",
+		Long: "Imports the records of a community into a database: product updates, articles, replies and moderators, as NDJSON (a record " +
+			"on each line) or as a JSON array of records. A record has the fields that the interface gives, and \"type\": productUpdate, article, " +
+			"reply (with \"articleId\") or moderator (only an \"id\"). A field that is absent or null has its empty value. FILE is - for stdin.\n\n" +
+			"A record replaces the one of the same type and id, so that importing again does no harm. A record of a type, an id and " +
+			"\"deleted\": true removes that one instead, and with an article its replies. Everything that is wrong with a record is " +
+			"told on stderr as FILE:LINE:COLUMN, and only that record is left out; the exit code is 1 then. A JSON array in which a comma or a " +
+			"bracket is wrong cannot be read any further from there.\n\n" +
+			"A URL with a password is better set in the environment variable " + contentDB + ", which counts where --db is not given: other users " +
+			"of this machine can see the command line.",
+		Args: someFiles,
+		RunE: func(c *cobra.Command, files []string) error {
+			if o.DryRun {
+				return a.importFiles(c, nil, files, o)
+			}
+			store, err := db.open(a, c)
+			if err != nil {
+				return err
+			}
+			err = a.importFiles(c, store, files, o)
+			return errors.Join(err, store.Close())
+		},
+	}
+	db.add(c, ", which is made if it is not there")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only read and check, without a database")
+	c.Flags().BoolVar(&o.IgnoreUnknown, "ignore-unknown", false, "leave out members that are not known, as a dump of another program has them, in place of the records that have them")
+	return c
+}
+
+// importFiles imports files, and continues after a file with problems. If w is nil, it only checks them.
+func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o importer.Options) error {
+	var failed error
+	for _, file := range files {
+		in, size, err := a.input(file)
+		if err != nil {
+			a.printErr("keywright: %v", err)
+			failed = errReported
+			continue
+		}
+		result, err := a.importFile(c.Context(), w, file, in, size, o)
+		_ = in.Close()
+		if err != nil {
+			a.printErr("keywright: %v", err)
+		}
+		if err != nil || result.Problems > 0 {
+			failed = errReported
+		}
+		a.imported(file, w == nil, result)
+		if err := a.out.Err(); err != nil {
+			return err
+		}
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// imported writes the result of the import of a file.
+func (a *app) imported(file string, dryRun bool, r importer.Result) {
+	done := "written"
+	if dryRun {
+		done = "checked, not written"
+	}
+	line := fmt.Sprintf("%s: %s: product updates %d, articles %d, replies %d, moderators %d; deleted %d; bad records %d",
+		file, done, r.ProductUpdates, r.Articles, r.Replies, r.Moderators, r.Deleted, r.Bad)
+	if r.Unknown > 0 {
+		line += fmt.Sprintf("; unknown members left out of %d", r.Unknown)
+	}
+	a.out.Line("%s", line)
+}
+
+// input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.
+func (a *app) input(name string) (in io.ReadCloser, size int64, err error) {
+	if name == "-" {
+		return io.NopCloser(a.in), -1, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return file, -1, err
+	}
+	return file, info.Size(), nil
+}
+
+func (a *app) importFile(ctx context.Context, w content.Writer, name string, in io.Reader, size int64, o importer.Options) (importer.Result, error) {
+	bar := a.progress(filepath.Base(name), size)
+	defer func() { _ = bar.Finish() }()
+	o.Problem = func(p importer.Problem) {
+		_ = bar.Clear() // it is shown again at the next step
+		a.printErr("%s", p)
+	}
+	o.Progress = func(r importer.Result) { _ = bar.Set64(r.Bytes) }
+	return importer.Import(ctx, w, name, in, o)
+}
+
+// progress starts a progress bar for a file in a terminal. Elsewhere the bar is invisible. The size is in bytes, and -1 if it is unknown.
+func (a *app) progress(name string, size int64) *progressbar.ProgressBar {
+	width := a.err.Columns()
+	return progressbar.NewOptions64(size,
+		progressbar.OptionSetVisibility(width > 0),
+		progressbar.OptionSetWriter(a.err.Writer),
+		progressbar.OptionSetDescription(name),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionSetWidth(max(width-len(name)-60, 5)), // leaves room for the text beside the bar
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSpinnerCustom([]string{"|", "/", "-", `\`}),
+		progressbar.OptionClearOnFinish(),
+	)
 }
 
 func contentExportCommand(a *app) *cobra.Command {

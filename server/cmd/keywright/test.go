@@ -46,12 +46,7 @@ func (a *app) test() *cobra.Command {
 			"masked, the cause of a problem, and what to do about it. The exit code is 0 when the API's answer came, of whatever status, and 1 for a problem.\n\n" +
 			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ". If the " +
 			"gateway's certificate is of an authority of your own, --ca-file has the authority's.",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return nil
-			}
-			return arguments("CONNECTOR", "PATH")(c, args)
-		},
+		Args: connectorAndPath,
 	}
 	c.RunE = a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runTest(c, &flags, args) })
 	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")

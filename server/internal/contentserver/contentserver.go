@@ -5,10 +5,8 @@ package contentserver
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -45,18 +43,13 @@ type Config struct {
 	Logger *slog.Logger
 	// AccessLog logs each request, without its path and query.
 	AccessLog bool
-	// If not nil, Started is called with the URLs of the servers once they listen. The URL for callers includes Base.
+	// Started is called with the URLs of the servers once they listen. The URL for callers includes Base.
 	Started func(callers, operators string)
 }
-
-var errOpen = errors.New("callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1")
 
 // Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is
 // invalid, a server cannot start or fails, or requests had to be cut off.
 func Run(ctx context.Context, c Config) error {
-	if c.Callers == nil && !isLoopback(c.Listen) {
-		return fmt.Errorf("listening on %s: %w", c.Listen, errOpen)
-	}
 	config := httpapi.Config{Store: c.Store, Embeds: c.Embeds, Base: c.Base, Logger: c.Logger}
 	if c.Callers != nil {
 		config.Callers = c.Callers
@@ -83,12 +76,7 @@ func Run(ctx context.Context, c Config) error {
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: handler, Local: c.Callers == nil, TLS: secure, Logger: c.Logger, Ready: c.ready, Login: guard,
 		Operate: map[string]http.Handler{"GET /metrics": r.metrics.Handler()},
-		Started: func(callers, operators net.Addr) {
-			if c.Started != nil {
-				atCallers, atOperators := httpserver.URLs(callers, operators, secure != nil)
-				c.Started(atCallers+c.Base, atOperators)
-			}
-		},
+		Started: func(callers, operators string) { c.Started(callers+c.Base, operators) },
 	})
 }
 
@@ -118,15 +106,6 @@ func (c Config) ready() error {
 		return c.Callers.Ready(ctx)
 	}
 	return nil
-}
-
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // recorder counts and logs requests. The values of its labels are from fixed lists.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -209,12 +208,11 @@ func newDaemon(c Config) (*daemon, error) {
 }
 
 // started logs that the servers listen, and calls Config.Started.
-func (d *daemon) started(callers, operators net.Addr) {
-	atCallers, atOperators := httpserver.URLs(callers, operators, d.certificate != nil)
+func (d *daemon) started(callers, operators string) {
 	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "serving", slog.String("file", d.config.File),
-		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", atCallers), slog.String("operators", atOperators))
+		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", callers), slog.String("operators", operators))
 	if d.config.Started != nil {
-		d.config.Started(atCallers, atOperators)
+		d.config.Started(callers, operators)
 	}
 }
 

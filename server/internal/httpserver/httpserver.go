@@ -41,8 +41,8 @@ type Config struct {
 	// If not nil, Login returns a handler that lets operators alone reach h. /healthz and /readyz need no login, and have no
 	// details then. Without it, Admin has to be a loopback address.
 	Login func(h http.Handler) http.Handler
-	// Local means that everybody on this machine may call. Then requests that pages of other sites make a browser send
-	// are refused.
+	// Local means that everybody on this machine may call. Then Listen has to be a loopback address, and requests that
+	// pages of other sites make a browser send are refused.
 	Local bool
 	// TLS is the configuration for callers, who may then use HTTP/2, and for operators if Admin is no loopback address. If it is
 	// nil, they use plain HTTP.
@@ -60,8 +60,8 @@ type Config struct {
 	After func(time.Duration) <-chan time.Time
 	// Drain is the maximum time to wait for requests in flight when the server ends. 0 means 30 seconds.
 	Drain time.Duration
-	// If not nil, Started is called with the addresses of the servers once they listen.
-	Started func(callers, operators net.Addr)
+	// If not nil, Started is called with the URLs of the servers, without a path, once they listen.
+	Started func(callers, operators string)
 }
 
 // Run serves until ctx ends, and then waits for the requests in flight. It returns an error if a server cannot listen
@@ -78,6 +78,9 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("listening for operators: %w", err)
 	}
 	defer operators.Close()
+	if c.Local && !loopback(callers.Addr()) {
+		return fmt.Errorf("listening on %s: %w", c.Listen, errCallers)
+	}
 	if err := c.checkOpen(operators.Addr()); err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func Run(ctx context.Context, c Config) error {
 	go func() { failed <- serve(caller, callers) }()
 	go func() { failed <- serve(operator, operators) }()
 	if c.Started != nil {
-		c.Started(callers.Addr(), operators.Addr())
+		c.Started(c.urls(callers.Addr(), operators.Addr()))
 	}
 	select {
 	case err = <-failed:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,9 +24,7 @@ func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	started, ended := make(chan [2]string, 1), make(chan error, 1)
 	go func() {
 		c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
-		c.Started = func(callers, operators net.Addr) {
-			started <- [2]string{"http://" + callers.String(), "http://" + operators.String()}
-		}
+		c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
 		ended <- httpserver.Run(ctx, c)
 	}()
 	t.Cleanup(func() {
@@ -148,9 +145,7 @@ func TestDrainDelay(t *testing.T) {
 		ended <- httpserver.Run(ctx, httpserver.Config{
 			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Handler: http.NotFoundHandler(),
 			DrainDelay: 7 * time.Second, After: func(d time.Duration) <-chan time.Time { delayed <- d; return elapse },
-			Started: func(callers, operators net.Addr) {
-				started <- [2]string{"http://" + callers.String(), "http://" + operators.String()}
-			},
+			Started: func(callers, operators string) { started <- [2]string{callers, operators} },
 		})
 	}()
 	urls := <-started

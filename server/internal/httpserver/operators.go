@@ -11,14 +11,18 @@ import (
 	"sync/atomic"
 )
 
-var errOpen = errors.New("operators from other machines have to log in: name a file with a token in --admin-token-file, or listen on 127.0.0.1")
+// The errors for listeners that other machines reach without a login.
+var (
+	errCallers   = errors.New("callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1")
+	errOperators = errors.New("operators from other machines have to log in: name a file with a token in --admin-token-file, or listen on 127.0.0.1")
+)
 
 // checkOpen returns an error if machines other than this one reach the operators' paths without a login. It warns of one without TLS.
 func (c Config) checkOpen(operators net.Addr) error {
 	switch {
-	case Loopback(operators):
+	case loopback(operators):
 	case c.Login == nil:
-		return fmt.Errorf("listening for operators on %s: %w", c.Admin, errOpen)
+		return fmt.Errorf("listening for operators on %s: %w", c.Admin, errOperators)
 	case c.TLS == nil:
 		c.Logger.Warn("operators use plain HTTP, and whoever is on the way to them can read their token: give callers TLS, which operators then have, too, or listen on 127.0.0.1")
 	}
@@ -27,28 +31,27 @@ func (c Config) checkOpen(operators net.Addr) error {
 
 // operatorsTLS returns the TLS configuration of the operators' listener, or nil. On this machine, nobody is on the way.
 func (c Config) operatorsTLS(operators net.Addr) *tls.Config {
-	if c.TLS == nil || Loopback(operators) {
+	if c.TLS == nil || loopback(operators) {
 		return nil
 	}
 	return c.TLS.Clone()
 }
 
-// Loopback reports whether an address is reached from this machine alone.
-func Loopback(address net.Addr) bool {
+// loopback reports whether an address is reached from this machine alone.
+func loopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// URLs returns the URLs of the servers, without a path. secure reports whether [Config.TLS] is there.
-func URLs(callers, operators net.Addr, secure bool) (atCallers, atOperators string) {
-	atCallers, atOperators = "http://"+callers.String(), "http://"+operators.String()
-	if secure {
-		atCallers = "https://" + callers.String()
+// urls returns the URLs of the servers.
+func (c Config) urls(callers, operators net.Addr) (atCallers, atOperators string) {
+	url := func(address net.Addr, secure bool) string {
+		if secure {
+			return "https://" + address.String()
+		}
+		return "http://" + address.String()
 	}
-	if secure && !Loopback(operators) {
-		atOperators = "https://" + operators.String()
-	}
-	return atCallers, atOperators
+	return url(callers, c.TLS != nil), url(operators, c.TLS != nil && !loopback(operators))
 }
 
 // operate returns the handler for operators.
