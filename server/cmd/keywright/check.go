@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -84,7 +83,7 @@ func checkCommand(a *app) *cobra.Command {
 			File: flags.file, Secrets: flags.readSecrets,
 			Connectors: []checkedConnector{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{},
 		}
-		set, err := a.inspect(c.Context(), c, &flags)
+		set, err := a.load(c, &flags, func(o *connectors.Options) { o.Inspect = true })
 		var wrong *connectors.Error
 		switch {
 		case errors.As(err, &wrong):
@@ -93,7 +92,6 @@ func checkCommand(a *app) *cobra.Command {
 		case err != nil:
 			return nil, err
 		}
-		defer closeSet(c.Context(), set)
 		result.OK, result.Warnings = true, append(result.Warnings, set.Warnings...)
 		if set.State != nil {
 			result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
@@ -134,16 +132,6 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 // String returns when the certificate ends.
 func (c *checkedCertificate) String() string {
 	return fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
-}
-
-// inspect loads the configuration with the warnings of check.
-func (a *app) inspect(ctx context.Context, c *cobra.Command, f *configFlags) (*connectors.Set, error) {
-	options, err := a.options(c, f)
-	if err != nil {
-		return nil, err
-	}
-	options.Inspect = true
-	return connectors.Load(ctx, f.file, options)
 }
 
 // print writes the problems, the warnings, when client certificates end, and a line with their numbers.

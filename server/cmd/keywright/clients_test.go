@@ -77,7 +77,7 @@ func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeSet(ctx, set) })
+	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(ctx)) })
 	ask := func(connector string, guarded bool) func() error {
 		return func() error {
 			c, err := set.Find(connector)

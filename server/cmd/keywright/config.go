@@ -37,13 +37,46 @@ func (f *configFlags) add(c *cobra.Command, file string) {
 	c.Flags().BoolVar(&f.dev, "dev", false, "allow plain http and private addresses")
 }
 
-// load loads the configuration. The caller must close the set.
-func (a *app) load(ctx context.Context, c *cobra.Command, f *configFlags) (*connectors.Set, error) {
+// load loads the configuration until the command ends. change, unless it is nil, changes the options.
+func (a *app) load(c *cobra.Command, f *configFlags, change func(*connectors.Options)) (*connectors.Set, error) {
 	options, err := a.options(c, f)
 	if err != nil {
 		return nil, err
 	}
-	return connectors.Load(ctx, f.file, options)
+	if change != nil {
+		change(&options)
+	}
+	set, err := connectors.Load(c.Context(), f.file, options)
+	if err == nil {
+		a.atEnd(set.Close)
+	}
+	return set, err
+}
+
+// withState changes the options of a command that sends requests: it opens the store of state of the file.
+func (a *app) withState(options *connectors.Options) {
+	options.WithoutStore = false
+	options.OpenState = func(ctx context.Context, s *connectors.State, c *host.Config) error {
+		store, err := a.openState(ctx, s)
+		if err == nil {
+			c.State = store.State
+		}
+		return err
+	}
+}
+
+// openState opens a store of state until the command ends.
+func (a *app) openState(ctx context.Context, s *connectors.State) (*statestore.Store, error) {
+	store, err := statestore.Open(ctx, s, statestore.Options{Logger: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	a.atEnd(func(ctx context.Context) error {
+		ending, cancel := context.WithTimeout(ctx, flushTime)
+		defer cancel()
+		return store.Close(ending)
+	})
+	return store, nil
 }
 
 // options returns the options with which the configuration is loaded.
@@ -123,47 +156,6 @@ func (a *app) logger() *slog.Logger {
 
 // flushTime is the time in which a store of state may take what it did not take before.
 const flushTime = 10 * time.Second
-
-// loadToUse is like load for a command that uses a connector. Unless nothing is sent, it opens the store of state of the file.
-// The caller must call the function that it returns, which closes everything.
-func (a *app) loadToUse(ctx context.Context, c *cobra.Command, f *configFlags, masked bool) (*connectors.Set, func() error, error) {
-	if masked {
-		set, err := a.load(ctx, c, f)
-		return set, func() error { closeSet(ctx, set); return nil }, err
-	}
-	options, err := a.options(c, f)
-	if err != nil {
-		return nil, nil, err
-	}
-	var store *statestore.Store
-	options.WithoutStore = false
-	options.OpenState = func(ctx context.Context, s *connectors.State, c *host.Config) (err error) {
-		if store, err = statestore.Open(ctx, s, statestore.Options{Logger: c.Logger}); err == nil {
-			c.State = store.State
-		}
-		return err
-	}
-	set, err := connectors.Load(ctx, f.file, options)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeStore(ctx, store))
-	}
-	return set, func() error {
-		closeSet(ctx, set)
-		return closeStore(ctx, store)
-	}, nil
-}
-
-// closeStore closes a store of state, which may be nil, also if ctx has ended.
-func closeStore(ctx context.Context, store *statestore.Store) error {
-	if store == nil {
-		return nil
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-	defer cancel()
-	return store.Close(ending)
-}
-
-func closeSet(ctx context.Context, set *connectors.Set) { _ = set.Close(context.WithoutCancel(ctx)) }
 
 // codeCacheVariable is the environment variable with the directory for compiled plugins, or off.
 const codeCacheVariable = "KEYWRIGHT_CODE_CACHE"

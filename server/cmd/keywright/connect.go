@@ -58,7 +58,7 @@ func connectCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (shown document, err error) {
+func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (document, error) {
 	names := []string{"CONNECTOR"}
 	if f.list {
 		names = nil
@@ -76,11 +76,10 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (show
 		return nil, misuse(c, "--port is a number from 1 to 65535")
 	}
 	ctx := c.Context()
-	set, closeAll, err := a.loadToUse(ctx, c, &f.configFlags, false)
+	set, err := a.load(c, &f.configFlags, a.withState)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
 	if f.list {
 		return connectionsOf(ctx, set)
 	}

@@ -214,7 +214,7 @@ func (a *app) newDocument(
 	if err != nil {
 		return nil, "", err
 	}
-	defer closeSet(ctx, set)
+	a.atEnd(set.Close)
 	return document, set.Connectors[0].Definition().Permalink, nil
 }
 

@@ -52,10 +52,10 @@ func (f *databaseFlags) openToRead(a *app, c *cobra.Command) (content.Database, 
 	})
 }
 
-// openFile is like open, with the function that opens a file of SQLite.
+// openFile opens the database until the command ends. open opens a file of SQLite.
 func (f *databaseFlags) openFile(
 	a *app, c *cobra.Command, open func(context.Context, string) (content.Database, error),
-) (content.Database, error) {
+) (store content.Database, err error) {
 	address := cmp.Or(f.url, a.env(contentDB))
 	switch scheme, path, _ := strings.Cut(address, ":"); {
 	case address == "":
@@ -63,11 +63,17 @@ func (f *databaseFlags) openFile(
 	case f.connections < 2:
 		return nil, misuse(c, "--db-connections wants 2 or more")
 	case scheme == "sqlite" && path != "":
-		return open(c.Context(), path)
+		store, err = open(c.Context(), path)
 	case scheme == "postgres" || scheme == "postgresql":
-		return postgres.Open(c.Context(), address, postgres.Options{Connections: f.connections, Pooler: f.pooler})
+		store, err = postgres.Open(c.Context(), address, postgres.Options{Connections: f.connections, Pooler: f.pooler})
+	default:
+		err = errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
 	}
-	return nil, errors.New("this is no URL of a database: it has to be like sqlite:content.db or postgres://user@host/database")
+	if err != nil {
+		return nil, err
+	}
+	a.atEnd(func(context.Context) error { return store.Close() })
+	return store, nil
 }
 
 func contentImportCommand(a *app) *cobra.Command {
@@ -94,8 +100,7 @@ func contentImportCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = a.importFiles(c, store, files, o)
-			return errors.Join(err, store.Close())
+			return a.importFiles(c, store, files, o)
 		},
 	}
 	db.add(c, ", which is made if it is not there")
@@ -204,9 +209,10 @@ func contentExportCommand(a *app) *cobra.Command {
 			}
 			status, err := store.Export(c.Context(), a.out)
 			if err == nil {
-				a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d", status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
+				a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d",
+					status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
 			}
-			return errors.Join(err, store.Close())
+			return err
 		},
 	}
 	db.add(c, "")
@@ -228,7 +234,7 @@ func contentStatusCommand(a *app) *cobra.Command {
 			return nil, err
 		}
 		status, err := store.Status(c.Context())
-		if err = errors.Join(err, store.Close()); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		return contentStatus(status), nil

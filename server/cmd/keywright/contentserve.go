@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -104,7 +103,7 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
+func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if err := f.check(c); err != nil {
 		return err
 	}
@@ -125,17 +124,19 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 		return err
 	}
 	if config.Callers != nil {
-		defer func() { err = errors.Join(err, config.Callers.Close()) }()
+		a.atEnd(func(context.Context) error { return config.Callers.Close() })
 	}
 	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
 	}
-	store, remove, err := a.contentStore(c, f)
+	if f.demo {
+		config.Store, err = a.sampleStore(c.Context())
+	} else {
+		config.Store, err = f.db.openToRead(a, c)
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()); remove() }()
-	config.Store = store
 	config.Started = func(callers, operators string) {
 		hints := a.hints()
 		hints.Line("callers: %s/articles", callers)
@@ -145,15 +146,6 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) (err error) {
 		}
 	}
 	return contentserver.Run(c.Context(), config)
-}
-
-// contentStore opens the store of the database, or that of the sample. remove removes what it has made, once the store is closed.
-func (a *app) contentStore(c *cobra.Command, f *contentServeFlags) (store content.Database, remove func(), err error) {
-	if f.demo {
-		return sampleStore(c.Context())
-	}
-	store, err = f.db.openToRead(a, c)
-	return store, func() {}, err
 }
 
 // callers returns the authentication of callers, or nil if callers need not authenticate.
@@ -185,24 +177,20 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 	return callers.New(ctx, config)
 }
 
-// sampleStore returns a temporary database with the sample, and a function that removes it.
-func sampleStore(ctx context.Context) (store content.Database, remove func(), err error) {
+// sampleStore returns a database with the sample, which is removed when the command ends.
+func (a *app) sampleStore(ctx context.Context) (content.Store, error) {
 	dir, err := os.MkdirTemp("", "keywright-content-")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	store, err = sqlite.Open(ctx, filepath.Join(dir, "sample.db"))
-	if err == nil {
-		if _, err = importer.Import(ctx, store, sample.Name, sample.Records(), importer.Options{}); err != nil {
-			err = errors.Join(err, store.Close())
-		}
-	}
+	a.atEnd(func(context.Context) error { return os.RemoveAll(dir) })
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "sample.db"))
 	if err != nil {
-		remove()
-		return nil, nil, err
+		return nil, err
 	}
-	return store, remove, nil
+	a.atEnd(func(context.Context) error { return store.Close() })
+	_, err = importer.Import(ctx, store, sample.Name, sample.Records(), importer.Options{})
+	return store, err
 }
 
 // printContentCalls prints shell commands to try.

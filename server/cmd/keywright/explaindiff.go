@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -46,12 +45,10 @@ func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []
 	if err != nil {
 		return err
 	}
-	defer closeSet(context.WithoutCancel(c.Context()), before)
 	after, is, err := a.requests(c, f, now, args)
 	if err != nil {
 		return err
 	}
-	defer closeSet(context.WithoutCancel(c.Context()), after)
 	if len(args) > 0 && len(was)+len(is) == 0 {
 		return fmt.Errorf("neither %s nor %s has the connector %s", old, f.file, host.Printable(args[0]))
 	}
@@ -147,17 +144,14 @@ func writeMembers(b *strings.Builder, s terminal.Style, members []difference.Mem
 }
 
 // requests explains the requests of the connectors of a file, by permalink. An explanation is a list of lines. Those of one file do
-// not depend on others in it, and the time is the same for all. The caller closes the set.
+// not depend on others in it, and the time is the same for all.
 func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []string) (*connectors.Set, map[string][]string, error) {
-	options, err := a.options(c, &f.configFlags)
-	if err != nil {
-		return nil, nil, err
-	}
 	random := &seeded{}
-	options.Conceal = true
-	options.Host.Clock, options.Host.Random = func() time.Time { return now }, random
 	random.seed("") // for the host itself
-	set, err := connectors.Load(c.Context(), f.file, options)
+	set, err := a.load(c, &f.configFlags, func(o *connectors.Options) {
+		o.Conceal = true
+		o.Host.Clock, o.Host.Random = func() time.Time { return now }, random
+	})
 	if err != nil {
 		return nil, nil, err
 	}

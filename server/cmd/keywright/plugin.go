@@ -87,21 +87,15 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 	if err != nil {
 		return nil, err
 	}
-	defer h.Close(context.WithoutCancel(ctx))
+	a.atEnd(h.Close)
 	infos := h.Plugins()
 	if f.file == "" {
 		return infos, nil
 	}
-	options, err := a.options(c, f)
+	set, err := a.load(c, f, func(o *connectors.Options) { o.Host.Egress.AllowHTTP = true }) // nothing is sent
 	if err != nil {
 		return nil, err
 	}
-	options.Host.Egress.AllowHTTP = true // nothing is sent
-	set, err := connectors.Load(ctx, f.file, options)
-	if err != nil {
-		return nil, err
-	}
-	defer closeSet(ctx, set)
 	added := slices.DeleteFunc(set.Host.Plugins(), func(p host.PluginInfo) bool { return p.BuiltIn })
 	return append(infos, added...), nil
 }
@@ -467,11 +461,10 @@ func pluginAuditCommand(a *app) *cobra.Command {
 		Long: "Lists each secret that a configuration names, with the connector, the field and the plugin that gets it, and where that " +
 			"plugin may put it. It comes from the plugins themselves, which run in the sandbox. No secret is read.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		set, err := a.load(c.Context(), c, &flags)
+		set, err := a.load(c, &flags, nil)
 		if err != nil {
 			return nil, err
 		}
-		defer closeSet(c.Context(), set)
 		return reachList(orEmpty(reach.Of(set))), nil
 	})
 	flags.add(c, "connectors.yaml")

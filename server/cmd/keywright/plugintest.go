@@ -233,11 +233,10 @@ func (a *app) configsOf(c *cobra.Command, f *configFlags, name string, wasm []by
 	if err != nil {
 		return nil, err
 	}
-	set, err := a.load(c.Context(), c, f)
+	set, err := a.load(c, f, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer closeSet(c.Context(), set)
 	for _, connector := range set.Connectors {
 		if auth := connector.Definition().Auth; auth.Type == info.Type {
 			configs = append(configs, auth.Config)

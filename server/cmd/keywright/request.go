@@ -135,11 +135,14 @@ func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []st
 	if _, err := parseHeaders(c, f.headers); err != nil { // before the configuration is read
 		return err
 	}
-	set, closeAll, err := a.loadToUse(c.Context(), c, &f.configFlags, masked)
+	open := a.withState
+	if masked {
+		open = nil
+	}
+	set, err := a.load(c, &f.configFlags, open)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAll()) }()
 	connector, request, err := a.outgoing(c, f, set, masked, args)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,8 @@ type app struct {
 	in       io.Reader
 	out, err *terminal.Printer
 	env      func(string) string
+	// ends are called when the command has ended, the last one first.
+	ends []func(context.Context) error
 }
 
 func newApp(in io.Reader, out, err io.Writer, env func(string) string) *app {
@@ -64,7 +67,7 @@ func reportedUnless(ok bool) error {
 }
 
 // errReported is returned for a failure that has already been reported.
-var errReported = errors.New("told")
+var errReported = errors.New("the failure has been reported")
 
 // exitWith is the error of a command that did its work and ends with another exit code than 0.
 type exitWith int
@@ -80,8 +83,14 @@ func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, e
 	root := a.root()
 	root.SetArgs(args)
 	ended := root.ExecuteContext(ctx)
+	for _, end := range slices.Backward(a.ends) {
+		ended = errors.Join(ended, end(context.WithoutCancel(ctx)))
+	}
 	return a.exit(cmp.Or(a.out.Err(), ended))
 }
+
+// atEnd lets end be called when the command has ended: it closes what the command has opened.
+func (a *app) atEnd(end func(context.Context) error) { a.ends = append(a.ends, end) }
 
 func (a *app) root() *cobra.Command {
 	root := group("keywright", "Authenticates requests to external APIs, with auth types that are plugins in a sandbox")

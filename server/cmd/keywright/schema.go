@@ -66,7 +66,7 @@ func (a *app) schemaOf(ctx context.Context, file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer h.Close(context.WithoutCancel(ctx))
+	a.atEnd(h.Close)
 	return connectors.Schema(h.Plugins())
 }
 

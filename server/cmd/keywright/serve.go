@@ -1,8 +1,8 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,7 +116,7 @@ func listening(p *terminal.Printer, callers, operators string) {
 }
 
 // serveDemo runs the demo's connectors until the context ends.
-func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
+func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 	for _, name := range []string{"config", "secrets-dir", "var", "dev"} {
 		if c.Flags().Changed(name) {
 			return misuse(c, "--demo has connectors, secrets and servers of its own: leave --%s out", name)
@@ -126,7 +126,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stage.Servers.Close()) }()
+	a.atEnd(func(context.Context) error { return stage.Servers.Close() })
 	config.File, config.Text = "demo/gateway.yaml", stage.File
 	config.Options = connectors.Options{Host: host.Config{
 		Secrets: stage.Secrets, UserAgent: userAgent(), Logger: config.Logger,

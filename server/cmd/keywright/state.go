@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +35,30 @@ func stateStatusCommand(a *app) *cobra.Command {
 		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
 			"it holds, and in which condition grants are.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		return a.withState(c, &flags, showState)
+		store, of, err := a.stateOf(c, &flags)
+		if err != nil {
+			return nil, err
+		}
+		shown := &stateShown{Type: of.Type()}
+		began := time.Now()
+		if _, err := store.Database.Get(c.Context(), state.ID{}); err != nil {
+			return nil, err
+		}
+		shown.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+		err = store.Database.Rows(c.Context(), func(_ state.ID, row state.Row) error {
+			shown.Values++
+			if row.LeasedFor > 0 {
+				shown.Leased++
+			}
+			return nil
+		})
+		if err == nil {
+			shown.Grants, err = store.State.Grants(c.Context())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return shown, nil
 	})
 	flags.add(c, "connectors.yaml")
 	return c
@@ -52,30 +73,6 @@ func (s *stateShown) print(a *app) {
 		between = ", "
 	}
 	a.out.Line("%s", text)
-}
-
-// showState counts the values of a store.
-func showState(ctx context.Context, s *connectors.State, store *statestore.Store) (document, error) {
-	shown := &stateShown{Type: s.Type()}
-	began := time.Now()
-	if _, err := store.Database.Get(ctx, state.ID{}); err != nil {
-		return nil, err
-	}
-	shown.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
-	err := store.Database.Rows(ctx, func(_ state.ID, row state.Row) error {
-		shown.Values++
-		if row.LeasedFor > 0 {
-			shown.Leased++
-		}
-		return nil
-	})
-	if err == nil {
-		shown.Grants, err = store.State.Grants(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return shown, nil
 }
 
 // stateRekeyed is the document that state rekey --json writes.
@@ -96,17 +93,19 @@ func stateRekeyCommand(a *app) *cobra.Command {
 			"All nodes have to have that key first already. Nodes may serve meanwhile. The exit code is 1 if there are values that no " +
 			"key opens; they stay as they are. docs/several-nodes.md has all steps of a change of keys.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		return a.withState(c, &flags, func(ctx context.Context, _ *connectors.State, store *statestore.Store) (document, error) {
-			counts, err := store.State.Rekey(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
-			}
-			if counts.Unopened > 0 {
-				err = fmt.Errorf("no state key opens %s: add the key that is missing, or they are of no use",
-					terminal.Count(counts.Unopened, "value"))
-			}
-			return stateRekeyed(counts), err
-		})
+		store, _, err := a.stateOf(c, &flags)
+		if err != nil {
+			return nil, err
+		}
+		counts, err := store.State.Rekey(c.Context())
+		if err != nil {
+			return nil, fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
+		}
+		if counts.Unopened > 0 {
+			err = fmt.Errorf("no state key opens %s: add the key that is missing, or they are of no use",
+				terminal.Count(counts.Unopened, "value"))
+		}
+		return stateRekeyed(counts), err
 	})
 	flags.add(c, "connectors.yaml")
 	return c
@@ -116,23 +115,18 @@ func (r stateRekeyed) print(a *app) {
 	a.out.Line("sealed under the first key: %s; before: %d", terminal.Count(r.Sealed, "value"), r.Current)
 }
 
-// withState opens the store of state of a configuration and calls do.
-func (a *app) withState(
-	c *cobra.Command, f *configFlags, do func(context.Context, *connectors.State, *statestore.Store) (document, error),
-) (shown document, err error) {
-	ctx := c.Context()
-	set, err := a.load(ctx, c, f)
+// stateOf opens the store of state of a configuration until the command ends.
+func (a *app) stateOf(c *cobra.Command, f *configFlags) (*statestore.Store, *connectors.State, error) {
+	set, err := a.load(c, f, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer closeSet(ctx, set)
 	if set.State == nil {
-		return nil, fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
+		return nil, nil, fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
 	}
-	store, err := statestore.Open(ctx, set.State, statestore.Options{Logger: a.logger()})
+	store, err := a.openState(c.Context(), set.State)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.file, err)
+		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
 	}
-	defer func() { err = errors.Join(err, closeStore(ctx, store)) }()
-	return do(ctx, set.State, store)
+	return store, set.State, nil
 }

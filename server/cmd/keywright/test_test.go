@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -71,7 +72,7 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeSet(t.Context(), set) })
+	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(t.Context())) })
 	g := gateway.New(gateway.Config{Clock: clock.Now})
 	g.Use(gateway.Setup{Connectors: set.Connectors})
 	atCallers := httptest.NewServer(g.Handler())
