@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -225,8 +226,8 @@ type loopback struct {
 	// state is the parameter of the authorization URL that the browser brings back.
 	state  string
 	server *http.Server
-	// comes has a token for the one callback that counts.
-	comes chan struct{}
+	// begun is set by the one callback that counts, and when nobody waits any more.
+	begun atomic.Bool
 	ended chan error
 }
 
@@ -236,8 +237,9 @@ func listenLoopback(ctx context.Context, port int, of consenting, name string) (
 	if err != nil {
 		return nil, fmt.Errorf("the browser could not come back: %w", err)
 	}
-	l := &loopback{of: of, name: name, listener: listener, address: listener.Addr().String(), binding: rand.Text(), comes: make(chan struct{}, 1), ended: make(chan error, 1)}
-	l.comes <- struct{}{}
+	l := &loopback{
+		of: of, name: name, listener: listener, address: listener.Addr().String(), binding: rand.Text(), ended: make(chan error, 1),
+	}
 	const slow = 10 * time.Second
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(l.answer), ReadHeaderTimeout: slow, ReadTimeout: slow, MaxHeaderBytes: 64 << 10,
@@ -289,12 +291,10 @@ func (l *loopback) wait(ctx context.Context, most time.Duration) (err error) {
 	case <-timer.C:
 		err = fmt.Errorf("no browser came back within %s: begin again", most)
 	}
-	select {
-	case <-l.comes:
+	if l.begun.CompareAndSwap(false, true) {
 		return err
-	default:
-		return <-l.ended
 	}
+	return <-l.ended
 }
 
 // answer answers a request to the port.
@@ -321,10 +321,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	case err != nil || len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), []byte(l.state)) != 1:
 		say(http.StatusBadRequest, "This is not the answer that keywright waits for.")
 		return
-	}
-	select {
-	case <-l.comes:
-	default:
+	case !l.begun.CompareAndSwap(false, true):
 		say(http.StatusBadRequest, "This is over.")
 		return
 	}

@@ -82,15 +82,9 @@ func (list pluginList) print(a *app) {
 
 // plugins returns the built-in plugins, and those that a configuration adds.
 func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, error) {
-	ctx := c.Context()
-	h, err := host.New(ctx, host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...)})
-	if err != nil {
-		return nil, err
-	}
-	a.atEnd(h.Close)
-	infos := h.Plugins()
-	if f.file == "" {
-		return infos, nil
+	infos, err := a.builtIns(c.Context(), host.Config{})
+	if err != nil || f.file == "" {
+		return infos, err
 	}
 	set, err := a.load(c, f, func(o *connectors.Options) { o.Host.Egress.AllowHTTP = true }) // nothing is sent
 	if err != nil {
@@ -98,6 +92,17 @@ func (a *app) plugins(c *cobra.Command, f *configFlags) ([]host.PluginInfo, erro
 	}
 	added := slices.DeleteFunc(set.Host.Plugins(), func(p host.PluginInfo) bool { return p.BuiltIn })
 	return append(infos, added...), nil
+}
+
+// builtIns returns the built-in plugins, as a host loads them.
+func (a *app) builtIns(ctx context.Context, config host.Config) ([]host.PluginInfo, error) {
+	config.BuiltIns = connectors.BuiltIns(plugins.Types()...)
+	h, err := host.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	a.atEnd(h.Close)
+	return h.Plugins(), nil
 }
 
 // inspected is the document of plugin inspect.
@@ -223,8 +228,10 @@ func (i *inspected) print(a *app) {
 		pair("consent", "users give consent in a browser, and requests are authenticated with what they granted")
 	}
 	pair("uses", strings.Join(i.Uses, ", "))
-	pair("imports", strings.Join(short(i.Imports), " "))
-	pair("exports", strings.Join(ours(i.Exports), " "))
+	imports := strings.Join(slices.Sorted(slices.Values(i.Imports)), " ")
+	pair("imports", strings.ReplaceAll(imports, "extism:host/", "")) // every plugin imports from there
+	exports := slices.DeleteFunc(slices.Clone(i.Exports), func(name string) bool { return !slices.Contains(abi.Exports, name) })
+	pair("exports", strings.Join(exports, " ")) // those of the contract, and none that compilers add
 	if len(i.Fields) > 0 {
 		printFields(a.out, i.Fields)
 		a.out.Printf("\n")
@@ -240,29 +247,12 @@ func printFields(p *terminal.Printer, fields []abi.Field) {
 	rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
 	for _, f := range fields {
 		rows = append(rows, []string{
-			host.Printable(f.Name), host.Printable(f.Kind), yes(f.Required), yes(f.Sealed || f.Kind == abi.KindKey),
+			host.Printable(f.Name), host.Printable(f.Kind), yes[f.Required], yes[f.Sealed || f.Kind == abi.KindKey],
 			host.Printable(strings.Join(f.Sinks, ",")), meaning(f),
 		})
 	}
 	p.Printf("\n")
 	p.Table(rows)
-}
-
-// short returns imports, sorted, without the prefix of the modules that every plugin imports from.
-func short(imports []string) []string {
-	names := make([]string, len(imports))
-	for i, name := range imports {
-		names[i] = strings.TrimPrefix(name, "extism:host/")
-	}
-	slices.Sort(names)
-	return names
-}
-
-// ours returns the exports of the contract. Compilers add others, which are ignored.
-func ours(exports []string) []string {
-	return slices.DeleteFunc(slices.Clone(exports), func(name string) bool {
-		return !slices.Contains(abi.Exports, name)
-	})
 }
 
 // meaning returns the documentation of a field with its permitted values and its default.
@@ -489,12 +479,8 @@ func (list reachList) print(a *app) {
 	a.out.Table(rows)
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return ""
-}
+// yes is the word for true in a table.
+var yes = map[bool]string{true: "yes"}
 
 func kilobytes(bytes int) string { return fmt.Sprintf("%.1f kB", float64(bytes)/1000) }
 

@@ -107,9 +107,8 @@ func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout st
 func fieldsTable(info host.PluginInfo) string {
 	var b strings.Builder
 	b.WriteString("| field | kind | required | secret | goes to | meaning |\n|-|-|-|-|-|-|\n")
-	word := map[bool]string{true: "yes"}
 	for _, f := range withSinks(info.Fields) {
-		_, _ = fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", f.Name, f.Kind, word[f.Required], word[f.Sealed || f.Kind == abi.KindKey],
+		_, _ = fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", f.Name, f.Kind, yes[f.Required], yes[f.Sealed || f.Kind == abi.KindKey],
 			strings.Join(f.Sinks, ", "), strings.ReplaceAll(host.Printable(f.Doc), "|", `\|`))
 	}
 	return b.String()

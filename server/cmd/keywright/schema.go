@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -52,22 +51,18 @@ func schemaCommand(a *app) *cobra.Command {
 }
 
 // schemaOf returns the schema of a file, or with "" that of a file without plugins.
-func (a *app) schemaOf(ctx context.Context, file string) ([]byte, error) {
+func (a *app) schemaOf(ctx context.Context, file string) (schema []byte, err error) {
 	config := host.Config{Logger: a.logger(), CodeCache: codeCache(ctx)}
+	var infos []host.PluginInfo
 	if file != "" {
-		infos, err := connectors.Plugins(ctx, file, connectors.Options{PluginCache: pluginCache(), Host: config})
-		if err != nil {
-			return nil, err
-		}
-		return connectors.Schema(infos)
+		infos, err = connectors.Plugins(ctx, file, connectors.Options{PluginCache: pluginCache(), Host: config})
+	} else {
+		infos, err = a.builtIns(ctx, config)
 	}
-	config.BuiltIns = connectors.BuiltIns(plugins.Types()...)
-	h, err := host.New(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(h.Close)
-	return connectors.Schema(h.Plugins())
+	return connectors.Schema(infos)
 }
 
 // writeSchema writes a schema to a file. It returns an error for a file that is no schema that was written so: the file with the
