@@ -88,59 +88,55 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 	if err != nil {
 		return err
 	}
+	steps := a.out
 	if file == "-" {
-		if _, err := a.out.Write(document); err != nil {
-			return err
-		}
-		writeSteps(a.err, "connectors.yaml", added{written: "connectors.yaml", made: true}, api)
-		return nil
+		file, steps = "", a.err
 	}
 	wrote, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
 	if err == nil {
-		writeSteps(a.out, file, wrote, api)
+		writeSteps(steps, cmp.Or(file, "connectors.yaml"), wrote, api)
 	}
 	return err
 }
 
 // writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
 func writeSteps(p *terminal.Printer, file string, wrote added, api *catalogue.API) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: the connector %s, auth type %s\n", wrote.written, api.Name, api.AuthType())
+	written := cmp.Or(wrote.written, file)
+	p.Printf("%s: the connector %s, auth type %s\n", written, api.Name, api.AuthType())
 	if wrote.schema != "" {
-		b.WriteString(schemaWritten(wrote.schema) + "\n")
+		p.Printf("%s\n", schemaWritten(wrote.schema))
 	}
-	b.WriteByte('\n')
-	secrets := writeFill(&b, wrote.written, api)
+	p.Printf("\n")
+	secrets := writeFill(p, written, api)
 	switch {
 	case api.NeedsState() && wrote.made:
-		fmt.Fprintf(&b, "store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
+		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
 	case api.NeedsState():
-		fmt.Fprintf(&b, "see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
+		p.Printf("see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
 	}
 	file = imports.Quote(file)
-	b.WriteString("\nthen try it:\n")
+	p.Printf("\nthen try it:\n")
 	for _, s := range secrets {
-		b.WriteString("  export " + s + "\n")
+		p.Printf("  export %s\n", s)
 	}
-	fmt.Fprintf(&b, "  keywright check -c %s --secrets\n", file)
-	fmt.Fprintf(&b, "  keywright explain -c %s %s\n", file, api.Arguments())
+	p.Printf("  keywright check -c %s --secrets\n", file)
+	p.Printf("  keywright explain -c %s %s\n", file, api.Arguments())
 	if api.AuthType() == "oauth_authorization_code" {
-		fmt.Fprintf(&b, "  keywright connect -c %s %s\n", file, api.Name)
+		p.Printf("  keywright connect -c %s %s\n", file, api.Name)
 	}
-	fmt.Fprintf(&b, "  keywright request -c %s %s\n", file, api.Arguments())
+	p.Printf("  keywright request -c %s %s\n", file, api.Arguments())
 	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
 		curled := imports.Quote("http://127.0.0.1:8080/connectors/" + api.Name + path)
-		fmt.Fprintf(&b, "\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
+		p.Printf("\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
 			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)
 	}
-	p.Printf("%s", b.String())
 }
 
 // writeFill writes what to fill in, and returns the assignments of the secrets in a shell.
-func writeFill(b *strings.Builder, written string, api *catalogue.API) (secrets []string) {
+func writeFill(p *terminal.Printer, written string, api *catalogue.API) (secrets []string) {
 	for _, f := range api.Fill {
 		if f.Secret == "" {
-			fmt.Fprintf(b, "replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Place())
+			p.Printf("replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Place())
 			continue
 		}
 		value := "'" + f.Example + "'"
@@ -148,7 +144,7 @@ func writeFill(b *strings.Builder, written string, api *catalogue.API) (secrets 
 			value = `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
 		}
 		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
-		fmt.Fprintf(b, "store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Place())
+		p.Printf("store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Place())
 	}
 	return secrets
 }
@@ -220,17 +216,23 @@ func (a *app) newDocument(
 
 // added says what addToFile wrote.
 type added struct {
-	// written is the path of the file with the connector. made reports that it is new and that all of the document is in it.
+	// written is the path of the file with the connector, or "" for stdout. made reports that it is new and that all of the document
+	// is in it.
 	written string
 	made    bool
 	// schema is the path of the schema, or "" if none was written.
 	schema string
 }
 
-// addToFile adds a connector to a file, and returns what it wrote. If there is no such file, it writes document with a modeline for
-// editors, and the schema beside it. If all connectors of the file are in a directory, it writes a file of that (specification.md
+// addToFile adds a connector to a file, and returns what it wrote. For the file "", it writes document to stdout. If there is
+// no such file, it writes document with a modeline for editors, and the schema beside it. If all connectors of the file are in a
+// directory, it writes a file of that (specification.md
 // "a new connector").
 func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (added, error) {
+	if file == "" {
+		_, err := a.out.Write(document)
+		return added{made: true}, err
+	}
 	before, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {

@@ -132,37 +132,27 @@ func readAll(name string, r io.Reader, most int) ([]byte, error) {
 func (a *app) writeImport(ctx context.Context, flags *importFlags, result *imports.Result) error {
 	name, item := cmp.Or(flags.file, "connectors.yaml"), result.Connector.YAML()
 	consents := result.Connector.Type == "oauth_authorization_code"
+	variables := map[string]string{}
+	for _, v := range result.Variables {
+		variables[v.Name] = "unknown" // the connector is checked before they are there
+	}
 	document, permalink, err := a.newDocument(ctx, name, item, consents, host.Config{
-		Variables: placeholders(result.Variables), Egress: host.Egress{AllowHTTP: flags.dev},
+		Variables: variables, Egress: host.Egress{AllowHTTP: flags.dev},
 	})
 	if err != nil {
 		return notLoaded(err)
 	}
-	var wrote added
-	if flags.file == "" {
-		_, err = a.out.Write(document)
-	} else {
-		wrote, err = a.addToFile(ctx, flags.file, permalink, item, document)
-	}
+	wrote, err := a.addToFile(ctx, flags.file, permalink, item, document)
 	if err != nil {
 		return err
 	}
-	if consents && (flags.file == "" || wrote.made) {
+	if consents && wrote.made {
 		result.Secrets = append(result.Secrets, imports.Value{Name: "state-key", What: "32 random bytes in base64: openssl rand -base64 32"})
 	} else if consents {
 		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
 	}
 	a.writeNext(name, wrote, permalink, result)
 	return nil
-}
-
-// placeholders returns variables with some value, because the connector is checked before they are there.
-func placeholders(all []imports.Value) map[string]string {
-	variables := map[string]string{}
-	for _, v := range all {
-		variables[v.Name] = "unknown"
-	}
-	return variables
 }
 
 // notLoaded returns the error for a connector that cannot be loaded, because the document has values that no API can have.

@@ -122,7 +122,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			checkCommand(a), a.explain(), requestCommand(a), connectCommand(a),
 		}},
 		{"Commands for the gateway:", []*cobra.Command{
-			serveCommand(a), a.test(),
+			serveCommand(a), testCommand(a),
 			group("audit", "Verify the audit log of a gateway", auditVerifyCommand(a)),
 			group("state", "Look at the store of state, and change its key", stateStatusCommand(a), stateRekeyCommand(a)),
 		}},

@@ -32,13 +32,13 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 type testFlags struct {
 	requestFlags
 	admin, tokenFile, caFile string
-	include, asJSON          bool
+	include                  bool
 	description, askAnew     bool
 }
 
-func (a *app) test() *cobra.Command {
+func testCommand(a *app) *cobra.Command {
 	var flags testFlags
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--ask-anew] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
 		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
@@ -47,8 +47,20 @@ func (a *app) test() *cobra.Command {
 			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ". If the " +
 			"gateway's certificate is of an authority of your own, --ca-file has the authority's.",
 		Args: connectorAndPath,
-	}
-	c.RunE = a.orJSON(&flags.asJSON, func(c *cobra.Command, args []string) error { return a.runTest(c, &flags, args) })
+	}, func(c *cobra.Command, args []string) (document, error) {
+		if c.Flags().Changed("config") {
+			return nil, misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
+		}
+		tried, err := a.tried(c, &flags, args)
+		if err != nil {
+			return nil, err
+		}
+		result, err := a.askForTest(c, &flags, args[0], tried)
+		if err != nil {
+			return nil, err
+		}
+		return testShown{result, &flags}, reportedUnless(result.Problem == "" && result.Cut == "")
+	})
 	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
 	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
 	c.Flags().StringVar(&flags.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
@@ -56,35 +68,9 @@ func (a *app) test() *cobra.Command {
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
 	c.Flags().BoolVar(&flags.askAnew, "ask-anew", false, "ask the token endpoint although it has refused the same request before: it may count a failed login")
-	c.Flags().BoolVar(&flags.asJSON, "json", false, "write JSON, for machines")
 	c.Flags().StringP("config", "c", "", "") // other commands have it
-	if err := c.Flags().MarkHidden("config"); err != nil {
-		panic(err) // it is there
-	}
+	c.Flags().Lookup("config").Hidden = true
 	return c
-}
-
-func (a *app) runTest(c *cobra.Command, f *testFlags, args []string) error {
-	if c.Flags().Changed("config") {
-		return misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
-	}
-	tried, err := a.tried(c, f, args)
-	if err != nil {
-		return err
-	}
-	result, err := a.askForTest(c, f, args[0], tried)
-	if err != nil {
-		return err
-	}
-	if f.asJSON {
-		err = a.writeJSON(result)
-	} else {
-		err = a.writeTest(result, f)
-	}
-	if err == nil && (result.Problem != "" || result.Cut != "") {
-		return errReported
-	}
-	return err
 }
 
 // tried returns the test of the command line.
@@ -230,11 +216,17 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
 }
 
-// writeTest writes what happened to stderr, and the answer to stdout.
-func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
+// testShown is the document of test.
+type testShown struct {
+	*gateway.TestResult
+	flags *testFlags
+}
+
+// print writes what happened to stderr, and the answer to stdout.
+func (r testShown) print(a *app) {
 	s := a.err.Style
 	var b strings.Builder
-	writeStages(&b, s, r)
+	writeStages(&b, s, r.TestResult)
 	if r.Request != nil {
 		heading := "the request to the API"
 		if len(r.Answers) == 0 {
@@ -247,7 +239,7 @@ func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
 	}
 	for _, e := range r.Exchanges {
 		writeIndented(&b, s, e.String())
-		if !f.description && masksDescription(e) {
+		if !r.flags.description && masksDescription(e) {
 			b.WriteString(descriptionMasked + "\n")
 		}
 	}
@@ -271,11 +263,11 @@ func (a *app) writeTest(r *gateway.TestResult, f *testFlags) error {
 		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))
 	}
 	fmt.Fprintf(&b, "%s\n", s.Dim(fmt.Sprintf("a caller gets %d %s; request %s", r.Status, http.StatusText(r.Status), host.Printable(r.RequestID))))
-	if _, err := io.WriteString(a.err, b.String()); err != nil {
-		return err
-	}
-	response := &http.Response{Proto: "HTTP/1.1", Status: strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))), Header: headerOf(r.Headers), Body: io.NopCloser(bytes.NewReader(r.Body))}
-	return a.writeResponse(response, f.include)
+	a.err.Printf("%s", b.String())
+	a.out.Fail(a.writeResponse(&http.Response{
+		Proto: "HTTP/1.1", Status: strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))),
+		Header: headerOf(r.Headers), Body: io.NopCloser(bytes.NewReader(r.Body)),
+	}, r.flags.include))
 }
 
 // writeStages writes the stages of a request. The remedy is after the stage that failed, or at the end if the API refused the request.

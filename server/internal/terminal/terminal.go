@@ -79,13 +79,16 @@ func NewPrinter(w io.Writer, env func(string) string) *Printer {
 // Err returns the first error of writing.
 func (p *Printer) Err() error { return p.err }
 
+// Fail keeps an error of writing, unless it is nil, in place of a later one.
+func (p *Printer) Fail(err error) { p.err = cmp.Or(p.err, err) }
+
 // Columns returns the width of the terminal in columns, or 0 if the stream is no terminal.
 func (p *Printer) Columns() int { return Columns(p.Writer) }
 
 // Printf writes a text as it is.
 func (p *Printer) Printf(format string, args ...any) {
 	_, err := fmt.Fprintf(p.Writer, format, args...)
-	p.err = cmp.Or(p.err, err)
+	p.Fail(err)
 }
 
 // Line writes a line. In a terminal it wraps the line between words, with indentation. Elsewhere it does not, because
