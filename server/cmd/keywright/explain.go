@@ -2,20 +2,43 @@ package main
 
 import (
 	"bytes"
-	"net/http"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/difference"
 	"github.com/keywright/keywright/server/internal/explained"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-func (a *app) explain() *cobra.Command {
+// explanation is the document of explain.
+type explanation struct {
+	*explained.Document
+	fuel bool
+}
+
+func (e explanation) print(a *app) {
+	var b bytes.Buffer
+	a.out.Fail(e.Write(&b, a.out.Style, e.fuel))
+	a.out.Printf("%s", &b)
+}
+
+func explainCommand(a *app) *cobra.Command {
 	var flags requestFlags
-	var asJSON, verbose, exitCode bool
+	var verbose, exitCode bool
 	var old string
-	c := &cobra.Command{
+	c := a.showing(&cobra.Command{
 		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD [--exit-code]] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
@@ -29,34 +52,209 @@ func (a *app) explain() *cobra.Command {
 			}
 			return arguments("CONNECTOR", "PATH")(c, args)
 		},
-		RunE: a.orJSON(&asJSON, func(c *cobra.Command, args []string) error {
-			if old != "" {
-				return a.explainDiff(c, &flags, old, args, asJSON, exitCode)
-			}
-			if exitCode {
-				return misuse(c, "--exit-code goes with --diff")
-			}
-			return a.prepared(c, &flags, true, args, func(_ *connectors.Set, connector *gateway.Connector, request *http.Request) error {
-				shown, err := explained.Of(connector, request, args[1])
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return a.writeJSON(shown)
-				}
-				var b bytes.Buffer
-				if err := shown.Write(&b, a.out.Style, verbose); err != nil {
-					return err
-				}
-				_, err = a.out.Write(b.Bytes())
-				return err
-			})
-		}),
-	}
+	}, func(c *cobra.Command, args []string) (document, error) {
+		if old != "" {
+			return a.explainDiff(c, &flags, old, args, exitCode)
+		}
+		if exitCode {
+			return nil, misuse(c, "--exit-code goes with --diff")
+		}
+		_, connector, request, err := a.prepared(c, &flags, true, args)
+		if err != nil {
+			return nil, err
+		}
+		shown, err := explained.Of(connector, request, args[1])
+		if err != nil {
+			return nil, err
+		}
+		return explanation{shown, verbose}, nil
+	})
 	flags.add(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show how much fuel the plugin used, which --json has too")
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	c.Flags().StringVar(&old, "diff", "", "show what is different from the file `OLD`: members, what they allow now, and requests; without CONNECTOR and PATH, of all connectors and settings")
 	c.Flags().BoolVar(&exitCode, "exit-code", false, "with --diff, exit with 3 if something is different, and with 4 if something more is allowed")
 	return c
+}
+
+// changes is the document of explain --diff.
+type changes struct {
+	// Wider reports whether something is allowed that was not before.
+	Wider bool `json:"wider"`
+	*difference.Document
+	// Requests has the lines that only one of two explanations has, by permalink: those of the old one begin with a minus, those of the
+	// new one with a plus.
+	Requests map[string][]string `json:"requests"`
+	// permalinks has all connectors of both files.
+	permalinks []string
+}
+
+// explainDiff returns what is different between the file old and that of f: members, what they allow, and requests. With args, it does
+// so for one connector. With exitCode, the error has the exit code for changes.
+func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []string, exitCode bool) (document, error) {
+	if f.data == "@-" {
+		return nil, misuse(c, "--diff reads the body for each request: give -d a file")
+	}
+	now := time.Now()
+	earlier := *f
+	earlier.file = old
+	before, was, err := a.requests(c, &earlier, now, args)
+	if err != nil {
+		return nil, err
+	}
+	after, is, err := a.requests(c, f, now, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) > 0 && len(was)+len(is) == 0 {
+		return nil, fmt.Errorf("neither %s nor %s has the connector %s", old, f.file, host.Printable(args[0]))
+	}
+	d := difference.Of(before, after)
+	if len(args) > 0 {
+		d.Only(func(permalink string) bool { return was[permalink] != nil || is[permalink] != nil })
+	}
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	shown := &changes{d.Wider(), d, map[string][]string{}, slices.Sorted(maps.Keys(all))}
+	for _, permalink := range shown.permalinks {
+		if lines := changedLines(was[permalink], is[permalink]); len(lines) > 0 {
+			for i := range lines {
+				lines[i] = before.Conceal(after.Conceal(lines[i]))
+			}
+			shown.Requests[permalink] = lines
+		}
+	}
+	switch {
+	case exitCode && shown.Wider:
+		return shown, exitWith(exitWider)
+	case exitCode && (!d.Empty() || len(shown.Requests) > 0):
+		return shown, exitWith(exitDifferent)
+	}
+	return shown, nil
+}
+
+func (shown *changes) print(a *app) {
+	s := a.out.Style
+	var b strings.Builder
+	changed := 0
+	for _, permalink := range shown.permalinks {
+		var members []difference.Member
+		for _, c := range shown.Changed {
+			if c.Permalink == permalink {
+				members = c.Members
+			}
+		}
+		word, note := "changes", ""
+		if slices.Contains(shown.Added, permalink) {
+			word, note = "is new", "  "+s.Yellow("wider:")+" callers may use it\n"
+		} else if slices.Contains(shown.Removed, permalink) {
+			word = "is gone"
+		}
+		if word == "changes" && len(members)+len(shown.Requests[permalink]) == 0 {
+			continue
+		}
+		changed++
+		fmt.Fprintf(&b, "%s %s\n%s", s.Bold("connector "+permalink), word, note)
+		writeMembers(&b, s, members)
+		for _, line := range shown.Requests[permalink] {
+			if style := s.Red; line[0] == '-' {
+				fmt.Fprintln(&b, style("  "+line))
+			} else {
+				fmt.Fprintln(&b, s.Green("  "+line))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if len(shown.Others) > 0 {
+		fmt.Fprintln(&b, s.Bold("outside of connectors"))
+		writeMembers(&b, s, shown.Others)
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%d of %s changed", changed, terminal.Count(len(shown.permalinks), "connector"))
+	if shown.Wider {
+		b.WriteString("; more is allowed than before, see wider")
+	}
+	a.out.Line("%s", b.String())
+}
+
+// writeMembers writes members that differ, with what they allow.
+func writeMembers(b *strings.Builder, s terminal.Style, members []difference.Member) {
+	for _, m := range members {
+		fmt.Fprintf(b, "  ~ %s", m.Path)
+		if m.Before != "" || m.After != "" {
+			fmt.Fprintf(b, "  %s → %s", cmp.Or(m.Before, "none"), cmp.Or(m.After, "none"))
+		}
+		if m.Wider != "" {
+			fmt.Fprintf(b, "\n    %s %s", s.Yellow("wider:"), m.Wider)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// requests explains the requests of the connectors of a file, by permalink. An explanation is a list of lines. Those of one file do
+// not depend on others in it, and the time is the same for all.
+func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []string) (*connectors.Set, map[string][]string, error) {
+	random := &seeded{}
+	random.seed("") // for the host itself
+	set, err := a.load(c, &f.configFlags, func(o *connectors.Options) {
+		o.Conceal = true
+		o.Host.Clock, o.Host.Random = func() time.Time { return now }, random
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	all := map[string][]string{}
+	for _, connector := range set.Connectors {
+		permalink, path := connector.Definition().Permalink, ""
+		if len(args) > 0 {
+			if wanted, err := set.Find(args[0]); err != nil || wanted != connector {
+				continue
+			}
+			path = args[1]
+		}
+		random.seed(permalink)
+		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
+		var text bytes.Buffer
+		if err == nil {
+			var shown *explained.Document
+			if shown, err = explained.Of(connector, request, ""); err == nil {
+				err = shown.Write(&text, terminal.Style{}, false)
+			}
+		}
+		if err != nil {
+			fmt.Fprintf(&text, "cannot be explained: %v\n", err)
+		}
+		all[permalink] = slices.DeleteFunc(strings.Split(text.String(), "\n"), func(line string) bool { return line == "" })
+	}
+	return set, all, nil
+}
+
+// changedLines returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
+func changedLines(before, after []string) (lines []string) {
+	text := func(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
+	_, hunks, _ := strings.Cut(string(diff.Diff("before", text(before), "after", text(after))), "\n+++ after\n")
+	for line := range strings.Lines(hunks) {
+		if line[0] == '-' || line[0] == '+' {
+			lines = append(lines, line[:1]+" "+strings.TrimSuffix(line[1:], "\n"))
+		}
+	}
+	return lines
+}
+
+// seeded is a source of random bytes that are the same after each seed, so that they are no difference.
+type seeded struct {
+	mu     sync.Mutex
+	random *rand.ChaCha8
+}
+
+func (r *seeded) seed(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.random = rand.NewChaCha8(sha256.Sum256([]byte(text)))
+}
+
+// Read implements io.Reader.
+func (r *seeded) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.random.Read(p)
 }

@@ -64,27 +64,30 @@ func requestCommand(a *app) *cobra.Command {
 			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
 		Args: connectorAndPath,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.prepared(c, &flags, false, args, func(set *connectors.Set, connector *gateway.Connector, request *http.Request) error {
-				if t.descriptions && !t.show {
-					return misuse(c, "--error-description needs --trace")
-				}
-				var failure atomic.Value
-				request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
-				response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
-				if err != nil {
-					plugin, _ := failure.Load().(host.PluginFailure)
-					return withRemedy(err, plugin)
-				}
-				defer response.Body.Close()
-				refusal := gateway.Event{Status: response.StatusCode, Refusal: gateway.RefusedBy(response, time.Now())}
-				if text := refusal.Remedy(); text != "" {
-					a.printErr("%s", text)
-				}
-				if verbose || !include && a.err.Columns() > 0 {
-					a.printErr("%s", a.err.Dim(strings.TrimSpace(fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode)))))
-				}
-				return a.writeResponse(response, include)
-			})
+			set, connector, request, err := a.prepared(c, &flags, false, args)
+			if err != nil {
+				return err
+			}
+			if t.descriptions && !t.show {
+				return misuse(c, "--error-description needs --trace")
+			}
+			var failure atomic.Value
+			request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
+			response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
+			if err != nil {
+				plugin, _ := failure.Load().(host.PluginFailure)
+				return withRemedy(err, plugin)
+			}
+			defer response.Body.Close()
+			refusal := gateway.Event{Status: response.StatusCode, Refusal: gateway.RefusedBy(response, time.Now())}
+			if text := refusal.Remedy(); text != "" {
+				a.printErr("%s", text)
+			}
+			if verbose || !include && a.err.Columns() > 0 {
+				status := fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+				a.printErr("%s", a.err.Dim(strings.TrimSpace(status)))
+			}
+			return a.writeResponse(response, include)
 		},
 	}
 	flags.add(c)
@@ -129,25 +132,23 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
-// prepared loads the configuration, and calls do with the connector and the request of the command line. If masked is true,
+// prepared loads the configuration, and returns it with the connector and the request of the command line. If masked is true,
 // the request does not contain secrets.
-func (a *app) prepared(c *cobra.Command, f *requestFlags, masked bool, args []string, do func(*connectors.Set, *gateway.Connector, *http.Request) error) (err error) {
+func (a *app) prepared(
+	c *cobra.Command, f *requestFlags, masked bool, args []string,
+) (set *connectors.Set, connector *gateway.Connector, request *http.Request, err error) {
 	if _, err := parseHeaders(c, f.headers); err != nil { // before the configuration is read
-		return err
+		return nil, nil, nil, err
 	}
 	open := a.withState
 	if masked {
 		open = nil
 	}
-	set, err := a.load(c, &f.configFlags, open)
-	if err != nil {
-		return err
+	if set, err = a.load(c, &f.configFlags, open); err != nil {
+		return nil, nil, nil, err
 	}
-	connector, request, err := a.outgoing(c, f, set, masked, args)
-	if err != nil {
-		return err
-	}
-	return do(set, connector, request)
+	connector, request, err = a.outgoing(c, f, set, masked, args)
+	return set, connector, request, err
 }
 
 // outgoing returns the connector and the request of the command line.

@@ -119,7 +119,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		{"Commands for connectors:", []*cobra.Command{
 			group("connector", "Make connectors: of well-known products, OpenAPI documents and curl lines",
 				connectorNewCommand(a), connectorListCommand(a), connectorImportCommand(a)),
-			checkCommand(a), a.explain(), requestCommand(a), connectCommand(a),
+			checkCommand(a), explainCommand(a), requestCommand(a), connectCommand(a),
 		}},
 		{"Commands for the gateway:", []*cobra.Command{
 			serveCommand(a), testCommand(a),
@@ -152,7 +152,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// complete sets what is the same for all commands. Without a rule for arguments, a command takes no argument. It is an error to
+// complete sets the defaults of all commands. Without a rule for arguments, a command takes no argument. It is an error to
 // repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
 func complete(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
@@ -323,22 +323,6 @@ type failed struct {
 	File     string               `json:"file,omitempty"`
 	OK       bool                 `json:"ok"`
 	Problems []connectors.Problem `json:"problems"`
-}
-
-// orJSON returns a function that runs a command, and with --json writes a failure as JSON. An invalid command line is reported
-// on stderr all the same, because the program that reads the output did not write it.
-func (a *app) orJSON(asJSON *bool, run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		err := run(c, args)
-		var usage *usageError
-		if err == nil || !*asJSON || errors.Is(err, errReported) || errors.Is(err, context.Canceled) || errors.As(err, &usage) {
-			return err
-		}
-		if err := a.writeJSON(failure(err)); err != nil {
-			return err
-		}
-		return errReported
-	}
 }
 
 func failure(err error) failed {

@@ -172,6 +172,21 @@ func TestRequestShowsTheStatus(t *testing.T) {
 // colours matches the sequences that set colours.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
+// In a terminal, a text of several lines keeps its lines.
+func TestSeveralLines(t *testing.T) {
+	dir := t.TempDir()
+	for name, path := range map[string]string{"old.yaml": "v1", "new.yaml": "v2"} {
+		text := "connectors: [{name: a, url: 'https://a.example/" + path + "', auth: {type: none}}]\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := inTerminal(t, 40, "explain", "-c", filepath.Join(dir, "new.yaml"), "--diff", filepath.Join(dir, "old.yaml"))
+	if plain := colours.ReplaceAllString(shown, ""); !strings.Contains(plain, "\r\n  + GET https://a.example/v2\r\n") {
+		t.Error(shown)
+	}
+}
+
 // The log of a server is JSON, and on a terminal text for people, in colours unless NO_COLOR is set. Lines below --log-level are left
 // out.
 func TestServerLog(t *testing.T) {

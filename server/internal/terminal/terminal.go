@@ -92,10 +92,13 @@ func (p *Printer) Printf(format string, args ...any) {
 }
 
 // Line writes a line. In a terminal it wraps the line between words, with indentation. Elsewhere it does not, because
-// programs expect one line for each problem.
+// programs expect one line for each problem. A text of several lines is not wrapped either.
 func (p *Printer) Line(format string, args ...any) {
 	line := strings.TrimRight(fmt.Sprintf(format, args...), "\n")
-	p.Printf("%s\n", Hang(line, p.Columns(), 2))
+	if !strings.Contains(line, "\n") {
+		line = Hang(line, p.Columns(), 2)
+	}
+	p.Printf("%s\n", line)
 }
 
 // Pair writes a name and its value, which begins at a column. For the value "" it writes nothing.
