@@ -21,7 +21,7 @@ func post(target, body string) func() *http.Request {
 
 const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 
-// Each of these is a real scheme, as docs/auth-types.md configures it. The expected values are those of its documentation if that has an
+// Each of these is a real scheme; docs/auth-types.md configures some. The expected values are those of its documentation if that has an
 // example, and otherwise of the command openssl dgst.
 func TestSchemes(t *testing.T) {
 	for _, test := range []struct {
