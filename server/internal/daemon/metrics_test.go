@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/console"
 )
 
 func page(t *testing.T, m *gatewayMetrics) string {
@@ -91,6 +92,13 @@ func TestMetricsOfPlugins(t *testing.T) {
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the page does not have %s", line)
+		}
+	}
+	for authType, want := range map[string]console.Fuel{
+		"acme": {Runs: 3, Median: 50_000, Worst: 5_000_001}, "none": {Runs: 1}, "unknown": {},
+	} {
+		if got := m.plugins.fuelOf(authType); got != want {
+			t.Errorf("fuel of %s = %+v, want %+v", authType, got, want)
 		}
 	}
 	m.plugins.keep(map[string]bool{"none": true})

@@ -1,10 +1,11 @@
 package daemon
 
 import (
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/console"
@@ -24,63 +25,34 @@ type pluginMetrics struct {
 // typeMetrics holds the metrics of one auth type.
 type typeMetrics struct {
 	calls    prometheus.Counter
-	fuel     prometheus.Observer
+	fuel     prometheus.Histogram
 	failures map[host.PluginFailure]prometheus.Counter
-	used     usage
+	// most is the most fuel of a run.
+	most atomic.Int64
 }
 
 // fuelBuckets are the upper bounds of the fuel of a run.
 var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}
 
-// usage counts the fuel of runs, for people.
-type usage struct {
-	mu sync.Mutex
-	// counts has the number of runs for each of fuelBuckets, and at its end that of runs beyond them.
-	counts []uint64
-	most   int64
-}
-
-// count counts a run.
-func (u *usage) count(fuel int64) {
-	at, _ := slices.BinarySearch(fuelBuckets, float64(fuel))
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.counts == nil {
-		u.counts = make([]uint64, len(fuelBuckets)+1)
-	}
-	u.counts[at]++
-	u.most = max(u.most, fuel)
-}
-
-// shown returns the usage for the console. The median is the upper bound of its bucket, or the most fuel of a run if that is less.
-func (u *usage) shown() console.Fuel {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	f := console.Fuel{Worst: u.most}
-	for _, n := range u.counts {
-		f.Runs += n
-	}
-	passed := uint64(0)
-	for i, n := range u.counts {
-		if passed += n; 2*passed >= f.Runs {
-			if f.Median = u.most; i < len(fuelBuckets) {
-				f.Median = min(u.most, int64(fuelBuckets[i]))
-			}
-			break
-		}
-	}
-	return f
-}
-
-// fuelOf returns the fuel that the runs of an auth type used.
+// fuelOf returns the fuel that the runs of an auth type used. The median is the upper bound of its bucket, or the most fuel of a
+// run if that is less.
 func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
 	m.mu.RLock()
 	known := m.types[authType]
 	m.mu.RUnlock()
-	if known == nil {
+	var all dto.Metric
+	if known == nil || known.fuel.Write(&all) != nil {
 		return console.Fuel{}
 	}
-	return known.used.shown()
+	most := known.most.Load()
+	f := console.Fuel{Runs: all.GetHistogram().GetSampleCount(), Median: most, Worst: most}
+	for _, bucket := range all.GetHistogram().GetBucket() {
+		if 2*bucket.GetCumulativeCount() >= f.Runs {
+			f.Median = min(most, int64(bucket.GetUpperBound()))
+			break
+		}
+	}
+	return f
 }
 
 func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
@@ -105,7 +77,10 @@ func (m *pluginMetrics) of(authType string) *typeMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known = m.types[authType]; known == nil {
-		known = &typeMetrics{calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType), failures: map[host.PluginFailure]prometheus.Counter{}}
+		known = &typeMetrics{
+			calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram), //nolint:forcetypeassert // of a HistogramVec
+			failures: map[host.PluginFailure]prometheus.Counter{},
+		}
 		for _, reason := range host.PluginFailures {
 			known.failures[reason] = m.failures.WithLabelValues(authType, string(reason))
 		}
@@ -122,7 +97,9 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	t := m.of(attempt.Type)
 	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
-	t.used.count(attempt.MostFuel)
+	for most := t.most.Load(); attempt.MostFuel > most && !t.most.CompareAndSwap(most, attempt.MostFuel); {
+		most = t.most.Load()
+	}
 	if counter := t.failures[attempt.Failure]; counter != nil {
 		counter.Inc()
 	}
