@@ -319,8 +319,8 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 	if failure != nil {
 		out.err, stats.Failure = c.failure(failure), failureOf(failure)
 	}
-	if c.host.explained != nil {
-		c.host.explained(c.explanation(call, result.Output, out))
+	if c.host.hooks.Explain != nil {
+		c.host.hooks.Explain(c.explanation(call, result.Output, out))
 	}
 	return out
 }

@@ -25,12 +25,14 @@ type memories struct {
 
 // observe returns a context for a host whose guests' memory is kept, and whose random numbers for guests are known.
 func (m *memories) observe() context.Context {
-	ctx := testhook.WithMemoryObserver(context.Background(), func(memory, blocks []byte) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.all = append(m.all, testworld.Wide([]byte(strings.TrimRight(string(memory), "\x00"))), testworld.Wide(blocks))
+	return testhook.With(context.Background(), testhook.Hooks{
+		Memory: func(memory, blocks []byte) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.all = append(m.all, testworld.Wide([]byte(strings.TrimRight(string(memory), "\x00"))), testworld.Wide(blocks))
+		},
+		Random: func(int64) string { return strings.Repeat("5a", 16) },
 	})
-	return testhook.WithRandom(ctx, func(int64) string { return strings.Repeat("5a", 16) })
 }
 
 // canaryWorld is a world with one auth type, whose guests' memory is searched.

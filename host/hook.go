@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
 )
@@ -14,6 +12,3 @@ func init() {
 		return Plugin{Name: name, Grants: grants, guest: guest}
 	}
 }
-
-// observer returns the function that receives the memory of guests in tests of plugins, or nil.
-func observer(ctx context.Context) func(memory, blocks []byte) { return testhook.MemoryObserver(ctx) }

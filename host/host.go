@@ -38,12 +38,8 @@ type Host struct {
 	cache   *TokenCache
 	signer  *signing.Signer
 	dialer  *dialer
-	// revealed is called with each text that a guest reveals, in tests of plugins.
-	revealed func(text string)
-	// explained is called with an explanation of each call that counts, in tests of plugins.
-	explained func(text string)
-	// random returns what guests get in place of random bytes, in tests of plugins.
-	random func(bytes int64) string
+	// hooks are those of tests of plugins.
+	hooks testhook.Hooks
 	// exchangePlaces limits the calls that may wait for token endpoints, because a guest that waits keeps its memory, and the metadata
 	// of issuers that is read.
 	exchangePlaces *places.Places
@@ -132,12 +128,12 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.identities, err = newIdentities(); err != nil {
 		return nil, err
 	}
-	h.revealed, h.random, h.explained = testhook.RevealObserver(ctx), testhook.Random(ctx), testhook.Explanations(ctx)
+	h.hooks = testhook.Of(ctx)
 	if h.dialer, err = newDialer(c.Egress, c.Base); err != nil {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
-		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: observer(ctx), CodeCache: c.CodeCache, Code: testhook.Code(ctx),
+		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: h.hooks.Memory, CodeCache: c.CodeCache, Code: h.hooks.Code,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)

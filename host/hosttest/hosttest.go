@@ -229,17 +229,16 @@ func (h *Harness) live() *host.Host {
 	if made != nil {
 		return made
 	}
-	ctx := testhook.WithRevealObserver(context.Background(), h.evidence.reveal)
-	ctx = testhook.WithCode(ctx, code)
-	ctx = testhook.WithMemoryObserver(ctx, h.evidence.memory)
-	ctx = testhook.WithExplanations(ctx, h.explain)
-	ctx = testhook.WithRandom(ctx, func(bytes int64) string {
+	random := func(bytes int64) string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.fixedRandom {
 			return strings.Repeat("5a", int(bytes))
 		}
 		return h.randomText
+	}
+	ctx := testhook.With(context.Background(), testhook.Hooks{
+		Memory: h.evidence.memory, Reveal: h.evidence.reveal, Random: random, Explain: h.explain, Code: code,
 	})
 	config := host.Config{
 		Secrets:   secrets{h},
