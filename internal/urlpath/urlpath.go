@@ -2,7 +2,6 @@
 package urlpath
 
 import (
-	"encoding/hex"
 	"errors"
 	"net/url"
 	"regexp"
@@ -34,7 +33,7 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 		return nil, errors.New("the path has a % that no two hexadecimal digits follow: write %25")
 	}
 	joined.Path, joined.RawPath = decoded, whole
-	joined.RawQuery, joined.ForceQuery = encode(query, ascii), hasQuery && query == ""
+	joined.RawQuery, joined.ForceQuery = Escape(query, ascii), hasQuery && query == ""
 	joined.Fragment, joined.RawFragment, joined.User, joined.Opaque = "", "", nil, ""
 	return &joined, nil
 }
@@ -120,26 +119,6 @@ func Check(path string) error {
 	}
 }
 
-// Decode decodes percent-encoding once. Like lenient servers, it keeps a % that no two hexadecimal digits follow.
-func Decode(text string) string {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "%")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		c, err := hex.DecodeString(rest[:min(2, len(rest))])
-		if err != nil || len(c) == 0 {
-			b.WriteByte('%')
-			text = rest
-			continue
-		}
-		b.Write(c)
-		text = rest[2:]
-	}
-}
-
 // overlong reports whether a text encodes a character in more bytes than necessary, which RFC 3629 section 3 forbids. Lenient
 // decoders take C0 AE for a dot and C0 AF for a slash.
 func overlong(text string) bool {
@@ -154,30 +133,15 @@ func overlong(text string) bool {
 	return false
 }
 
-// encode returns text with every byte percent-encoded that is not allowed.
-func encode(text string, allowed func(byte) bool) string {
-	const digits = "0123456789ABCDEF"
-	var b strings.Builder
-	for _, c := range []byte(text) {
-		if allowed(c) {
-			b.WriteByte(c)
-			continue
-		}
-		b.Write([]byte{'%', digits[c>>4], digits[c&15]})
-	}
-	return b.String()
-}
-
 // Encode returns a path with every byte percent-encoded that RFC 3986 does not allow in paths. It keeps percent signs, so a
 // path that is encoded already stays the same.
-func Encode(path string) string { return encode(path, pathCharacter) }
+func Encode(path string) string { return Escape(path, pathCharacter) }
 
 func ascii(c byte) bool { return c < 0x80 }
 
 // pathCharacter reports whether RFC 3986 section 3.3 allows c in a path. Slashes and percent signs are allowed.
 func pathCharacter(c byte) bool {
-	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' ||
-		strings.IndexByte("-._~!$&'()*+,;=:@/%", c) >= 0
+	return Unreserved(c) || strings.IndexByte("!$&'()*+,;=:@/%", c) >= 0
 }
 
 // EndsSegment reports whether a segment of a path, decoded any number of times, has a character that a server may take for its end.

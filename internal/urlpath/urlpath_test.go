@@ -179,3 +179,23 @@ func TestEmptied(t *testing.T) {
 		}
 	}
 }
+
+// Percent encodes each byte as url.QueryEscape does, but for a space. Decode is its inverse, and keeps a % that begins no escape.
+func TestPercent(t *testing.T) {
+	var all strings.Builder
+	for c := range 256 {
+		all.WriteByte(byte(c))
+		text := "a" + string([]byte{byte(c)}) + "b"
+		if got, want := urlpath.Percent(text), strings.ReplaceAll(url.QueryEscape(text), "+", "%20"); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+	if got := urlpath.Decode(urlpath.Percent(all.String())); got != all.String() {
+		t.Errorf("decoded = %q", got)
+	}
+	for text, want := range map[string]string{"": "", "a": "a", "%41": "A", "%4a%4A": "JJ", "%": "%", "a%4": "a%4", "%zz%41": "%zzA", "%%41": "%A", "%4g": "%4g"} {
+		if got := urlpath.Decode(text); got != want {
+			t.Errorf("%s decoded = %q, want %q", text, got, want)
+		}
+	}
+}

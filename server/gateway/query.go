@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // makeQuery returns the parts of the query of out, and the same masked. The first one is the query of the definition's URL.
@@ -51,7 +52,7 @@ func (c *Connector) makeQuery(ctx context.Context, first string, in Incoming, ou
 				continue
 			}
 			out.holds(text)
-			add(name+"="+escape(text.Value), name+"="+text.Masked)
+			add(name+"="+urlpath.Percent(text.Value), name+"="+text.Masked)
 		}
 		delete(given, p.Name)
 	}
@@ -77,7 +78,7 @@ func parseQuery(query string) (given map[string][]string, err error) {
 		for name, values := range one {
 			value := ""
 			if strings.Contains(part, "=") {
-				value = "=" + escape(values[0])
+				value = "=" + urlpath.Percent(values[0])
 			}
 			given[name] = append(given[name], value)
 		}
@@ -114,6 +115,3 @@ func withQuery(base *url.URL, query []string) *url.URL {
 	u.RawQuery = text
 	return &u
 }
-
-// escape returns the percent-encoded value of a query parameter, with %20 for a space.
-func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -104,7 +105,7 @@ type Call struct {
 	steps []Step
 	held  heldGrant
 	// composer is nil until the first call of compose.
-	composer *composer
+	composer *compose.Composer
 	// putIn holds the origins of the values that were revealed or put into the mutation.
 	putIn *seal.Origins
 }

@@ -1,77 +1,25 @@
 package hostfn
 
 import (
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
+	"net/http"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read, and
-// the headers and values that a name is compared with. Fuel counts only what comes from the guest and goes to it.
-const maxComposed = 2 << 20
-
-// composer has what all calls of compose in a call of a guest share.
-type composer struct {
-	call *Call
-	// request is read when a placeholder of the request is first used.
-	request composed
-	// millis is the time of the API, or 0 until it is first needed.
-	millis int64
-	nonce  string
-	work   int
-}
-
-// composition is one call of compose.
-type composition struct {
-	*composer
-	abi.Composition
-	// selected are the headers of the last list, which selection is.
-	selected  []abi.Pair
-	selection string
-	// longer is the query with what the composition adds, or empty until it is needed.
-	longer string
-}
-
-// Compose returns a text of the outgoing request by a template. The host writes it, since code in the sandbox is many times slower,
-// and each plugin would need its own. A guest sees nothing that Input would not show: texts from secrets are sealed before anything
-// is made of them. with is an abi.Composition, or empty.
+// Compose returns a text of the outgoing request by a template. with is an abi.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
 	c.need(abi.UserCompose)
 	if c.composer == nil {
-		c.composer = &composer{call: c}
+		c.composer = compose.New(composing{c})
 	}
-	t := composition{composer: c.composer}
-	t.count(len(template) + len(with))
-	if len(with) > 0 {
-		t.Composition = c.composition(with)
-	}
-	buffer := buffers.Get().(*[]byte)
-	b := (*buffer)[:0]
-	problem := abi.ScanTemplate(template, func(text string) { b = append(b, text...) }, func(placeholder string) (problem string) {
-		b, problem = t.append(b, placeholder)
-		return problem
-	})
+	text, problem := c.composer.Compose(template, with)
 	if problem != "" {
 		c.endf(StagePlugin, "%s %s", c.templateName(template), printable.Text(problem, 1024))
 	}
-	text := string(b)
-	if cap(b) <= maxKept {
-		*buffer = b
-		buffers.Put(buffer)
-	}
 	return text
 }
-
-// maxKept is the maximum size of a buffer that is kept.
-const maxKept = 16 << 10
-
-// buffers has the memory in which texts are composed. They hold no secrets, but references.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // templateName returns the name of the field that a template is the value of, or words for another template.
 func (c *Call) templateName(template string) string {
@@ -83,209 +31,23 @@ func (c *Call) templateName(template string) string {
 	return "the template of compose"
 }
 
-// composition decodes the second parameter of compose.
-func (c *Call) composition(document []byte) abi.Composition {
-	var with abi.Composition
-	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
-		switch name {
-		case "headers":
-			with.Headers, ok = readPairs(s)
-		case "query":
-			with.Query, ok = readPairs(s)
-		case "values":
-			with.Values, ok = readPairs(s)
-		}
-		return ok
-	})
-	if simple {
-		return with
-	}
-	with = abi.Composition{}
-	if err := strictjson.Unmarshal(document, &with); err != nil {
-		c.endf(StagePlugin, "the composition of compose %w", err)
-	}
-	return with
+// composing is a call for package compose.
+type composing struct{ *Call }
+
+// Request implements compose.Call.
+func (c composing) Request() *http.Request {
+	c.needRequest(abi.UserCompose)
+	return c.inputs.Request
 }
 
-// count ends the call if compose has read more than maxComposed bytes in it.
-func (k *composer) count(bytes int) {
-	if k.work += bytes; k.work > maxComposed {
-		k.call.endf(StagePlugin, "compose reads more than %d bytes in a call, with those that its formats read", maxComposed)
-	}
-}
+// ContentLength implements compose.Call.
+func (c composing) ContentLength() (n int64, known bool) { return c.contentLength() }
 
-// append appends the value of a placeholder to b. problem says what is wrong with the placeholder.
-func (t *composition) append(b []byte, placeholder string) (_ []byte, problem string) {
-	t.call.plain("a placeholder of compose", placeholder)
-	first, rest, more := strings.Cut(placeholder, "|")
-	start := len(b)
-	b, found, known := t.appendPart(b, first)
-	t.count(len(b) - start)
-	if !known {
-		return b, t.problem(placeholder)
-	}
-	if !more {
-		return b, ""
-	}
-	value := string(b[start:])
-	for ; more; t.count(len(value)) {
-		var word string
-		if word, rest, more = strings.Cut(rest, "|"); word != abi.Required {
-			if value, known = t.format(word, value); !known {
-				return b, t.problem(placeholder)
-			}
-		} else if !found {
-			t.call.endf(StagePlugin, "the request has no {%s}, which is to be signed: send it, or take it out of what is signed", printable.Text(first, 128))
-		}
-	}
-	return append(b[:start], value...), ""
-}
+// Sealer implements compose.Call.
+func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
 
-// format returns a value in a format.
-func (t *composition) format(word, value string) (_ string, known bool) {
-	if hashes[word] != nil {
-		return t.call.Digest(word, value), true
-	}
-	if _, known = encodings[word]; !known {
-		return "", false
-	}
-	if word == abi.FormatQuerySorted {
-		t.count(sortWeight * len(value))
-	}
-	return t.call.Encode(word, value), true
-}
+// RejectSealed implements compose.Call.
+func (c composing) RejectSealed(where, text string) { c.plain(where, text) }
 
-// valueOf returns the value of a name.
-func (t *composition) valueOf(name string) (value string, is bool) {
-	t.count(len(t.Values))
-	for _, v := range t.Values {
-		if v.Name == name {
-			return v.Value, true
-		}
-	}
-	return "", false
-}
-
-// problem returns what is wrong with a placeholder that is unknown or has an unknown format.
-func (t *composition) problem(placeholder string) string {
-	var names []string
-	for _, v := range t.Values {
-		names = append(names, v.Name)
-	}
-	return abi.CheckPlaceholder(placeholder, names)
-}
-
-// appendPart appends the value of a placeholder without its formats. found reports whether the request has what it stands for.
-func (t *composition) appendPart(b []byte, word string) (_ []byte, found, known bool) {
-	if value, is := t.valueOf(word); is {
-		return append(b, value...), true, true
-	}
-	if name, argument, has := strings.Cut(word, ":"); has {
-		return t.appendNamed(b, name, argument)
-	}
-	switch word {
-	case "body":
-		return append(b, t.call.Body()...), true, true
-	case "timestamp":
-		return strconv.AppendInt(b, t.now()/1000, 10), true, true
-	case "timestamp_ms":
-		return strconv.AppendInt(b, t.now(), 10), true, true
-	case "iso8601":
-		return append(b, abi.FormatTime(t.now(), "%Y-%m-%dT%H:%M:%SZ")...), true, true
-	case "nonce":
-		if t.nonce == "" {
-			t.nonce = t.call.Random(nonceBytes)
-		}
-		return append(b, t.nonce...), true, true
-	}
-	return t.appendRequest(b, word)
-}
-
-// nonceBytes is the number of random bytes of {nonce}.
-const nonceBytes = 16
-
-// appendNamed appends the value of a placeholder with an argument.
-func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, found, known bool) {
-	if argument == "" {
-		return b, false, false
-	}
-	var value string
-	switch name {
-	case "time":
-		value, found = abi.FormatTime(t.now(), argument), true
-	case "config":
-		value, found = t.call.ConfigGet(argument)
-	case "header":
-		if abi.Unseen(argument) {
-			return b, false, false
-		}
-		value, found = t.header(argument)
-	case "query_param":
-		value, found = t.parameter(argument)
-	case "headers":
-		for i, h := range t.list(argument) {
-			if i > 0 {
-				b = append(b, '\n')
-			}
-			b = append(append(append(b, h.Name...), ':'), h.Value...)
-			found = true
-		}
-	case "header_names":
-		for i, h := range t.list(argument) {
-			if i > 0 {
-				b = append(b, ';')
-			}
-			b = append(b, h.Name...)
-			found = true
-		}
-	default:
-		return b, false, false
-	}
-	return append(b, value...), found, true
-}
-
-// now returns the time of the API in Unix milliseconds, the same in all of the call.
-func (k *composer) now() int64 {
-	if k.millis == 0 {
-		k.millis = k.call.TimeMillis() + 1000*k.call.ClockOffset()
-	}
-	return k.millis
-}
-
-// appendRequest appends the value of a placeholder of the request.
-func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, known bool) {
-	if !slices.Contains(requestPlaceholders, word) {
-		return b, false, false
-	}
-	r := t.read()
-	found = true
-	switch word {
-	case "method":
-		b = append(b, r.method...)
-	case "scheme":
-		b = append(b, r.scheme...)
-	case "host":
-		b = append(b, r.host...)
-	case "hostname":
-		b = append(b, r.hostname()...)
-	case "port":
-		b = append(b, r.port()...)
-	case "authority":
-		b = append(b, r.authority()...)
-	case "path":
-		b = append(b, r.path...)
-	case "query":
-		var query string
-		query, found = t.query()
-		b = append(b, query...)
-	case "target":
-		b = t.appendTarget(b)
-	case "url":
-		b = t.appendTarget(append(append(append(b, r.scheme...), "://"...), r.host...))
-	case "content_length":
-		b, found = append(b, r.length...), r.length != ""
-	}
-	return b, found, true
-}
-
-var requestPlaceholders = []string{"method", "scheme", "host", "hostname", "port", "authority", "path", "query", "target", "url", "content_length"}
+// Endf implements compose.Call.
+func (c composing) Endf(format string, args ...any) { c.endf(StagePlugin, format, args...) }

@@ -1,89 +1,32 @@
 package hostfn
 
 import (
-	"encoding/base32"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/compose"
 )
-
-// encoding is a format of encode and decode.
-type encoding struct {
-	encode func(text string) string
-	// decode returns the bytes of a text without padding. It is nil if decode does not know the format.
-	decode func(text string) ([]byte, error)
-	// size returns the maximum length of n bytes in the format.
-	size func(n int) int
-	// keeps is set if bytes stay in the format as they are, so that raw bytes are still raw.
-	keeps bool
-}
-
-// encodings are the formats of encode and decode, by name.
-var encodings = map[string]encoding{
-	abi.FormatBase64:          base64Encoding(base64.StdEncoding, base64.RawStdEncoding),
-	abi.FormatBase64URL:       base64Encoding(base64.RawURLEncoding, base64.RawURLEncoding),
-	abi.FormatBase64URLPadded: base64Encoding(base64.URLEncoding, nil),
-	abi.FormatBase32: {
-		func(text string) string { return base32.StdEncoding.EncodeToString([]byte(text)) },
-		func(text string) ([]byte, error) {
-			return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
-		},
-		base32.StdEncoding.EncodedLen, false,
-	},
-	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
-	abi.FormatHexUpper: {
-		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false,
-	},
-	abi.FormatPercent: {percentEncode, nil, tripled, false},
-	abi.FormatForm:    {url.QueryEscape, nil, tripled, false},
-	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
-
-	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
-	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
-	abi.FormatPathNormalized: canonical(pathNormalized, 1, true),
-	abi.FormatPathPercent:    canonical(pathPercent, 3, false),
-	abi.FormatPathReencoded:  canonical(pathReencoded, 3, false),
-	abi.FormatQuerySorted:    canonical(querySorted, 4, false),
-}
-
-// quote returns text as a quoted-string.
-func quote(text string) string { return `"` + quotedPairs.Replace(text) + `"` }
-
-var quotedPairs = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-
-func base64Encoding(encode, decode *base64.Encoding) encoding {
-	e := encoding{encode: func(text string) string { return encode.EncodeToString([]byte(text)) }, size: encode.EncodedLen}
-	if decode != nil {
-		e.decode = decode.DecodeString
-	}
-	return e
-}
-
-// tripled returns the length of n bytes of which each is percent-encoded.
-func tripled(n int) int { return 3 * n }
 
 // Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they
 // share.
 func (c *Call) Encode(format, text string) string {
 	c.need(abi.UserEncode)
 	v, sealed := c.combine("the text of encode", text)
-	encoding, known := encodings[format]
+	f, known := compose.Formats[format]
 	if !known {
-		c.endf(StagePlugin, "encode knows %s, not the format it was given", strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
+		c.endf(StagePlugin, "encode knows %s, not the format it was given", strings.Join(slices.Sorted(maps.Keys(compose.Formats)), ", "))
 	}
-	out := encoding.encode(v.Text)
+	out := f.Encode(v.Text)
 	if !sealed {
 		return out
 	}
-	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", encoding.size(v.Size), encoding.keeps && c.sealed.Raw(text), format
+	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", f.Size(v.Size), f.Raw && c.sealed.Raw(text), format
 	return c.seal(v)
 }
 
@@ -92,14 +35,14 @@ func (c *Call) Encode(format, text string) string {
 func (c *Call) Decode(format, text string) string {
 	c.need(abi.UserDecode)
 	v, sealed := c.combine("the text of decode", text)
-	encoding := encodings[format]
-	if encoding.decode == nil {
+	f := compose.Formats[format]
+	if f.Decode == nil {
 		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex)
 	}
 	if sealed && !c.decodable(format, text) {
 		c.endf(StagePlugin, "decode takes a sealed value alone, as it is configured or answered, or as encode made it in the same format")
 	}
-	out, err := encoding.decode(strings.TrimRight(strings.TrimSpace(v.Text), "="))
+	out, err := f.Decode(strings.TrimRight(strings.TrimSpace(v.Text), "="))
 	if err != nil { // its text would quote the secret
 		c.endf(StageConfig, "a value of the configuration is not in %s", format)
 	}

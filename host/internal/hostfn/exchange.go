@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
@@ -273,7 +274,7 @@ func (c *Call) target(w *wire) string {
 		if segment == "" || segment == "." || segment == ".." {
 			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
 		}
-		path += "/" + percentEncode(segment)
+		path += "/" + urlpath.Percent(segment)
 	}
 	if u.Path, err = url.PathUnescape(path); err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))

@@ -1,7 +1,6 @@
 package hostfn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -35,17 +33,10 @@ func (c *Call) Input() []byte {
 	c.readsRequest()
 	r := c.inputs.Request
 	target := *r.URL
-	target.User, target.Host = nil, sentHost(r)
+	target.User, target.Host = nil, compose.Host(r)
 	address := target.String()
-	longest := len(address)
-	for name, values := range r.Header {
-		longest = max(longest, len(name))
-		for _, value := range values {
-			longest = max(longest, len(value))
-		}
-	}
-	sealed := sealer{c, c.requestForms(longest), nil}
-	request := abi.Request{Method: r.Method, URL: sealed.text(address), Headers: []abi.Pair{}}
+	sealed := c.sealer(compose.Longest(address, r.Header))
+	request := abi.Request{Method: r.Method, URL: sealed.Text(address), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 	}
@@ -60,7 +51,7 @@ func (c *Call) Input() []byte {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, value := range r.Header[name] {
-			request.Headers = append(request.Headers, abi.Pair{Name: sealed.text(name), Value: sealed.text(value)})
+			request.Headers = append(request.Headers, abi.Pair{Name: sealed.Text(name), Value: sealed.Text(value)})
 		}
 	}
 	if n, known := c.contentLength(); known {
@@ -85,16 +76,6 @@ func (c *Call) contentLength() (n int64, known bool) {
 	return r.ContentLength, r.ContentLength > 0
 }
 
-// sentHost returns the host of a request as net/http sends it: that of Host, if there is one, with names in other scripts in
-// Punycode. The API checks a signature with it.
-func sentHost(r *http.Request) string {
-	host := cmp.Or(r.Host, r.URL.Host)
-	if ascii, err := httpguts.PunycodeHostPort(host); err == nil {
-		return ascii
-	}
-	return host
-}
-
 // sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
 type sealer struct {
 	call  *Call
@@ -103,8 +84,8 @@ type sealer struct {
 	references map[string]string
 }
 
-// text returns text with the forms of secrets replaced by references.
-func (s *sealer) text(text string) string {
+// Text returns text with the forms of secrets replaced by references.
+func (s *sealer) Text(text string) string {
 	var pairs []string
 	for _, form := range s.forms {
 		if len(form) < leakscan.MinText || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
@@ -118,9 +99,9 @@ func (s *sealer) text(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// part returns text[from:to] like text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
+// Part returns text[from:to] like Text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
 // becomes a reference.
-func (s *sealer) part(text string, from, to int) string {
+func (s *sealer) Part(text string, from, to int) string {
 	if from == to {
 		return ""
 	}
@@ -139,7 +120,7 @@ func (s *sealer) part(text string, from, to int) string {
 			}
 		}
 	}
-	return s.text(text[from:to])
+	return s.Text(text[from:to])
 }
 
 // reference returns the reference to a text of the request.
@@ -155,14 +136,14 @@ func (s *sealer) reference(text string) string {
 	return s.references[text]
 }
 
-// requestForms returns the forms that secrets may have in a request, the longest first. It leaves out short secrets, and all
+// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all
 // that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
-// No form of a secret is shorter than the secret, so requestForms also leaves out those that are longer than the longest text
-// of the request. Most keys are.
-func (c *Call) requestForms(longest int) []string {
-	return c.formsOf(longest, func(secret string, v *seal.Value) bool {
+// No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
+// are.
+func (c *Call) sealer(longest int) *sealer {
+	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
 		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
-	})
+	})}
 }
 
 // readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
@@ -283,7 +264,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		c.endf(StageBody, "the request's form is longer than %d bytes, too long to be signed", maxForm)
 	}
 	list := []any{}
-	sealed := sealer{c, c.requestForms(len(form)), nil}
+	sealed := c.sealer(len(form))
 	for member := range strings.SplitSeq(string(form), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)
@@ -292,7 +273,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 		case nameErr != nil || valueErr != nil || !utf8.ValidString(name+value):
 			c.endf(StageBody, "the request's form has a member that is not percent-encoded UTF-8")
 		case member != "":
-			list = append(list, map[string]any{"name": sealed.text(name), "value": sealed.text(value)})
+			list = append(list, map[string]any{"name": sealed.Text(name), "value": sealed.Text(value)})
 		}
 	}
 	document, err := strictjson.Marshal(list)

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
@@ -155,7 +156,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 		m.SealedName = shown.sealed
 		c.recordOpened(m, pair, name, value)
 	}
-	m.Query = c.parameters(m, "the mutation's query", document.Query, seal.Query, percentEncode)
+	m.Query = c.parameters(m, "the mutation's query", document.Query, seal.Query, urlpath.Percent)
 	m.Form = c.parameters(m, "the mutation's form", document.Form, seal.Body, url.QueryEscape)
 	c.cookies(m, document.Cookies)
 	c.path(m, document.Path)
@@ -274,10 +275,6 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 // aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside
 // another one, a plugin could use the error for two headers of one name to check a guess of a secret.
 const aloneWhenSealed = "only a header that is alone may have such a name"
-
-// percentEncode returns text percent-encoded (RFC 3986 section 2.1). It encodes a space as %20, which all servers
-// understand, and not as the + of forms.
-func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // header puts the sealed values into a header that the guest sets, and checks it. shown is its name for error messages.
 func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {

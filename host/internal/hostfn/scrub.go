@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
@@ -115,4 +116,4 @@ func appendForms(all []string, secret string, longest int) []string {
 
 // escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
 // secrets, which have unreserved characters only.
-func escaped(r rune) bool { return r >= utf8.RuneSelf || !unreserved(byte(r)) }
+func escaped(r rune) bool { return r >= utf8.RuneSelf || !urlpath.Unreserved(byte(r)) }

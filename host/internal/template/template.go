@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // Limits of one template.
@@ -157,7 +158,7 @@ func (t *Template) RenderURL(v Values) ([]Part, error) {
 	r := &rendering{Run: expr.NewRun(v, limits)}
 	return t.render(&r.Run, r.first[:0], func(literal, value string) string {
 		if query = query || strings.Contains(literal, "?"); query {
-			return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+			return urlpath.Percent(value)
 		}
 		return url.PathEscape(value)
 	})

@@ -1,4 +1,4 @@
-package hostfn
+package compose
 
 import (
 	"strings"
@@ -14,9 +14,9 @@ func TestSizesOfEncodedTexts(t *testing.T) {
 		abi.FormatPercent: "\xff", abi.FormatForm: "\xff", abi.FormatQuoted: `"`, abi.FormatHex: "a", abi.FormatHexUpper: "a",
 		abi.FormatBase64: "a", abi.FormatBase64URL: "a", abi.FormatBase64URLPadded: "a", abi.FormatBase32: "a",
 	} {
-		encoding := encodings[format]
+		f := Formats[format]
 		for _, n := range []int{0, 1, 2, 3, 10, 100} {
-			if got, want := encoding.size(n), len(encoding.encode(strings.Repeat(longest, n))); got != want {
+			if got, want := f.Size(n), len(f.Encode(strings.Repeat(longest, n))); got != want {
 				t.Errorf("%s of %d bytes counts as %d, and may have %d", format, n, got, want)
 			}
 		}

@@ -1,4 +1,4 @@
-package hostfn
+package compose
 
 import (
 	"cmp"
@@ -9,12 +9,14 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/internal/printable"
+	"golang.org/x/net/http/httpguts"
 )
 
-// composed is the outgoing request for compose. Its texts have references in place of secrets.
-type composed struct {
-	sealed sealer
+// request is the outgoing request for compose. Its texts have references in place of secrets.
+type request struct {
+	sealed Sealer
 	method string
+	header http.Header
 	// fields are the headers that plugins see. They are nil until a placeholder of headers is used.
 	fields []field
 	// scheme is in lower case. host is the one that the API sees in Host.
@@ -27,34 +29,48 @@ type composed struct {
 }
 
 // read returns the request, and records that the guest reads it.
-func (t *composition) read() *composed {
-	c := t.call
-	c.needRequest(abi.UserCompose)
+func (t *composition) read() *request {
+	r := t.call.Request()
 	q := &t.request
 	if q.method != "" {
 		return q
 	}
-	r := c.inputs.Request
 	q.method, q.scheme = cmp.Or(r.Method, http.MethodGet), strings.ToLower(r.URL.Scheme)
 	a := addressOf(r)
-	longest := len(a.text)
-	for name, values := range r.Header {
+	longest := Longest(a.text, r.Header)
+	q.sealed, q.header = t.call.Sealer(longest), r.Header
+	q.host = q.sealed.Part(a.text, a.host, a.path)
+	q.path = cmp.Or(q.sealed.Part(a.text, a.path, a.query), "/")
+	if q.hasQuery = a.fragment > a.query; q.hasQuery {
+		q.query = q.sealed.Part(a.text, a.query+len("?"), a.fragment)
+	}
+	if n, known := t.call.ContentLength(); known {
+		q.length = strconv.FormatInt(n, 10)
+	}
+	t.count(longest)
+	return q
+}
+
+// Host returns the host of a request as net/http sends it: that of Host, if there is one, with names in other scripts in
+// Punycode. The API checks a signature with it.
+func Host(r *http.Request) string {
+	host := cmp.Or(r.Host, r.URL.Host)
+	if ascii, err := httpguts.PunycodeHostPort(host); err == nil {
+		return ascii
+	}
+	return host
+}
+
+// Longest returns the length of the longest text of a request, of which address is the URL.
+func Longest(address string, header http.Header) int {
+	longest := len(address)
+	for name, values := range header {
 		longest = max(longest, len(name))
 		for _, value := range values {
 			longest = max(longest, len(value))
 		}
 	}
-	q.sealed = sealer{c, c.requestForms(longest), nil}
-	q.host = q.sealed.part(a.text, a.host, a.path)
-	q.path = cmp.Or(q.sealed.part(a.text, a.path, a.query), "/")
-	if q.hasQuery = a.fragment > a.query; q.hasQuery {
-		q.query = q.sealed.part(a.text, a.query+len("?"), a.fragment)
-	}
-	if n, known := c.contentLength(); known {
-		q.length = strconv.FormatInt(n, 10)
-	}
-	t.count(longest)
-	return q
+	return longest
 }
 
 // address is the URL of a request, with the host that the API sees. Its numbers are the indexes at which its parts begin.
@@ -66,7 +82,7 @@ type address struct {
 func addressOf(r *http.Request) (a address) {
 	a.text = r.URL.Scheme + "://"
 	a.host = len(a.text)
-	a.text += sentHost(r)
+	a.text += Host(r)
 	a.path = len(a.text)
 	path, query, hasQuery := strings.Cut(r.URL.RequestURI(), "?")
 	if r.URL.Path != "" {
@@ -92,23 +108,23 @@ type field struct {
 }
 
 // headers returns the headers that plugins see, sorted by name, without those that the HTTP client writes itself.
-func (q *composed) headers(header http.Header) []field {
+func (q *request) headers() []field {
 	if q.fields != nil {
 		return q.fields
 	}
-	q.fields = make([]field, 0, len(header))
-	for _, key := range sortedKeys(header) {
-		q.fields = append(q.fields, field{name: q.sealed.text(key), values: header[key]})
+	q.fields = make([]field, 0, len(q.header))
+	for _, key := range sortedKeys(q.header) {
+		q.fields = append(q.fields, field{name: q.sealed.Text(key), values: q.header[key]})
 	}
 	return q.fields
 }
 
 // read returns the values of a header.
-func (f *field) read(s *sealer) []string {
+func (f *field) read(s Sealer) []string {
 	if !f.sealed {
 		values := make([]string, len(f.values))
 		for i, value := range f.values {
-			values[i] = s.text(value)
+			values[i] = s.Text(value)
 		}
 		f.values, f.sealed = values, true
 	}
@@ -116,7 +132,7 @@ func (f *field) read(s *sealer) []string {
 }
 
 // authority returns the host and the port in lower case, without the default port of the scheme (RFC 9110 section 4.2.3).
-func (q *composed) authority() string {
+func (q *request) authority() string {
 	port := ":443"
 	if q.scheme == "http" {
 		port = ":80"
@@ -125,13 +141,13 @@ func (q *composed) authority() string {
 }
 
 // hostname returns the authority without its port.
-func (q *composed) hostname() string {
+func (q *request) hostname() string {
 	authority := q.authority()
 	return authority[:portAt(authority)]
 }
 
 // port returns the port, also if it is the default of the scheme.
-func (q *composed) port() string {
+func (q *request) port() string {
 	authority := q.authority()
 	if at := portAt(authority); at < len(authority) {
 		return authority[at+1:]
@@ -191,7 +207,7 @@ func (t *composition) header(name string) (value string, found bool) {
 	case lower == "content-length":
 		return "", false
 	}
-	fields := r.headers(t.call.inputs.Request.Header)
+	fields := r.headers()
 	t.count(len(t.Headers) + len(fields))
 	var values []string
 	for _, p := range t.Headers {
@@ -204,7 +220,7 @@ func (t *composition) header(name string) (value string, found bool) {
 	}
 	for i := range fields {
 		if strings.EqualFold(fields[i].name, name) {
-			for _, text := range fields[i].read(&r.sealed) {
+			for _, text := range fields[i].read(r.sealed) {
 				values = append(values, strings.Trim(text, " \t"))
 			}
 		}
@@ -219,7 +235,7 @@ func (t *composition) list(selection string) []abi.Pair {
 		return t.selected
 	}
 	r := t.read()
-	fields := r.headers(t.call.inputs.Request.Header)
+	fields := r.headers()
 	t.countList(fields, selection)
 	items := parseSelection(selection)
 	all := make([]abi.Pair, 0, len(fields)+len(t.Headers)+2)
@@ -234,7 +250,7 @@ func (t *composition) list(selection string) []abi.Pair {
 	}
 	for i := range fields {
 		if f := &fields[i]; !t.replaces(f.name) {
-			for _, value := range f.read(&r.sealed) {
+			for _, value := range f.read(r.sealed) {
 				add(f.name, value)
 			}
 		}
@@ -349,7 +365,7 @@ func (t *composition) parameter(name string) (value string, found bool) {
 			continue
 		}
 		if found {
-			t.call.endf(StagePlugin, "the request's query has %s more than once, so that it cannot be signed alone", printable.Text(name, 128))
+			t.call.Endf("the request's query has %s more than once, so that it cannot be signed alone", printable.Text(name, 128))
 		}
 		value, found = t.encoded(text), true
 	}

@@ -1,0 +1,160 @@
+package compose
+
+import (
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/urlpath"
+)
+
+// Format is a format of encode and decode.
+type Format struct {
+	Encode func(text string) string
+	// Decode returns the bytes of a text without padding. It is nil if decode does not know the format.
+	Decode func(text string) ([]byte, error)
+	// Size returns the maximum length of n bytes in the format.
+	Size func(n int) int
+	// Raw is set if bytes stay in the format as they are, so that raw bytes are still raw.
+	Raw bool
+}
+
+// Formats are the formats of encode and decode, by name.
+var Formats = map[string]Format{
+	abi.FormatBase64:          base64Format(base64.StdEncoding, base64.RawStdEncoding),
+	abi.FormatBase64URL:       base64Format(base64.RawURLEncoding, base64.RawURLEncoding),
+	abi.FormatBase64URLPadded: base64Format(base64.URLEncoding, nil),
+	abi.FormatBase32: {
+		func(text string) string { return base32.StdEncoding.EncodeToString([]byte(text)) },
+		func(text string) ([]byte, error) {
+			return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
+		},
+		base32.StdEncoding.EncodedLen, false,
+	},
+	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
+	abi.FormatHexUpper: {
+		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false,
+	},
+	abi.FormatPercent: {urlpath.Percent, nil, tripled, false},
+	abi.FormatForm:    {url.QueryEscape, nil, tripled, false},
+	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
+
+	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
+	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
+	abi.FormatPathNormalized: canonical(pathNormalized, 1, true),
+	abi.FormatPathPercent:    canonical(pathPercent, 3, false),
+	abi.FormatPathReencoded:  canonical(pathReencoded, 3, false),
+	abi.FormatQuerySorted:    canonical(querySorted, 4, false),
+}
+
+// quote returns text as a quoted-string.
+func quote(text string) string { return `"` + quotedPairs.Replace(text) + `"` }
+
+var quotedPairs = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+func base64Format(encode, decode *base64.Encoding) Format {
+	e := Format{Encode: func(text string) string { return encode.EncodeToString([]byte(text)) }, Size: encode.EncodedLen}
+	if decode != nil {
+		e.Decode = decode.DecodeString
+	}
+	return e
+}
+
+// tripled returns the length of n bytes of which each is percent-encoded.
+func tripled(n int) int { return 3 * n }
+
+// canonical returns a format whose result has at most times the bytes of its text. It has one byte if a path is empty, but no
+// sealed text counts as empty.
+func canonical(encode func(string) string, times int, raw bool) Format {
+	return Format{encode, nil, func(n int) int { return times * n }, raw}
+}
+
+// formDecode returns a name or a value of a form or a query decoded. A % that begins no escape stays as it is.
+func formDecode(text string) string {
+	if !strings.ContainsAny(text, "+%") {
+		return text
+	}
+	return urlpath.Decode(strings.ReplaceAll(text, "+", " "))
+}
+
+// queryParam returns a decoded text of a query as RFC 9421 section 2.2.8 writes it: encoded as in a form, with %20 for a space.
+func queryParam(text string) string {
+	return urlpath.Escape(text, func(c byte) bool { return urlpath.LetterOrDigit(c) || c == '*' || c == '-' || c == '.' || c == '_' })
+}
+
+// pathNormalized returns a path without its dot segments (RFC 3986 section 5.2.4), and without empty segments but the last.
+func pathNormalized(path string) string {
+	if !strings.Contains(path, "//") && !strings.Contains(path, "/.") && path != "" {
+		return path
+	}
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	kept := segments[:0]
+	for i, s := range segments {
+		switch {
+		case s == "..":
+			kept = kept[:max(0, len(kept)-1)]
+		case s == "." || s == "" && i < len(segments)-1:
+		default:
+			kept = append(kept, s)
+		}
+	}
+	return "/" + strings.Join(kept, "/")
+}
+
+// pathPercent returns a path with all but unreserved characters and slashes percent-encoded.
+func pathPercent(path string) string {
+	return urlpath.Escape(path, func(c byte) bool { return c == '/' || urlpath.Unreserved(c) })
+}
+
+// pathReencoded returns a path that is decoded and percent-encoded anew. A %2F becomes a slash, as stores with the API of S3 sign it: they
+// encode the key of the object that a request names.
+func pathReencoded(path string) string { return pathPercent(urlpath.Decode(path)) }
+
+// sortWeight is the number of bytes that a byte of a query counts as when it is sorted, because that takes longer than to copy it.
+const sortWeight = 16
+
+// querySorted returns a query with its names and values decoded and percent-encoded anew, sorted by name and then by value.
+func querySorted(query string) string {
+	if query == "" {
+		return ""
+	}
+	var parameters []abi.Pair
+	for p := range strings.SplitSeq(query, "&") {
+		if p != "" {
+			name, value, _ := strings.Cut(p, "=")
+			parameters = append(parameters, abi.Pair{Name: urlpath.Percent(formDecode(name)), Value: urlpath.Percent(formDecode(value))})
+		}
+	}
+	slices.SortFunc(parameters, func(a, b abi.Pair) int {
+		if order := strings.Compare(a.Name, b.Name); order != 0 {
+			return order
+		}
+		return strings.Compare(a.Value, b.Value)
+	})
+	var b strings.Builder
+	b.Grow(len(query) + len(parameters))
+	for i, p := range parameters {
+		if i > 0 {
+			b.WriteByte('&')
+		}
+		b.WriteString(p.Name)
+		b.WriteByte('=')
+		b.WriteString(p.Value)
+	}
+	return b.String()
+}
+
+// cased returns text with the ASCII letters from first to last in the other case.
+func cased(text string, first, last byte) string {
+	b := []byte(text)
+	for i, c := range b {
+		if first <= c && c <= last {
+			b[i] = c ^ 0x20
+		}
+	}
+	return string(b)
+}
