@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/mask"
 )
 
 // Explanation describes the request that would be sent, for people to read. Credentials are masked: a token is shown as
@@ -59,19 +60,19 @@ type Mutation struct {
 
 // Step is something that a plugin did before its mutation, masked: it signed or hashed a text (Signed, By), used an endpoint that the
 // metadata of an issuer names (Discovery), or sent a request to a token endpoint (Exchange). String returns it for people to read.
-type Step = hostfn.Step
+type Step = mask.Step
 
 // Discovery is an endpoint that the metadata of an issuer names: Issuer, Endpoint and URL.
-type Discovery = hostfn.Discovery
+type Discovery = mask.Discovery
 
 // Exchange is a request to a token endpoint, masked: Method, URL, Headers and Body, and its Answer, which is nil if nothing was sent.
 // String returns it for people to read.
-type Exchange = hostfn.Exchange
+type Exchange = mask.Exchange
 
 // Answer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans, times, and
 // words that a standard or the plugin's description lists stay. It has Status, Error, Headers, Body, Length, Description (the
 // error_description, if a [Trace] asks for it) and Milliseconds. String returns it for people to read.
-type Answer = hostfn.MaskedAnswer
+type Answer = mask.Answer
 
 // added returns a mutation with masked texts.
 func added(m *hostfn.Mutation) Mutation {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/mask"
 )
 
 // Trace records what a request of a [Connector] makes the host send and get. Put it into the context of the request with
@@ -26,7 +26,7 @@ type Trace struct {
 	AskAnew bool
 
 	mu     sync.Mutex
-	masker hostfn.Masker
+	masker mask.Masker
 	// steps has each Exchange and each Answer of the API, in order.
 	steps []fmt.Stringer
 }
@@ -81,11 +81,11 @@ func (t *Trace) String() string {
 func (t *Trace) asksAnew() bool { return t != nil && t.AskAnew }
 
 // recorder returns the function that records the exchanges of a call, or nil.
-func (t *Trace) recorder() func(exchange func(*hostfn.Masker, bool) Exchange) {
+func (t *Trace) recorder() func(exchange func(*mask.Masker, bool) Exchange) {
 	if t == nil {
 		return nil
 	}
-	return func(exchange func(*hostfn.Masker, bool) Exchange) {
+	return func(exchange func(*mask.Masker, bool) Exchange) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.steps = append(t.steps, exchange(&t.masker, t.Descriptions))
@@ -104,7 +104,7 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := c.plan.MaskAnswer(&t.masker, status, header, body)
+	a := t.masker.Answer(c.plan.ChallengeAnswers, status, header, body)
 	a.Took(took, err)
 	t.steps = append(t.steps, a)
 }

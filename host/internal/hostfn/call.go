@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
+	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -48,7 +49,7 @@ type Call struct {
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
 	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
 	// error_description if descriptions is set.
-	Trace func(exchange func(m *Masker, descriptions bool) Exchange)
+	Trace func(exchange func(m *mask.Masker, descriptions bool) mask.Exchange)
 	// AskAnew asks token endpoints although refusals of them are remembered.
 	AskAnew bool
 
@@ -102,7 +103,7 @@ type Call struct {
 	otherType bool
 	used      []*tokencache.Handle
 	// steps holds the steps of an explained call.
-	steps []Step
+	steps []mask.Step
 	held  heldGrant
 	// composer is nil until the first call of compose.
 	composer *compose.Composer

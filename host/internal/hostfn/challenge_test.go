@@ -19,6 +19,16 @@ func challenged(t *testing.T, c *Call) (reply abi.ChallengeReply) {
 	return reply
 }
 
+// headerPart returns the part of an answer that is a header.
+func headerPart(t *testing.T, kind, name string) answer.Part {
+	t.Helper()
+	source, err := answer.ParseSource(abi.FromHeader + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Part{Answer: abi.Answer{Name: "a", Kind: kind}, Source: source}
+}
+
 // What is kept of the API's answers reaches later calls, which are counted. Explain shows and counts nothing of it. A call of a
 // plugin that keeps nothing does not depend on earlier answers, so that its result can be used again.
 func TestKeptAnswers(t *testing.T) {
@@ -26,7 +36,7 @@ func TestKeptAnswers(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Minute} {
 		plan := planWithCache(&now)
 		plan.Statuses, plan.Keep = []int{401}, keep
-		plan.ChallengeAnswers = reads(t, abi.AnswerEnum, "header:X-Mode")
+		plan.ChallengeAnswers = []answer.Part{headerPart(t, abi.AnswerEnum, "X-Mode")}
 		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
 		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false, &Mutation{}, nil)
@@ -44,7 +54,7 @@ func TestKeptAnswers(t *testing.T) {
 // An explained call has made-up answers if the plugin's challenge has statuses and answers, and the call is not that of a first
 // attempt.
 func TestMadeUpAnswers(t *testing.T) {
-	answers := reads(t, abi.AnswerSealed, "header:X-A")
+	answers := []answer.Part{headerPart(t, abi.AnswerSealed, "X-A")}
 	for name, c := range map[string]struct {
 		statuses   []int
 		answers    []answer.Part

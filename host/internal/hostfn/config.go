@@ -117,7 +117,7 @@ func (c *Call) field(f *Field) (string, bool) {
 	}
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:
-		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Derived: f.Derived, Mask: mask(f)}), true
+		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Derived: f.Derived, Mask: maskOf(f)}), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return whole, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
@@ -265,9 +265,9 @@ func CheckValue(f *Field, value string) error {
 	return nil
 }
 
-// mask returns the text that a person may see in place of a field's value: its template, but not a credential that is
+// maskOf returns the text that a person may see in place of a field's value: its template, but not a credential that is
 // written literally.
-func mask(f *Field) string {
+func maskOf(f *Field) string {
 	if !f.Text.Secret() { // without get_secret, the credential would have to be literal
 		return "<" + f.Name + ">"
 	}

@@ -37,11 +37,12 @@ var rules = []rule{
 	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/problem", "internal/testworld", "host/internal/..."}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
+		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/compose", ours: []string{"abi", "host/internal/strictjson", "internal/printable", "internal/urlpath"}, others: []string{"golang.org/x/net"}},
+	{packages: "host/internal/mask", ours: []string{"abi", "host/internal/answer", "host/internal/strictjson", "internal/printable"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},

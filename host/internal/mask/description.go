@@ -1,4 +1,4 @@
-package hostfn
+package mask
 
 import (
 	"maps"
@@ -6,17 +6,16 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/internal/printable"
 )
 
 // maxDescription is the maximum length of a description in bytes.
 const maxDescription = 500
 
-// description returns the error_description of a refusal (RFC 6749 section 5.2), printable and cut. It returns "" if there is none, and
-// for an answer with something that may be a credential. A text with a secret or a sealed value of the call, in any encoding that
-// leakscan knows, is not shown. Others wrote it, so it may hold anything else.
-func (c *Call) description(a *answer.Reply) string {
+// Description returns the error_description of a refusal (RFC 6749 section 5.2), printable and cut. It returns "" if there is none, and
+// for an answer with something that may be a credential. A text for which secret is true is not shown. Others wrote it, so it may hold
+// anything else.
+func Description(a *answer.Reply, secret func(text string) bool) string {
 	text := ""
 	if value, ok := a.JSON([]string{"error_description"}); ok {
 		text, _ = value.(string)
@@ -31,7 +30,7 @@ func (c *Call) description(a *answer.Reply) string {
 			return ""
 		}
 	}
-	if c.Scrub(text) != text || leakscan.New(c.secretForms()).HoldsFolded(text) {
+	if secret(text) {
 		return "(not shown, because it holds a credential)"
 	}
 	return printable.Text(text, maxDescription)

@@ -1,4 +1,4 @@
-package hostfn
+package mask
 
 import (
 	"net/http"
@@ -58,7 +58,7 @@ func TestMaskedHeaders_threats_208(t *testing.T) {
 		{"Authentication-Info", "after=" + secret + ", s3cret=x", `after="M"`},
 	} {
 		header := http.Header{c.name: {c.value}}
-		shown := (&Masker{}).header(list, c.name, header)
+		shown := (&Masker{list: list}).header(c.name, header)
 		if got := maskedText.ReplaceAllString(shown, "M"); got != c.want || strings.Contains(shown, "s3cret") {
 			t.Errorf("%s: %s is shown as %s, want %s", c.name, c.value, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package hostfn
+package mask
 
 import (
 	"net/http"
@@ -32,30 +32,30 @@ func TestMaskedBodies(t *testing.T) {
 	list := append(reads(t, abi.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, abi.AnswerInteger, "json:/life", "form:age", "header:reset")...)
 	const words = "abcdefghijklmnop_abcdefghijklmno_abcdefghijklmno" // of 48 bytes
 	for _, c := range []struct{ media, body, want string }{
-		{jsonType, `{"error":"invalid_grant","other":"invalid_grant"}`, `{"error":"invalid_grant","other":"M"}`},
-		{jsonType, `{"error":"of-its-own"}`, `{"error":"M"}`},
-		{jsonType, `{"other":"bearer","token_type":"Bearer"}`, `{"other":"M","token_type":"Bearer"}`},
-		{jsonType, `{"token_type":"of-its-own"}`, `{"token_type":"M"}`},
-		{jsonType, `{"issued_token_type":"` + jwt + `","other":"` + jwt + `"}`, `{"issued_token_type":"` + jwt + `","other":"M"}`},
-		{jsonType, `{"issued_token_type":"of-its-own"}`, `{"issued_token_type":"M"}`},
-		{jsonType, `{"expires_in":"3600","other":"3600"}`, `{"expires_in":"3600","other":"M"}`},
-		{jsonType, `{"expires_in":"of-its-own"}`, `{"expires_in":"M"}`},
-		{jsonType, `"invalid_grant"`, `"M"`},
-		{jsonType, `["Bearer"]`, `["M"]`},
-		{jsonType, `{"longest":123456789012345,"other":1234567890123456}`, `{"longest":123456789012345,"other":1}`},
-		{jsonType, `{"data":{"value":831550199},"value":831550199}`, `{"data":{"value":111111111},"value":831550199}`},
-		{jsonType, `{"life":831550199}`, `{"life":831550199}`},
-		{jsonType, `{"life":"831550199","lives":"831550199"}`, `{"life":"831550199","lives":"M"}`},
-		{jsonType, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`},
-		{jsonType, `{"at":"2026-01-02T03:04:05.1234567890+01:00"}`, `{"at":"M"}`},
-		{jsonType, `{"` + words + `":true}`, `{"` + words + `":true}`},
-		{jsonType, `{"` + words + `_a":true}`, `{"M":true}`},
-		{formType, "tok3n=secret&x9f=secret", "M=M&tok3n=M"},
-		{formType, "h4sh=secret", "M=M"},
-		{formType, "age=60&error=invalid_grant&error_description=secret&reset=60", "age=60&error=invalid_grant&error_description=M&reset=M"},
-		{formType, "otp5=831550199&other=831550199", "other=M&otp5=M"},
-		{formType, "a=%zz", ""},
-		{formType, "", ""},
+		{"application/json", `{"error":"invalid_grant","other":"invalid_grant"}`, `{"error":"invalid_grant","other":"M"}`},
+		{"application/json", `{"error":"of-its-own"}`, `{"error":"M"}`},
+		{"application/json", `{"other":"bearer","token_type":"Bearer"}`, `{"other":"M","token_type":"Bearer"}`},
+		{"application/json", `{"token_type":"of-its-own"}`, `{"token_type":"M"}`},
+		{"application/json", `{"issued_token_type":"` + jwt + `","other":"` + jwt + `"}`, `{"issued_token_type":"` + jwt + `","other":"M"}`},
+		{"application/json", `{"issued_token_type":"of-its-own"}`, `{"issued_token_type":"M"}`},
+		{"application/json", `{"expires_in":"3600","other":"3600"}`, `{"expires_in":"3600","other":"M"}`},
+		{"application/json", `{"expires_in":"of-its-own"}`, `{"expires_in":"M"}`},
+		{"application/json", `"invalid_grant"`, `"M"`},
+		{"application/json", `["Bearer"]`, `["M"]`},
+		{"application/json", `{"longest":123456789012345,"other":1234567890123456}`, `{"longest":123456789012345,"other":1}`},
+		{"application/json", `{"data":{"value":831550199},"value":831550199}`, `{"data":{"value":111111111},"value":831550199}`},
+		{"application/json", `{"life":831550199}`, `{"life":831550199}`},
+		{"application/json", `{"life":"831550199","lives":"831550199"}`, `{"life":"831550199","lives":"M"}`},
+		{"application/json", `{"at":"2026-01-02T03:04:05.123456789+01:00"}`, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`},
+		{"application/json", `{"at":"2026-01-02T03:04:05.1234567890+01:00"}`, `{"at":"M"}`},
+		{"application/json", `{"` + words + `":true}`, `{"` + words + `":true}`},
+		{"application/json", `{"` + words + `_a":true}`, `{"M":true}`},
+		{"application/x-www-form-urlencoded", "tok3n=secret&x9f=secret", "M=M&tok3n=M"},
+		{"application/x-www-form-urlencoded", "h4sh=secret", "M=M"},
+		{"application/x-www-form-urlencoded", "age=60&error=invalid_grant&error_description=secret&reset=60", "age=60&error=invalid_grant&error_description=M&reset=M"},
+		{"application/x-www-form-urlencoded", "otp5=831550199&other=831550199", "other=M&otp5=M"},
+		{"application/x-www-form-urlencoded", "a=%zz", ""},
+		{"application/x-www-form-urlencoded", "", ""},
 		{"text/plain", "a=b", ""},
 	} {
 		got := (&Masker{}).Answer(list, http.StatusOK, http.Header{"Content-Type": {c.media}}, []byte(c.body))

@@ -1,4 +1,4 @@
-package hostfn
+package mask
 
 import (
 	"maps"
@@ -12,7 +12,7 @@ import (
 )
 
 // header returns the value of a header as a person may see it, or "".
-func (m *Masker) header(list []answer.Part, name string, header http.Header) string {
+func (m *Masker) header(name string, header http.Header) string {
 	value := strings.Join(header.Values(name), ", ")
 	switch name {
 	case "Content-Type":
@@ -28,22 +28,22 @@ func (m *Masker) header(list []answer.Part, name string, header http.Header) str
 	case "Www-Authenticate":
 		var offers []string
 		for _, offer := range answer.Offers(header.Values(name)) {
-			scheme := m.scheme(list, offer.Scheme)
-			offers = append(offers, strings.TrimSpace(scheme+" "+m.parameters(list, offer.Parameters)))
+			scheme := m.scheme(offer.Scheme)
+			offers = append(offers, strings.TrimSpace(scheme+" "+m.parameters(offer.Parameters)))
 		}
 		return strings.Join(offers, ", ")
 	case "Authentication-Info":
-		return m.parameters(list, answer.Parameters(value))
+		return m.parameters(answer.Parameters(value))
 	case "Set-Cookie":
 		for _, cookie := range slices.Backward((&http.Response{Header: header}).Cookies()) {
-			if readsFrom(list, abi.FromCookie, cookie.Name) {
+			if m.readsFrom(abi.FromCookie, cookie.Name) {
 				return cookie.Name + "=" + m.text(cookie.Value)
 			}
 		}
 		return ""
 	}
-	for i := range list {
-		a := &list[i]
+	for i := range m.list {
+		a := &m.list[i]
 		if a.Source.From == abi.FromHeader && strings.EqualFold(a.Source.Name, name) {
 			if shows(a, value) {
 				return value
@@ -54,20 +54,20 @@ func (m *Masker) header(list []answer.Part, name string, header http.Header) str
 	return ""
 }
 
-// readsFrom reports whether one of list is read from a place.
-func readsFrom(list []answer.Part, from, name string) bool {
-	return slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.From == from && a.Source.Name == name })
+// readsFrom reports whether one of m.list is read from a place.
+func (m *Masker) readsFrom(from, name string) bool {
+	return slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.From == from && a.Source.Name == name })
 }
 
 // mediaTypes are the media types that are shown.
 var mediaTypes = []string{
-	jsonType, formType, "application/problem+json", "application/jwt", "application/xml", "application/soap+xml", "application/octet-stream",
+	"application/json", "application/x-www-form-urlencoded", "application/problem+json", "application/jwt", "application/xml", "application/soap+xml", "application/octet-stream",
 	"text/html", "text/plain", "text/xml",
 }
 
 // scheme returns an authentication scheme that is registered or that the plugin reads.
-func (m *Masker) scheme(list []answer.Part, scheme string) string {
-	for _, a := range list {
+func (m *Masker) scheme(scheme string) string {
+	for _, a := range m.list {
 		if a.Source.From == abi.FromAuth && strings.EqualFold(a.Source.Name, scheme) {
 			return a.Source.Name
 		}
@@ -81,15 +81,15 @@ func (m *Masker) scheme(list []answer.Part, scheme string) string {
 }
 
 // parameters returns the parameters of a challenge. Those that no standard has and that the plugin does not read are left out.
-func (m *Masker) parameters(list []answer.Part, all map[string]string) string {
+func (m *Masker) parameters(all map[string]string) string {
 	var shown []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		read := slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.Parameter == name })
+		read := slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.Parameter == name })
 		if !read && !slices.Contains(parameterNames, name) {
 			continue
 		}
 		value := all[name]
-		if !isVocabulary(list, name, value) {
+		if !m.isVocabulary(name, value) {
 			value = m.text(value)
 		}
 		shown = append(shown, name+`="`+value+`"`)
@@ -98,11 +98,11 @@ func (m *Masker) parameters(list []answer.Part, all map[string]string) string {
 }
 
 // isVocabulary reports whether each item of a parameter's value is a word of a standard, or of an enum of the plugin.
-func isVocabulary(list []answer.Part, name, value string) bool {
+func (m *Masker) isVocabulary(name, value string) bool {
 	for _, item := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
 		same := func(word string) bool { return strings.EqualFold(word, item) }
 		known := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(answer.ErrorCodes, item) ||
-			slices.ContainsFunc(list, func(a answer.Part) bool { return a.Source.Parameter == name && slices.ContainsFunc(a.Enum, same) })
+			slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.Parameter == name && slices.ContainsFunc(a.Enum, same) })
 		if !known {
 			return false
 		}
