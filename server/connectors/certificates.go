@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
@@ -116,7 +115,7 @@ func (l *loader) authorities(n *node, path string) {
 	switch {
 	case err == nil:
 		l.ends(all, n, path)
-	case !slices.ContainsFunc(l.Problems, func(p problem.Problem) bool { return p.Path == path }):
+	case !slices.ContainsFunc(l.all, func(p Problem) bool { return p.Path == path }):
 		l.warn(n.Place, path, "%v", err)
 	}
 }

@@ -25,20 +25,13 @@ func (c *definition) expressions() int {
 	if !strings.Contains(c.gateway.Response.Body, "{{") {
 		all += len(c.gateway.Response.Body)
 	}
-	return all + c.member.templates()
-}
-
-func (n *node) templates() (bytes int) {
-	for _, m := range n.members {
-		bytes += m.value.templates()
-	}
-	for _, item := range n.items {
-		bytes += item.templates()
-	}
-	if text, _ := n.value.(string); strings.Contains(text, "{{") {
-		bytes += len(text)
-	}
-	return bytes
+	c.member.walk("", func(n *node, _ string) bool {
+		if text, _ := n.value.(string); strings.Contains(text, "{{") {
+			all += len(text)
+		}
+		return true
+	})
+	return all
 }
 
 // connect connects a connector, and reports its problems with their places in the file. It checks the headers, query and
@@ -92,7 +85,7 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 			l.problem(c, p, info)
 		}
 	}
-	l.More += wrong.More
+	l.more += wrong.More
 	if slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool {
 		return strings.HasPrefix(p.Path, "auth") || strings.HasPrefix(p.Path, "tls")
 	}) {
@@ -149,7 +142,7 @@ func (c *definition) writtenAs(f abi.Field) string {
 }
 
 func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
-	if l.Skip() {
+	if l.skip() {
 		return
 	}
 	path := p.Path

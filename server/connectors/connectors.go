@@ -232,16 +232,18 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 	if ctx.Err() != nil { // the cause of any other error
 		err = ctx.Err()
 	}
-	if err != nil || len(l.Problems) > 0 {
+	if err != nil || len(l.all) > 0 {
 		_ = l.set.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(l.parts), Warnings: l.warnings.sorted(l.parts), Files: l.set.Files}
+	case len(l.all) > 0:
+		return nil, &Error{
+			File: name, Problems: l.sorted(l.parts, moreProblems), Warnings: l.warnings.sorted(l.parts, moreWarnings), Files: l.set.Files,
+		}
 	}
-	l.set.Warnings, l.set.literals = l.warnings.sorted(l.parts), l.warnings.literals
+	l.set.Warnings = l.warnings.sorted(l.parts, moreWarnings)
 	return l.set, nil
 }
 
@@ -329,7 +331,7 @@ type loader struct {
 	lockError error
 	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
 	lacking  bool
-	warnings warnings
+	warnings problems
 	// connecting is the connector that is being checked, of which the host may warn.
 	connecting *definition
 

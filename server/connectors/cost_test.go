@@ -51,7 +51,7 @@ func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(text), err)
 	}
-	return cost, l.sorted(nil)
+	return cost, l.sorted(nil, moreProblems)
 }
 
 // Only the beginning of a long name is normalized, because a character of three bytes may become eighteen letters

@@ -112,7 +112,7 @@ func (d *definer) rejectUnknown(n *node, path string, fields []field) {
 		known[i] = fields[i].name
 	}
 	for _, m := range n.members {
-		if slices.Contains(known, m.name) || d.Skip() {
+		if slices.Contains(known, m.name) || d.skip() {
 			continue
 		}
 		d.at(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, known))

@@ -103,7 +103,7 @@ parts: [{name: d}, {name: e}]
 		hidden: "is left alone", part: part{"a"}, File: "dir/b", Rooted: "/b", One: []string{"x"}, Two: []string{"x", "y"}, Yes: true, Rate: 0.5, Count: 3, Size: 4,
 		Time: 90 * time.Second, Inner: part{"b"}, Pos: &part{"c"}, Parts: []part{{"d"}, {"e"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(p.Problems) > 0 {
-		t.Errorf("%s%v", diff, p.Problems)
+	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(p.all) > 0 {
+		t.Errorf("%s%v", diff, p.all)
 	}
 }

@@ -83,7 +83,7 @@ func (d *definer) directory(root *node) {
 		}
 		d.ofPart(n)
 	}
-	if len(d.file.Connectors) == 0 && len(d.Problems) == 0 {
+	if len(d.file.Connectors) == 0 && len(d.all) == 0 {
 		d.at(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
 	}
 }
@@ -107,7 +107,7 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 			return nil, fmt.Errorf("has more than %d files", maxFiles)
 		}
 		name := filepath.Join(dir, entry.Name())
-		text, err := readPart(name)
+		text, err := readRegular(name, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("has the file %s, which cannot be read: %w", entry.Name(), err)
 		}
@@ -115,44 +115,48 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 			return nil, fmt.Errorf("has files that have, with this one, more than %d MiB", maxFile>>20)
 		}
 		d.files = append(d.files, name)
-		parts = append(parts, part{name: name, text: strings.TrimPrefix(text, "\ufeff")})
+		parts = append(parts, part{name: name, text: strings.TrimPrefix(string(text), "\ufeff")})
 	}
 	return parts, nil
 }
 
-// openRegular opens a regular file. To open a pipe would block until its other end is opened.
-func openRegular(name string) (*os.File, error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+// readRegular reads a regular file, up to one byte more than most. To open a pipe would block until its other end is opened.
+func readRegular(name string, most int) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
 	}
-	return os.Open(name)
+	var text []byte
+	if err == nil {
+		text, err = readUpTo(name, most)
+	}
+	if err != nil {
+		return nil, errors.New(cause(err))
+	}
+	return text, nil
 }
 
-// readPart reads a file, of which more than maxFile is not needed.
-func readPart(name string) (string, error) {
-	file, err := openRegular(name)
+// readUpTo reads a file, up to one byte more than most.
+func readUpTo(name string, most int) ([]byte, error) {
+	file, err := os.Open(name)
 	if err != nil {
-		return "", errors.New(cause(err))
+		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return "", errors.New(cause(err))
-	}
-	return string(text), nil
+	return io.ReadAll(io.LimitReader(file, int64(most)+1))
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.
 func (d *definer) part(p part) *node {
-	own := problems{problem.Collector{Max: maxProblems}}
+	var own problems
 	n := parse(d.ctx, p.text, &own)
-	for _, found := range own.Problems {
-		if !d.Skip() {
+	for _, found := range own.all {
+		if !d.skip() {
 			found.Line = max(found.Line, 1) + p.before
-			d.Problems = append(d.Problems, found)
+			d.all = append(d.all, found)
 		}
 	}
-	d.More += own.More
+	d.more += own.more
 	if n != nil {
 		n.shift(p.before, map[*node]bool{})
 	}

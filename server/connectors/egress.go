@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -141,15 +140,10 @@ func (d *definer) authorities(name string) (*tls.Config, error) {
 }
 
 func readAuthorities(name string) ([]byte, error) {
-	file, err := openRegular(name)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %s", cause(err))
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxAuthorities+1))
+	text, err := readRegular(name, maxAuthorities)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %s", cause(err))
+		return nil, fmt.Errorf("cannot be read: %w", err)
 	case len(text) > maxAuthorities:
 		return nil, fmt.Errorf("is larger than %d MiB: name a file of certificates in PEM", maxAuthorities>>20)
 	}

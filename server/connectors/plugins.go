@@ -3,7 +3,6 @@ package connectors
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,8 +118,8 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
-	case len(l.Problems) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(nil), Files: l.set.Files}
+	case len(l.all) > 0:
+		return nil, &Error{File: name, Problems: l.sorted(nil, moreProblems), Files: l.set.Files}
 	}
 	return l.set.Host.Plugins(), nil
 }
@@ -193,7 +192,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			err = errTwice
 		default:
 			seen = append(seen, info)
-			if wasm, err = readModule(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
+			if wasm, err = readUpTo(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
 				err = errRoom
 			}
 		}
@@ -222,14 +221,4 @@ func unreadable(err error) string {
 		return "names a file that does not exist; it is looked for from this file's directory"
 	}
 	return "cannot be read: " + cause(err)
-}
-
-// readModule reads a plugin, up to one byte over limit, so that the host refuses a longer one.
-func readModule(name string, limit int) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
 }

@@ -71,50 +71,64 @@ func (p Problem) Parts(file string) (place, text string) {
 // maxProblems limits the problems that are listed for a file.
 const maxProblems = 100
 
-// problems collects the first hundred problems of a file, and counts the others.
-type problems struct{ problem.Collector }
+// problems collects the first hundred problems or warnings of a file, and counts the others.
+type problems struct {
+	all  []Problem
+	more int
+}
+
+// skip reports whether there are too many problems already. If so, skip counts one more.
+func (p *problems) skip() bool {
+	full := len(p.all) >= maxProblems
+	if full {
+		p.more++
+	}
+	return full
+}
 
 // at adds a problem unless it was added before. It makes the text printable, because parts of it come from the file.
 func (p *problems) at(where problem.Place, path, format string, args ...any) {
-	p.Max = maxProblems
-	if p.Skip() {
+	if p.skip() {
 		return
 	}
-	found := where.Problem(printable(path), "%s", printable(fmt.Sprintf(format, args...)))
-	if !slices.Contains(p.Problems, found) {
-		p.Problems = append(p.Problems, found)
+	found := problemAt(where, path, format, args...)
+	if !slices.Contains(p.all, found) {
+		p.all = append(p.all, found)
 	}
+}
+
+// problemAt returns a problem at a place in the whole text.
+func problemAt(where problem.Place, path, format string, args ...any) Problem {
+	return Problem{Line: where.Line, Column: where.Column, Path: printable(path), Message: printable(fmt.Sprintf(format, args...))}
 }
 
 // rename replaces the path from in the problems that were found before the permalink was known.
 func (p *problems) rename(from, to string) {
-	for i := range p.Problems {
-		if rest, ok := strings.CutPrefix(p.Problems[i].Path, from); ok && (rest == "" || rest[0] == '.') {
-			p.Problems[i].Path = to + rest
+	for i := range p.all {
+		if rest, ok := strings.CutPrefix(p.all[i].Path, from); ok && (rest == "" || rest[0] == '.') {
+			p.all[i].Path = to + rest
 		}
 	}
 }
 
-// sorted returns the problems in the order of their places. Problems with the same place keep the order in which they were
-// added. If there are more problems, the last one has their number.
-func (p *problems) sorted(parts []part) []Problem {
-	all := make([]Problem, len(p.Problems))
-	for i, found := range p.Problems {
-		all[i] = Problem{Line: found.Line, Column: found.Column, Path: found.Path, Message: found.Message}
-	}
-	inOrder(all, parts)
-	if p.More > 0 {
-		all = append(all, Problem{Message: fmt.Sprintf("and %d more problems: mend these first", p.More)})
-	}
-	return all
-}
-
-// inOrder sorts problems by their places in the whole text, and then sets the file and the line of each.
-func inOrder(all []Problem, parts []part) {
+// sorted returns the problems in the order of their places in the whole text, each with its file and its line there. Problems with
+// the same place keep the order in which they were added. If there are more, the last one says so with their number.
+func (p *problems) sorted(parts []part, more string) []Problem {
+	all := slices.Clone(p.all)
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	for i := range all {
 		all[i].File, all[i].Line = locatePart(parts, all[i].Line)
 	}
+	if p.more > 0 {
+		all = append(all, Problem{Message: fmt.Sprintf(more, p.more)})
+	}
+	return all
 }
+
+// Ends of the lists of problems and warnings.
+const (
+	moreProblems = "and %d more problems: mend these first"
+	moreWarnings = "and %d more warnings"
+)

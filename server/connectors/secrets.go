@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -37,7 +36,7 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 		switch {
 		case !known || other == name:
 			continue
-		case l.Skip():
+		case l.skip():
 			continue
 		}
 		path, where := l.mention(c, name)
@@ -63,7 +62,7 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		case err == nil && !unread:
 			l.warnOfSecret(ctx, c, name, oddSecret(value))
 			continue
-		case unread, l.Skip():
+		case unread, l.skip():
 		default:
 			path, where := l.mention(c, name)
 			l.at(where, path, "secret %q: %v", name, err)
@@ -205,39 +204,29 @@ func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool 
 }
 
 // mention returns the path and the place at which a connector first names a secret.
-func (l *loader) mention(c *definition, secret string) (string, problem.Place) {
-	for _, name := range []string{"auth.config", "tls", "headers", "query"} {
-		n, _, found := c.member.locate(name)
+func (l *loader) mention(c *definition, secret string) (at string, where problem.Place) {
+	name := path.Base(secret)
+	for _, part := range []string{"auth.config", "tls", "headers", "query"} {
+		n, _, found := c.member.locate(part)
 		if !found {
 			continue
 		}
-		if member, at, before, ok := n.quoting(path.Base(secret)); ok {
-			where, _ := l.source.character(at, utf8.RuneCountInString(before)+1)
-			return c.path() + "." + name + member, where
+		n.walk(c.path()+"."+part, func(n *node, path string) bool {
+			text, _ := n.value.(string)
+			before, _, ok := strings.Cut(text, "'"+name+"'")
+			if !ok {
+				before, _, ok = strings.Cut(text, `"`+name+`"`)
+			}
+			if ok && at == "" {
+				at = path
+				where, _ = l.source.character(n, utf8.RuneCountInString(before)+1)
+			}
+			return at == ""
+		})
+		if at != "" {
+			return at, where
 		}
 	}
-	_, where, _ := c.member.locate("auth.config")
+	_, where, _ = c.member.locate("auth.config")
 	return c.path() + ".auth.config", where
-}
-
-// quoting finds the first text below n that contains name in quotes. It returns the path of the text relative to n, its node,
-// and the part of the text before the quote.
-func (n *node) quoting(name string) (path string, at *node, before string, ok bool) {
-	for _, m := range n.members {
-		if path, at, before, ok := m.value.quoting(name); ok {
-			return problem.Join(".", m.name)[1:] + path, at, before, true // Join puts a dot after its first argument, here "."
-		}
-	}
-	for i, item := range n.items {
-		if path, at, before, ok := item.quoting(name); ok {
-			return fmt.Sprintf("[%d]%s", i, path), at, before, true
-		}
-	}
-	text, _ := n.value.(string)
-	for _, quote := range []string{`'`, `"`} {
-		if before, _, ok := strings.Cut(text, quote+name+quote); ok {
-			return "", n, before, true
-		}
-	}
-	return "", nil, "", false
 }

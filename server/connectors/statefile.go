@@ -107,7 +107,7 @@ func (l *loader) openState(ctx context.Context, n *node, settings *StateSettings
 		return false, nil
 	}
 	s := &State{settings: *settings, config: l.options.Host}
-	if err := l.stateTexts(ctx, n, s); err != nil || len(l.Problems) > 0 {
+	if err := l.stateTexts(ctx, n, s); err != nil || len(l.all) > 0 {
 		return false, err // a wrong file opens nothing
 	}
 	l.set.State = s

@@ -2,6 +2,7 @@ package connectors
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 
 	"github.com/keywright/keywright/internal/problem"
@@ -22,7 +23,7 @@ type node struct {
 	value   any
 	members []member
 	items   []*node
-	// named maps names to indexes in members, if an object has more than few members.
+	// named maps names to indexes in members.
 	named map[string]int
 
 	// size is the number of values in this one, including itself and the repetitions of aliases.
@@ -48,40 +49,24 @@ type member struct {
 	value *node
 }
 
-// few is the number of members up to which an object is searched without a map.
-const few = 16
-
 // get returns the member with a name, or nil.
 func (n *node) get(name string) *member {
 	if n == nil {
 		return nil
 	}
-	if len(n.members) > few {
-		if i, ok := n.named[name]; ok {
-			return &n.members[i]
-		}
-		return nil
-	}
-	for i := range n.members {
-		if n.members[i].name == name {
-			return &n.members[i]
-		}
+	if i, ok := n.named[name]; ok {
+		return &n.members[i]
 	}
 	return nil
 }
 
 // add adds a member that the object does not have yet.
 func (n *node) add(m member) {
-	n.members = append(n.members, m)
-	switch {
-	case len(n.members) == few+1:
-		n.named = make(map[string]int, 2*few)
-		for i, m := range n.members {
-			n.named[m.name] = i
-		}
-	case len(n.members) > few:
-		n.named[m.name] = len(n.members) - 1
+	if n.named == nil {
+		n.named = map[string]int{}
 	}
+	n.named[m.name] = len(n.members)
+	n.members = append(n.members, m)
 }
 
 func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
@@ -103,6 +88,19 @@ func (n *node) describe() string {
 		return "true or false"
 	}
 	return "a number"
+}
+
+// walk calls do for n, which has a path, and for each value in it. It leaves out what is in a value for which do returns false.
+func (n *node) walk(path string, do func(n *node, path string) bool) {
+	if !do(n, path) {
+		return
+	}
+	for _, m := range n.members {
+		m.value.walk(problem.Join(path, m.name), do)
+	}
+	for i, item := range n.items {
+		item.walk(fmt.Sprintf("%s[%d]", path, i), do)
+	}
 }
 
 // decoded returns the value of a node as encoding/json decodes it, with numbers as json.Number.

@@ -2,9 +2,7 @@ package connectors
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -13,74 +11,26 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// warnings collects the first hundred warnings of a file, and counts the others. It is safe for concurrent use.
-type warnings struct {
-	mu   sync.Mutex
-	all  []Problem
-	more int
-	// literals has the credentials that stand in the file.
-	literals []string
-}
-
-// hide adds a credential that stands in the file.
-func (w *warnings) hide(literal string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.literals = append(w.literals, literal)
-}
-
-// add adds a warning unless there is one with this place and message.
-func (w *warnings) add(where problem.Place, path string, hidden int, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	found := Problem{
-		Line: where.Line, Column: where.Column, Path: printable(path), Message: printable(fmt.Sprintf(format, args...)), Hidden: hidden,
-	}
-	switch {
-	case slices.ContainsFunc(w.all, func(p Problem) bool {
-		return p.Line == found.Line && p.Column == found.Column && p.Message == found.Message
-	}):
-	case len(w.all) == maxProblems:
-		w.more++
-	default:
-		w.all = append(w.all, found)
-	}
-}
-
-// skip counts a warning that is not added because there are too many, and reports whether it did.
-func (w *warnings) skip() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	full := len(w.all) >= maxProblems
-	if full {
-		w.more++
-	}
-	return full
-}
-
-// sorted returns the warnings in the order of their places. If there are more, the last one has their number.
-func (w *warnings) sorted(parts []part) []Problem {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := slices.Clone(w.all)
-	inOrder(all, parts)
-	if w.more > 0 {
-		all = append(all, Problem{Message: fmt.Sprintf("and %d more warnings", w.more)})
-	}
-	return all
-}
-
 // warn adds a warning, if Options.Inspect is set.
 func (l *loader) warn(where problem.Place, path, format string, args ...any) {
 	if l.options.Inspect {
-		l.warnings.add(where, path, 0, format, args...)
+		l.addWarning(problemAt(where, path, format, args...))
+	}
+}
+
+// addWarning adds a warning unless there is one with this place and message.
+func (l *loader) addWarning(found Problem) {
+	if !slices.ContainsFunc(l.warnings.all, func(p Problem) bool {
+		return p.Line == found.Line && p.Column == found.Column && p.Message == found.Message
+	}) && !l.warnings.skip() {
+		l.warnings.all = append(l.warnings.all, found)
 	}
 }
 
 // warnOfText adds a warning of the characters from one to another of a text, counted from 0, which no output may show.
 func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 	text, _ := n.value.(string)
-	l.warnings.hide(string([]rune(text)[from:to]))
+	l.set.literals = append(l.set.literals, string([]rune(text)[from:to]))
 	if !l.options.Inspect || l.warnings.skip() {
 		return // to find a place takes time
 	}
@@ -91,7 +41,9 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 		where = n.Place
 		hidden = l.source.length(where)
 	}
-	l.warnings.add(where, path, hidden, "%s", message)
+	found := problemAt(where, path, "%s", message)
+	found.Hidden = hidden
+	l.addWarning(found)
 }
 
 // warned adds a warning of the host about the connector that is being checked.
@@ -168,19 +120,14 @@ type inspector struct {
 
 // each calls do for each text below n that was not walked before, with its path.
 func (i *inspector) each(n *node, path string, do func(n *node, path, text string)) {
-	if i.done[n] {
-		return
-	}
-	i.done[n] = true
-	if text, ok := n.value.(string); ok {
-		do(n, path, text)
-	}
-	for _, m := range n.members {
-		i.each(m.value, problem.Join(path, m.name), do)
-	}
-	for at, item := range n.items {
-		i.each(item, fmt.Sprintf("%s[%d]", path, at), do)
-	}
+	n.walk(path, func(n *node, path string) bool {
+		known := i.done[n]
+		i.done[n] = true
+		if text, ok := n.value.(string); ok && !known {
+			do(n, path, text)
+		}
+		return !known
+	})
 }
 
 // fieldOf returns the field that a member of auth.config sets.
