@@ -17,40 +17,28 @@ import (
 // AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
 // which begins with a hyphen. All else stays as it is. It returns an error for a file that it cannot change so, such as one in JSON.
 func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error) {
-	var p problems
-	before := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &p)
-	if before == nil || before.kind != object {
-		return nil, errors.Join(ctx.Err(), errNoFile)
+	before, err := rootOf(ctx, text)
+	if err != nil {
+		return nil, err
 	}
-	changed := addItem(string(text), before.get("connectors"), "connectors", item)
-	after := parse(ctx, strings.TrimPrefix(changed, "\ufeff"), &p)
-	if after == nil || !hasOneMore(before, after) {
+	changed := []byte(addItem(string(text), before.get("connectors"), "connectors", item))
+	if after, err := rootOf(ctx, changed); err != nil || !hasOneMore(before, after) {
 		return nil, errors.Join(ctx.Err(), errors.New("the file is written in a way that only you can change: leave out -c, and put the connector into it"))
 	}
-	return []byte(changed), nil
+	return changed, nil
 }
 
-// hasOneMore reports whether a file has one connector more than it had, and is otherwise what it was.
+// hasOneMore reports whether a file has one connector more than before, and is otherwise the same.
 func hasOneMore(before, after *node) bool {
-	then, _ := before.decoded().(map[string]any)
-	now, ok := after.decoded().(map[string]any)
-	if !ok {
-		return false
-	}
-	had, _ := then["connectors"].([]any)
-	has, _ := now["connectors"].([]any)
+	want, _ := before.decoded().(map[string]any)
+	got, _ := after.decoded().(map[string]any)
+	had, _ := want["connectors"].([]any)
+	has, _ := got["connectors"].([]any)
 	if len(has) != len(had)+1 {
 		return false
 	}
-	then["connectors"], now["connectors"] = had, has[:len(had):len(had)]
-	return len(had) == 0 && equalBut(then, now) || reflect.DeepEqual(then, now)
-}
-
-// equalBut reports whether two files are equal but for their connectors.
-func equalBut(then, now map[string]any) bool {
-	delete(then, "connectors")
-	delete(now, "connectors")
-	return reflect.DeepEqual(then, now)
+	want["connectors"] = append(had, has[len(had)])
+	return reflect.DeepEqual(want, got)
 }
 
 // addItem adds an item behind the last one of a list, or a list with the item at the end of the file. It returns the text as it is
@@ -121,11 +109,9 @@ type Layout struct {
 // LayoutOf returns the layout of the file name, whose text it gets. It looks at nothing else of the file, and of files of the directory
 // that cannot be read.
 func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
-	l := &loader{dir: filepath.Dir(name)}
-	l.source.text = strings.TrimPrefix(string(text), "\ufeff")
-	root := parse(ctx, l.source.text, &l.problems)
-	if root == nil || root.kind != object {
-		return Layout{}, errors.Join(ctx.Err(), errNoFile)
+	root, err := rootOf(ctx, text)
+	if err != nil {
+		return Layout{}, err
 	}
 	layout := Layout{Files: map[string]string{}}
 	if m := root.get("connectors"); m != nil {
@@ -137,12 +123,12 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 		return layout, nil
 	}
 	if layout.Dir = dir; !filepath.IsAbs(dir) {
-		layout.Dir = filepath.Join(l.dir, dir)
+		layout.Dir = filepath.Join(filepath.Dir(name), dir)
 	}
 	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
 		return layout, nil
 	}
-	d := &definer{problems: &l.problems, source: &l.source, ctx: ctx}
+	d := &definer{problems: &problems{}, source: &source{text: string(text)}, ctx: ctx}
 	parts, err := d.readParts(layout.Dir)
 	if err != nil {
 		return Layout{}, fmt.Errorf("connectors_dir %w", err)

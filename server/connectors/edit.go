@@ -13,13 +13,24 @@ type PluginRef struct{ Name, Ref string }
 
 // PluginRefs returns the plugins of a file that come from registries, in their order. It looks at nothing else of the file.
 func PluginRefs(ctx context.Context, text []byte) ([]PluginRef, error) {
-	var p problems
-	root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &p)
-	if root == nil || root.kind != object {
-		return nil, errors.Join(ctx.Err(), errNoFile)
+	root, err := rootOf(ctx, text)
+	if err != nil {
+		return nil, err
 	}
-	var all []PluginRef
-	if m := root.get("plugins"); m != nil {
+	return root.pluginRefs(), nil
+}
+
+// rootOf returns the value of a file of which a part is looked at. It returns an error unless the value is an object.
+func rootOf(ctx context.Context, text []byte) (*node, error) {
+	root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &problems{})
+	if root == nil || root.kind != object {
+		return nil, errors.Join(ctx.Err(), errors.New("the file cannot be read: `keywright check` says why"))
+	}
+	return root, nil
+}
+
+func (n *node) pluginRefs() (all []PluginRef) {
+	if m := n.get("plugins"); m != nil {
 		for _, item := range m.value.items {
 			name, _ := stringOf(item.get("name"))
 			if ref, ok := stringOf(item.get("ref")); ok {
@@ -27,26 +38,24 @@ func PluginRefs(ctx context.Context, text []byte) ([]PluginRef, error) {
 			}
 		}
 	}
-	return all, nil
+	return all
 }
-
-var errNoFile = errors.New("the file cannot be read: `keywright check` says why")
 
 // SetPluginRef returns the text of a file in which a plugin has a reference. It changes the lines of that plugin and no other, and
 // adds them if there are none. It returns an error for a file that it cannot change so, such as one in JSON.
 func SetPluginRef(ctx context.Context, text []byte, name, ref string) ([]byte, error) {
-	before, err := PluginRefs(ctx, text)
+	root, err := rootOf(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	want := slices.Clone(before)
+	want := root.pluginRefs()
 	var changed string
-	if i := slices.IndexFunc(before, func(p PluginRef) bool { return p.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(want, func(p PluginRef) bool { return p.Name == name }); i >= 0 {
+		changed = replaceRef(root, string(text), i, want[i].Ref, ref)
 		want[i].Ref = ref
-		changed = replaceRef(ctx, string(text), i, before[i].Ref, ref)
 	} else {
 		want = append(want, PluginRef{name, ref})
-		changed = addRef(ctx, string(text), name, ref)
+		changed = addItem(string(text), root.get("plugins"), "plugins", "- name: "+name+"\n  ref: "+ref+"\n")
 	}
 	after, err := PluginRefs(ctx, []byte(changed))
 	if err != nil || !slices.Equal(after, want) {
@@ -56,9 +65,7 @@ func SetPluginRef(ctx context.Context, text []byte, name, ref string) ([]byte, e
 }
 
 // replaceRef replaces the reference of a plugin, if it stands in its line, and there once.
-func replaceRef(ctx context.Context, text string, index int, old, ref string) string {
-	var p problems
-	root := parse(ctx, text, &p)
+func replaceRef(root *node, text string, index int, old, ref string) string {
 	items := slices.DeleteFunc(slices.Clone(root.get("plugins").value.items), func(n *node) bool { return n.get("ref") == nil })
 	place := items[index].get("ref").value.Place
 	lines := strings.SplitAfter(text, "\n")
@@ -67,11 +74,4 @@ func replaceRef(ctx context.Context, text string, index int, old, ref string) st
 	}
 	lines[place.Line-1] = strings.Replace(lines[place.Line-1], old, ref, 1)
 	return strings.Join(lines, "")
-}
-
-// addRef adds a plugin behind the last one, or at the end of the file.
-func addRef(ctx context.Context, text, name, ref string) string {
-	var p problems
-	root := parse(ctx, text, &p)
-	return addItem(text, root.get("plugins"), "plugins", "- name: "+name+"\n  ref: "+ref+"\n")
 }
