@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/host/hosttest/cases"
 )
 
 // config is the configuration of a connector to Acme's API.
@@ -91,5 +92,5 @@ func TestKeyIDWithAnotherParameter(t *testing.T) {
 
 // The cases are those of the same plugin in C and AssemblyScript, too.
 func TestCases(t *testing.T) {
-	hosttest.Cases(t, plugin{}, "acme_hmac.wasm", "cases.yaml")
+	cases.Test(t, plugin{}, "acme_hmac.wasm", "cases.yaml")
 }

@@ -12,11 +12,14 @@ const redirectURI = "https://gateway.test/connect/test/callback"
 
 // Consent has the user of [Harness.As] give consent to a connector with the configuration. server stands for the authorization
 // server: it gets the URL to which the browser goes, and returns the query with which the browser comes back. Consent adds
-// state, unless server has set it. The error is that of the host, if the consent does not count. The token endpoint is that of
+// state, unless server has set it. The error is that of the host, if the connector has problems or the consent does not count. The token endpoint is that of
 // [Harness.TokenEndpoint].
 func (h *Harness) Consent(config Config, server func(request *url.URL) url.Values) error {
 	h.tb.Helper()
-	connector := h.consenting(config)
+	connector, err := h.connect(config, GET("https://api.test"))
+	if err != nil {
+		return err
+	}
 	h.evidence.begin()
 	defer h.evidence.end()
 	const binding = "the cookie of the browser"
@@ -47,7 +50,11 @@ func (h *Harness) Consent(config Config, server func(request *url.URL) url.Value
 // Connection returns the condition of the connection of the user of [Harness.As].
 func (h *Harness) Connection(config Config) host.Connection {
 	h.tb.Helper()
-	connection, err := h.consenting(config).Connection(h.context(context.Background()))
+	connector, err := h.connect(config, GET("https://api.test"))
+	if err != nil {
+		h.tb.Fatalf("%v", err)
+	}
+	connection, err := connector.Connection(h.context(context.Background()))
 	if err != nil {
 		h.tb.Fatalf("%v", err)
 	}
@@ -57,20 +64,13 @@ func (h *Harness) Connection(config Config) host.Connection {
 // Disconnect takes the grant of the user of [Harness.As] back, and returns the host's error.
 func (h *Harness) Disconnect(config Config) error {
 	h.tb.Helper()
-	connector := h.consenting(config)
-	h.evidence.begin()
-	defer h.evidence.end()
-	err := connector.Disconnect(h.context(context.Background()))
-	h.evidence.failure("the error of Disconnect", err)
-	return err
-}
-
-// consenting returns the connector with a configuration, whose origin is https://api.test.
-func (h *Harness) consenting(config Config) *host.Connector {
-	h.tb.Helper()
 	connector, err := h.connect(config, GET("https://api.test"))
 	if err != nil {
-		h.tb.Fatalf("the connector has problems: %v", err)
+		return err
 	}
-	return connector
+	h.evidence.begin()
+	defer h.evidence.end()
+	err = connector.Disconnect(h.context(context.Background()))
+	h.evidence.failure("the error of Disconnect", err)
+	return err
 }

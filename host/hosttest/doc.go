@@ -56,12 +56,7 @@
 // When a plugin panics or traps, the test logs the lines that the host has logged of the call: the text of the panic is among
 // them, if the compiler keeps it, as that of make tinygo does.
 //
-// # Conformance
-//
-// [Conformance] checks what hosts and operators expect of any plugin, such as that it is deterministic and that no answer of an
-// endpoint makes it panic. It needs no configuration and no answers of the author:
-//
-//	func TestConformance(t *testing.T) { hosttest.Conformance(t, "oauthcc.wasm") }
+// Package cases runs tests without code, and package conform the checks that hold for any plugin.
 //
 // # The compiled module
 //

@@ -1,9 +1,6 @@
 package hosttest_test
 
 import (
-	"context"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -47,31 +44,6 @@ func Example() {
 		})
 	}
 	_ = TestAuthenticate
-}
-
-// A plugin of any language is checked by its module.
-func ExampleConformance() {
-	TestConformance := func(t *testing.T) { hosttest.Conformance(t, "acme.wasm") }
-	_ = TestConformance
-}
-
-// A program reads the report.
-func ExampleConform() {
-	wasm, err := os.ReadFile("../../plugins/none/none.wasm")
-	if err != nil {
-		panic(err)
-	}
-	report, err := hosttest.Conform(context.Background(), hosttest.Module{Name: "none.wasm", Wasm: wasm})
-	if err != nil {
-		panic(err)
-	}
-	for _, check := range report.Checks {
-		if !check.Passed {
-			fmt.Println(check.Name, check.Findings)
-		}
-	}
-	fmt.Println(report.Name, report.Conforms)
-	// Output: none.wasm true
 }
 
 // AuthenticateError returns the error of a request that must not be sent, and Problems the problems of a configuration.

@@ -3,7 +3,6 @@ package hosttest
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // GET returns a GET request.
@@ -44,8 +44,8 @@ type Result struct {
 	Response *http.Response
 	// Attempts is the number of times that the request was sent. It is 2 if the API refused a cached token.
 	Attempts int
-	// all are the requests as the API received them.
-	all []*http.Request
+	// Requests are all requests as the API received them.
+	Requests []*http.Request
 }
 
 // Header returns a header of the request that the API received.
@@ -219,7 +219,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
 	kept.Body = io.NopCloser(bytes.NewReader(body))
 	u.result.Request = kept
-	u.result.all = append(u.result.all, kept)
+	u.result.Requests = append(u.result.Requests, kept)
 	u.result.Attempts++
 	u.harness.evidence.sent(r.Header, r.URL.Query())
 	return u.harness.api.next()(r)
@@ -228,28 +228,9 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // JWT decodes a compact JWT without verifying it, and fails the test if it is invalid. Numbers are json.Number.
 func (h *Harness) JWT(token string) (header, claims map[string]any) {
 	h.tb.Helper()
-	header, claims, err := decodeJWT(token)
+	header, claims, err := jws.Decode(strings.TrimPrefix(token, "Bearer "))
 	if err != nil {
 		h.tb.Fatalf("%v", err)
 	}
 	return header, claims
-}
-
-func decodeJWT(token string) (header, claims map[string]any, err error) {
-	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")
-	if len(parts) != 3 {
-		return nil, nil, fmt.Errorf("not a compact JWT: it has %d parts", len(parts))
-	}
-	for i, object := range []*map[string]any{&header, &claims} {
-		document, err := base64.RawURLEncoding.DecodeString(parts[i])
-		if err != nil {
-			return nil, nil, fmt.Errorf("not a compact JWT: part %d: %w", i+1, err)
-		}
-		decoder := json.NewDecoder(bytes.NewReader(document))
-		decoder.UseNumber()
-		if err := decoder.Decode(object); err != nil {
-			return nil, nil, fmt.Errorf("not a compact JWT: part %d: %w", i+1, err)
-		}
-	}
-	return header, claims, nil
 }

@@ -69,6 +69,12 @@ func New(tb TB, name string, m Module) *Harness {
 	return h
 }
 
+// NewNative returns a harness for a plugin as plain Go, whose compiled module is the file wasm.
+func NewNative(tb TB, name string, p sdk.Plugin, wasm string) *Harness {
+	tb.Helper()
+	return newNativeHarness(tb, name, p, wasm, callTimeout)
+}
+
 // newNativeHarness returns a harness for a plugin as plain Go, whose calls take up to limit. The file wasm is its compiled module.
 func newNativeHarness(tb TB, name string, p sdk.Plugin, wasm string, limit time.Duration) *Harness {
 	module, _ := os.ReadFile(wasm) // the harness of the sandbox reports what is wrong with it

@@ -15,6 +15,8 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/host/hosttest/conform"
+	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/server/internal/imports"
 )
@@ -117,7 +119,7 @@ func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested boo
 
 // file runs the cases of a file.
 func (t *caseRun) file(ctx context.Context, file string) error {
-	cases, err := hosttest.ReadCases(file)
+	cases, err := casefile.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing: write cases into it, or name a file with --cases", file)
 	} else if err != nil {
@@ -138,7 +140,7 @@ func (t *caseRun) file(ctx context.Context, file string) error {
 }
 
 // one runs a case and prints a line for it, and a line for each failure.
-func (t *caseRun) one(c *hosttest.Case) error {
+func (t *caseRun) one(c *casefile.Case) error {
 	report := &hosttest.Collector{}
 	fuel := int64(0)
 	report.Run(func() {
@@ -148,7 +150,7 @@ func (t *caseRun) one(c *hosttest.Case) error {
 				fuel = max(fuel, call.Fuel)
 			}
 		})
-		c.Run(h)
+		c.Run(report, h)
 	})
 	report.End()
 	failures := report.Failures()
@@ -189,7 +191,7 @@ func (t *caseRun) end() error {
 }
 
 // conformance is the document of plugin conform.
-type conformance struct{ *hosttest.Report }
+type conformance struct{ *conform.Report }
 
 func pluginConformCommand(a *app) *cobra.Command {
 	var flags configFlags
@@ -211,7 +213,7 @@ func pluginConformCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		report, err := hosttest.Conform(c.Context(), hosttest.Module{Name: args[0], Wasm: wasm}, configs...)
+		report, err := conform.Run(c.Context(), hosttest.Module{Name: args[0], Wasm: wasm}, configs...)
 		if err != nil {
 			return nil, err
 		}

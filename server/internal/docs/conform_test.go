@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/host/hosttest/conform"
 )
 
 // The report in docs/plugins.md is the one of examples/acme_hmac, apart from its numbers. The table below it has all checks.
@@ -17,7 +18,7 @@ func TestTheReportOfConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := hosttest.Conform(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
+	report, err := conform.Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,10 @@ var rules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
 	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/pluginbuild", "internal/problem", "internal/testworld", "host/internal/..."}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/jws", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
+	{packages: "internal/casefile", ours: []string{"host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "host/hosttest/conform", ours: []string{"abi", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
+	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
@@ -120,7 +123,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver"},
 	{packages: "server/internal/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest", "internal/casefile"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
@@ -132,7 +135,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "host/hosttest/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
@@ -140,7 +143,7 @@ var rules = []rule{
 // testRules are the rules for tests of packages that serve as examples. Other tests may import any package.
 var testRules = []rule{
 	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
-	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest"}},
+	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest", "host/hosttest/cases"}},
 }
 
 // exampleRule is the rule for example plugins of third parties.
@@ -293,9 +296,9 @@ func TestNoPackageImportsUpwards(t *testing.T) {
 	}
 }
 
-// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/state and sdk only.
+// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state and sdk only.
 func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
-	for _, dir := range []string{"host", "host/hosttest", "sdk"} {
+	for _, dir := range []string{"host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "sdk"} {
 		for name, file := range parse(t, dir) {
 			imports := map[string]string{}
 			for _, spec := range file.Imports {
@@ -315,7 +318,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 						}
 						path := imports[types.ExprString(selector.X)]
 						first, _, _ := strings.Cut(path, "/")
-						ours := path == module+"abi" || path == module+"host" || path == module+"host/state" || path == module+"sdk"
+						ours := path == module+"abi" || path == module+"host" || path == module+"host/hosttest" || path == module+"host/state" || path == module+"sdk"
 						if strings.Contains(first, ".") && !ours {
 							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
 						}

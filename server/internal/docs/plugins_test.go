@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -53,7 +54,7 @@ func TestTheMembersOfCasesAreDocumented(t *testing.T) {
 	_, text, _ = strings.Cut(text, "\n## Test with cases\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	for _, v := range []any{
-		hosttest.Case{}, hosttest.Step{}, hosttest.User{}, hosttest.Request{}, hosttest.Reply{}, hosttest.Expect{}, hosttest.ExpectedExchange{},
+		casefile.Case{}, casefile.Step{}, casefile.User{}, casefile.Request{}, casefile.Reply{}, casefile.Expect{}, casefile.Exchange{},
 	} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -81,12 +82,12 @@ func TestTheCasesOfPluginsHold(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		read, err := hosttest.ReadCases(file)
+		read, err := casefile.Read(file)
 		if err != nil || len(read) != 2 {
 			t.Fatalf("%s: %d cases, %v", page, len(read), err)
 		}
 		for i := range read {
-			read[i].Run(hosttest.New(tb, read[i].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
+			read[i].Run(tb, hosttest.New(tb, read[i].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
 		}
 	}
 	run(t, cases)
@@ -119,11 +120,11 @@ func TestTheRecordOfPluginsHolds(t *testing.T) {
 			if err := os.WriteFile(file, []byte(command), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			cases, err := hosttest.ReadCases(file)
+			cases, err := casefile.Read(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			cases[0].Run(hosttest.New(t, cases[0].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
+			cases[0].Run(t, hosttest.New(t, cases[0].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
 		}
 	}
 	if commands != 2 || !held {

@@ -11,7 +11,7 @@ import (
 
 // public lists the packages that other programs import.
 var public = []string{
-	"abi", "sdk", "plugins", "host", "host/hosttest", "server/gateway", "server/identity", "server/connectors",
+	"abi", "sdk", "plugins", "host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "server/gateway", "server/identity", "server/connectors",
 	"server/content", "server/content/client", "server/content/embed", "server/content/httpapi", "server/content/importer", "server/content/postgres", "server/content/sqlite",
 }
 

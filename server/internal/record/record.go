@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/casefile"
 )
 
 // Sent is a request that was sent through a connector, and what came of it.
@@ -40,7 +41,7 @@ type Sent struct {
 
 // Recording is the case of a request, and what its reader has to know.
 type Recording struct {
-	Case hosttest.Case
+	Case casefile.Case
 	// Replaced says what has been replaced, for people.
 	Replaced []string
 	// Check says what the operator has to look at before somebody else gets the case.
@@ -51,7 +52,7 @@ type Recording struct {
 
 // YAML returns the case as a file for `keywright plugin test`. plugin is the plugin's name on its command line.
 func (r *Recording) YAML(plugin string) ([]byte, error) {
-	text, err := yaml.Dump([]hosttest.Case{r.Case})
+	text, err := yaml.Dump([]casefile.Case{r.Case})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func Of(s Sent) (*Recording, error) {
 	}
 	r := &recorder{
 		sent: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
-		out: &Recording{Case: hosttest.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
+		out: &Recording{Case: casefile.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
 	}
 	r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}
 	r.config()
@@ -101,7 +102,7 @@ type recorder struct {
 	made int
 }
 
-func (r *recorder) step() *hosttest.Step { return &r.out.Case.Step }
+func (r *recorder) step() *casefile.Step { return &r.out.Case.Step }
 
 // info returns what the host knows of the connector's plugin.
 func (s *Sent) info() (host.PluginInfo, error) {
@@ -254,14 +255,14 @@ func (r *recorder) user() {
 	if !ok {
 		return
 	}
-	user := &hosttest.User{
+	user := &casefile.User{
 		ID: shape(u.ID, false), Tenant: shape(u.TenantID, false), Email: shape(u.Email, false), Username: shape(u.Username, false),
 		FirstName: shape(u.FirstName, false), LastName: shape(u.LastName, false),
 	}
 	if u.Token != "" {
 		user.Token = r.text(u.Token)
 	}
-	if *user != (hosttest.User{}) {
+	if *user != (casefile.User{}) {
 		r.step().User = user
 		r.replaced("the fields of the user")
 	}

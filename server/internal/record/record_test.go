@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/record"
@@ -136,11 +137,11 @@ func (w *world) record(config map[string]any) (file string) {
 // replay runs the case of a file, and returns the text of the file.
 func (w *world) replay(file string) string {
 	w.t.Helper()
-	cases, err := hosttest.ReadCases(file)
+	cases, err := casefile.Read(file)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cases[0].Run(hosttest.New(w.t, cases[0].Name, hosttest.Module{Name: w.authType, Wasm: plugins.Of(w.authType)}))
+	cases[0].Run(w.t, hosttest.New(w.t, cases[0].Name, hosttest.Module{Name: w.authType, Wasm: plugins.Of(w.authType)}))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		w.t.Fatal(err)

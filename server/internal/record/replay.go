@@ -9,15 +9,16 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/casefile"
 )
 
 // answers sets the answers of the token endpoints and of the API. The URLs of the endpoints are not known yet.
 func (r *recorder) answers() {
-	var endpoint []hosttest.Reply
+	var endpoint []casefile.Reply
 	for _, e := range r.sent.Trace.Exchanges() {
 		endpoint = append(endpoint, r.reply(*e.Answer))
 	}
-	endpoints := map[string][]hosttest.Reply{}
+	endpoints := map[string][]casefile.Reply{}
 	if len(endpoint) > 0 {
 		endpoints["*"] = endpoint
 		r.replaced("the texts in the answers of token endpoints")
@@ -32,7 +33,7 @@ func (r *recorder) answers() {
 }
 
 // metadata sets the metadata of the issuers that the configuration names: an endpoint for each member, unless it could not be read.
-func (r *recorder) metadata(endpoints map[string][]hosttest.Reply) {
+func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 	var failed *host.DiscoveryError
 	errors.As(r.sent.Err, &failed)
 	documents := map[string]map[string]any{}
@@ -51,24 +52,24 @@ func (r *recorder) metadata(endpoints map[string][]hosttest.Reply) {
 		if path != "" {
 			path = "/" + strings.TrimSuffix(path, "/")
 		}
-		reply := hosttest.Reply{JSON: document}
+		reply := casefile.Reply{JSON: document}
 		if failed != nil {
-			reply = hosttest.Reply{Unreachable: true}
+			reply = casefile.Reply{Unreachable: true}
 		}
-		endpoints[scheme+"://"+name+"/.well-known/oauth-authorization-server"+path] = []hosttest.Reply{reply}
+		endpoints[scheme+"://"+name+"/.well-known/oauth-authorization-server"+path] = []casefile.Reply{reply}
 		if failed != nil {
-			endpoints[scheme+"://"+name+path+"/.well-known/openid-configuration"] = []hosttest.Reply{reply}
+			endpoints[scheme+"://"+name+path+"/.well-known/openid-configuration"] = []casefile.Reply{reply}
 		}
 		r.replaced("the metadata of issuers")
 	}
 }
 
 // reply returns the masked answer of a trace as one of a case.
-func (r *recorder) reply(a host.Answer) hosttest.Reply {
+func (r *recorder) reply(a host.Answer) casefile.Reply {
 	if a.Status == 0 {
-		return hosttest.Reply{Unreachable: true}
+		return casefile.Reply{Unreachable: true}
 	}
-	reply := hosttest.Reply{Status: a.Status}
+	reply := casefile.Reply{Status: a.Status}
 	for _, pair := range a.Headers {
 		if pair.Value == "" || pair.Name == "Content-Type" && pair.Value == "application/json" && json.Valid([]byte(a.Body)) {
 			continue
@@ -126,7 +127,7 @@ func (r *recorder) replay() {
 	}
 	var err error
 	var exchanges []hosttest.Exchange
-	r.out.Differs = append(r.out.Differs, r.run(func(h *hosttest.Harness) {
+	r.out.Differs = append(r.out.Differs, r.run(func(_ hosttest.TB, h *hosttest.Harness) {
 		defer func() { exchanges = h.Exchanges() }()
 		_, err = r.out.Case.Try(h)
 	})...)
@@ -142,10 +143,10 @@ func (r *recorder) replay() {
 }
 
 // run calls f with a new harness, and returns the failures.
-func (r *recorder) run(f func(*hosttest.Harness)) []string {
+func (r *recorder) run(f func(hosttest.TB, *hosttest.Harness)) []string {
 	report := &hosttest.Collector{}
 	report.Run(func() {
-		f(hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
+		f(report, hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
 	})
 	report.End()
 	return report.Failures()
@@ -155,9 +156,9 @@ func (r *recorder) run(f func(*hosttest.Harness)) []string {
 func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
 	step := r.step()
 	rest := step.Endpoints["*"]
-	expected := []hosttest.ExpectedExchange{}
+	expected := []casefile.Exchange{}
 	for _, e := range exchanges {
-		expected = append(expected, hosttest.ExpectedExchange{Method: e.Method, URL: e.URL})
+		expected = append(expected, casefile.Exchange{Method: e.Method, URL: e.URL})
 		if _, known := step.Endpoints[e.URL]; known && isMetadata(e.URL) {
 			continue
 		}

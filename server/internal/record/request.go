@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/casefile"
 )
 
 // maxBody is the maximum length of a body in a case, in bytes.
@@ -20,7 +20,7 @@ const maxBody = 4 << 10
 // request sets the request of the case: the method, and texts of the same length in place of all values.
 func (r *recorder) request() error {
 	sent := r.sent.Request
-	made := &hosttest.Request{Method: sent.Method, URL: "https://" + apiHost + r.path(sent.URL.EscapedPath())}
+	made := &casefile.Request{Method: sent.Method, URL: "https://" + apiHost + r.path(sent.URL.EscapedPath())}
 	if sent.URL.RawQuery != "" || sent.URL.ForceQuery {
 		made.URL += "?" + r.query(sent.URL.RawQuery)
 	}

@@ -1,4 +1,4 @@
-package hosttest
+package conform
 
 import (
 	"encoding/base64"
@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/hosttest"
 )
 
 // secretValues are values of secrets.
@@ -45,27 +45,26 @@ func (c *conformer) sealed(k *checking) {
 }
 
 // secretsOf sends requests with secrets of all sorts in a field of a configuration.
-func (t *trial) secretsOf(field string, config Config) {
+func (t *trial) secretsOf(field string, config hosttest.Config) {
 	config = maps.Clone(config)
 	config[field] = "{{ get_secret('" + field + "') }}"
-	plain := t.send("field "+field+", a plain secret", config, sampleRequest())
+	plain := t.send("field "+field+", a plain secret", config, formRequest())
 	where := places(plain, t.c.secrets[field])
 	for _, value := range secretValues {
 		t.Secret(field, value.text)
-		got := t.send(fmt.Sprintf("field %s, a secret %s", field, value.name), config, sampleRequest())
+		got := t.send(fmt.Sprintf("field %s, a secret %s", field, value.name), config, formRequest())
 		if len(value.text) > 1 && got.authenticated() {
-			t.c.compare(t.k, t, where, places(got, value.text))
+			t.compare(where, places(got, value.text))
 		}
 	}
 	t.Secret(field, t.c.secrets[field])
-	t.evidence.settle(t.keep)
 }
 
 // mostWith limits the configurations in which a secret is tried.
 const mostWith = 6
 
 // with returns configurations that have a field, at most mostWith.
-func (c *conformer) with(field string) (configs []Config) {
+func (c *conformer) with(field string) (configs []hosttest.Config) {
 	for _, config := range c.configs {
 		if _, there := config[field]; there && len(configs) < mostWith {
 			configs = append(configs, config)
@@ -75,12 +74,12 @@ func (c *conformer) with(field string) (configs []Config) {
 }
 
 // compare adds a finding for each place that has a plain secret and not another one.
-func (c *conformer) compare(k *checking, t *trial, plain, odd map[string]bool) {
+func (t *trial) compare(plain, odd map[string]bool) {
 	for _, place := range slices.Sorted(maps.Keys(plain)) {
 		if exact, there := odd[place]; !there {
-			k.find("%s: %s does not have its bytes, and there is no error", t.name, place)
+			t.k.find("%s: %s does not have its bytes, and there is no error", t.name, place)
 		} else if !exact {
-			k.find("%s: in %s it stands between quotes, and its own quotes are not escaped: use the format quoted", t.name, place)
+			t.k.find("%s: in %s it stands between quotes, and its own quotes are not escaped: use the format quoted", t.name, place)
 		}
 	}
 }
@@ -116,7 +115,7 @@ func places(r *result, secret string) map[string]bool {
 	look("the path", sent.URL.Path)
 	body := bodyOf(sent)
 	look("the body", body)
-	if form, err := url.ParseQuery(body); err == nil && sent.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
+	if form, err := url.ParseQuery(body); err == nil && sent.Header.Get("Content-Type") == formType {
 		lookAll("the form, member", form)
 	}
 	return all
@@ -197,30 +196,30 @@ func (c *conformer) values(k *checking) {
 		for i := range c.info.Fields {
 			f := &c.info.Fields[i]
 			config := append(c.with(f.Name), c.configs[0])[0]
-			try := func(name string, value any, requests ...*http.Request) {
+			try := func(name string, value any) {
 				tried := maps.Clone(config)
 				if tried[f.Name] = value; value == nil {
 					delete(tried, f.Name)
 				}
-				t.send(fmt.Sprintf("field %s, %s", f.Name, name), tried, append(requests, sampleRequest())...)
+				t.send(fmt.Sprintf("field %s, %s", f.Name, name), tried, formRequest())
 			}
 			try("missing", nil)
 			switch {
 			case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
-				c.oddSecrets(t, f, try)
+				t.oddSecrets(f, try)
 			case f.Kind == abi.KindObject:
 				for _, odd := range oddObjects() {
 					try(odd.name, odd.value)
 				}
 			default:
-				c.oddValues(t, f, try)
+				t.oddValues(f, try)
 			}
 		}
 	})
 }
 
 // oddSecrets tries a field with secrets that are no secrets.
-func (c *conformer) oddSecrets(t *trial, f *abi.Field, try func(name string, value any, requests ...*http.Request)) {
+func (t *trial) oddSecrets(f *abi.Field, try func(name string, value any)) {
 	const name = "odd"
 	for _, odd := range oddTexts {
 		t.Secret(name, odd.text)
@@ -234,12 +233,11 @@ func (c *conformer) oddSecrets(t *trial, f *abi.Field, try func(name string, val
 		t.Secret(name, "-----BEGIN PRIVATE KEY-----\nbm8ga2V5\n-----END PRIVATE KEY-----\n")
 		try("no key", "{{ get_secret('"+name+"') }}")
 	}
-	t.evidence.settle(t.keep)
 }
 
 // oddValues tries a field with texts that operators do not mean, as literals and from the user's name.
-func (c *conformer) oddValues(t *trial, f *abi.Field, try func(name string, value any, requests ...*http.Request)) {
-	defer func() { t.user = c.caller() }()
+func (t *trial) oddValues(f *abi.Field, try func(name string, value any)) {
+	defer func() { t.user = t.c.user() }()
 	for _, odd := range oddTexts {
 		if !strings.Contains(odd.text, "{{") {
 			try(odd.name, odd.text)
@@ -255,7 +253,9 @@ func (c *conformer) oddValues(t *trial, f *abi.Field, try func(name string, valu
 		try("a secret", "{{ get_secret('code') }}")
 		try("a secret with text around it", "a{{ get_secret('code') }}b")
 	}
-	for name, value := range map[string]any{"true": true, "false": false, "0": 0, "a negative number": -1, "a huge number": int64(1) << 62, "a fraction": 1.5, "a list": []any{"a"}} {
+	for name, value := range map[string]any{
+		"true": true, "false": false, "0": 0, "a negative number": -1, "a huge number": int64(1) << 62, "a fraction": 1.5, "a list": []any{"a"},
+	} {
 		try(name, value)
 	}
 }
@@ -268,26 +268,26 @@ type value struct {
 
 // oddObjects returns values of fields that are objects.
 func oddObjects() []value {
-	many, deep := Config{}, any("end")
+	many, deep := hosttest.Config{}, any("end")
 	for i := range 200 {
 		many[fmt.Sprintf("member-%d", i)] = "value"
 	}
 	for range 50 {
-		deep = Config{"a": []any{deep}}
+		deep = hosttest.Config{"a": []any{deep}}
 	}
 	all := []value{
-		{"empty", Config{}},
+		{"empty", hosttest.Config{}},
 		{"with many members", many},
-		{"with deep nesting", Config{"a": deep}},
-		{"with values of all kinds", Config{"null": nil, "true": true, "number": 1.5, "list": []any{1, "a", nil}, "object": Config{}}},
-		{"with odd names", Config{"": "a", " ": "b", "日本語": "c", `"\`: "d", "a\nb": "e", "{a}": "f"}},
-		{"with a secret in each place", Config{"a": "{{ get_secret('code') }}", "b": []any{"x{{ get_secret('code') }}y"}}},
+		{"with deep nesting", hosttest.Config{"a": deep}},
+		{"with values of all kinds", hosttest.Config{"null": nil, "true": true, "number": 1.5, "list": []any{1, "a", nil}, "object": hosttest.Config{}}},
+		{"with odd names", hosttest.Config{"": "a", " ": "b", "日本語": "c", `"\`: "d", "a\nb": "e", "{a}": "f"}},
+		{"with a secret in each place", hosttest.Config{"a": "{{ get_secret('code') }}", "b": []any{"x{{ get_secret('code') }}y"}}},
 		{"a text", "text"},
 		{"a list", []any{}},
 	}
 	for _, odd := range oddTexts {
 		if !strings.Contains(odd.text, "{{") {
-			all = append(all, value{"with a value that is " + odd.name, Config{"a": odd.text}})
+			all = append(all, value{"with a value that is " + odd.name, hosttest.Config{"a": odd.text}})
 		}
 	}
 	return all

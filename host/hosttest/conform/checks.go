@@ -1,7 +1,9 @@
-package hosttest
+package conform
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,7 +14,54 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
 )
+
+// contract checks that the module is loaded, and that its description is the same each time.
+func (c *conformer) contract(k *checking) {
+	var first string
+	for i := range 2 {
+		k.Cases++
+		info, err := host.Inspect(c.ctx, host.Plugin{Name: c.module.Name, Wasm: c.module.Wasm}, host.Limits{})
+		if err != nil {
+			k.find("the module is not loaded: %v", err)
+			return
+		}
+		text, err := json.Marshal(info.Description)
+		if err != nil {
+			k.find("the description is not JSON: %v", err)
+		}
+		if i == 0 {
+			first = string(text)
+		} else if string(text) != first {
+			k.find("describe has another output each time: return the same, without the time and random bytes")
+		}
+		c.info = info
+	}
+	c.trial(k, "contract", func(*trial) {}) // the harness refuses a type of the host's own
+	c.report.Type, c.report.Version, c.report.Contract = c.info.Type, c.info.Version, c.info.ABI
+}
+
+// leakage reports the leaks of all cases.
+func (c *conformer) leakage(k *checking) {
+	k.Cases = c.cases
+	for _, leak := range c.leaks {
+		k.find("%s", leak)
+	}
+}
+
+// fuelReserve is the part of the fuel that the request that needs most has to leave: a tenth.
+const fuelReserve = 10
+
+// fuel checks that the request that needed most left a part of the fuel.
+func (c *conformer) fuel(k *checking) {
+	work := c.work()
+	k.Cases = len(c.fuels)
+	k.Tried = fmt.Sprintf("the request that needs most leaves %d %% of the fuel; %d %% is enough", 100-100*work.Worst/work.Limit, 100/fuelReserve)
+	if work.Worst > work.Limit-work.Limit/fuelReserve {
+		k.find("a request needed %d of %d units of fuel: make the plugin do less, since a request that is a little larger fails", work.Worst, work.Limit)
+	}
+}
 
 // longText matches texts as long as a signature. Those of ECDSA and RSASSA-PSS are others each time.
 var longText = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
@@ -38,46 +87,20 @@ func bodyOf(r *http.Request) string {
 	return string(body)
 }
 
-// trace has the request and the fuel of a case.
-type trace struct {
-	request string
-	fuel    []int64
-}
-
-func (r *result) trace() trace {
-	var t trace
-	for _, sent := range r.sent {
-		t.request += asText(sent)
-	}
-	for _, a := range r.attempts {
-		t.fuel = append(t.fuel, a.Fuel)
-	}
-	if r.err != nil {
-		t.request += r.err.Error()
-	}
-	return t
-}
-
-// sampleRequest returns a request with a body.
-func sampleRequest() *http.Request {
-	r := POST(conformURL, "name=value")
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return r
-}
-
-// traces returns the trace of each configuration, in a new host. The host makes references and generated keys from the seed. order
-// has the indexes of the configurations, in the order in which they are tried.
-func (c *conformer) traces(k *checking, seed string, order []int) []trace {
-	all := make([]trace, len(c.configs))
+// inOrder sends a request with each configuration, in a new host, and returns the results by configuration. The host makes references
+// and generated keys from the seed. order has the indexes of the configurations.
+func (c *conformer) inOrder(k *checking, seed string, order []int) []*result {
+	all := make([]*result, len(c.configs))
 	c.trial(k, seed, func(t *trial) {
 		for _, i := range order {
 			t.n = i // so that the connector has the same name
-			all[i] = t.send(fmt.Sprintf("configuration %d", i+1), c.configs[i], sampleRequest()).trace()
+			all[i] = t.send(fmt.Sprintf("configuration %d", i+1), c.configs[i], formRequest())
 		}
 	})
 	return all
 }
 
+// order returns the indexes of the configurations.
 func (c *conformer) order() (order []int) {
 	for i := range c.configs {
 		order = append(order, i)
@@ -95,19 +118,17 @@ func (c *conformer) usesWASI() bool {
 
 // determinism compares the requests and the fuel of two hosts, which differ in their references only.
 func (c *conformer) determinism(k *checking) {
-	first := c.traces(k, "first host", c.order())
-	c.firsts = first
+	c.firsts = c.inOrder(k, "first host", c.order())
 	seed := "second host"
 	if c.usesWASI() { // its random bytes come from the same source as the references
 		seed = "first host"
 	}
-	second := c.traces(k, seed, c.order())
-	for i := range first {
-		switch {
-		case first[i].request != second[i].request:
+	for i, second := range c.inOrder(k, seed, c.order()) {
+		switch first := c.firsts[i]; {
+		case first.text() != second.text():
 			k.find("configuration %d: the request differs in two hosts with the same inputs: take random bytes from random, and none from references", i+1)
-		case !slices.Equal(first[i].fuel, second[i].fuel):
-			k.find("configuration %d: the fuel is %d and %d with the same inputs", i+1, first[i].fuel, second[i].fuel)
+		case !slices.Equal(first.fuel(), second.fuel()):
+			k.find("configuration %d: the fuel is %d and %d with the same inputs", i+1, first.fuel(), second.fuel())
 		}
 	}
 }
@@ -116,15 +137,15 @@ func (c *conformer) determinism(k *checking) {
 func (c *conformer) pristine(k *checking) {
 	order := c.order()
 	slices.Reverse(order)
-	for i, after := range c.traces(k, "first host", order) {
-		if after.request != c.firsts[i].request {
+	for i, after := range c.inOrder(k, "first host", order) {
+		if after.text() != c.firsts[i].text() {
 			k.find("configuration %d: the request differs after requests of other configurations", i+1)
 		}
 	}
 	c.trial(k, "repeated", func(t *trial) {
 		for i, config := range c.configs {
-			each := t.send(fmt.Sprintf("configuration %d, three requests", i+1), config, sampleRequest(), sampleRequest(), sampleRequest()).each
-			if len(each) == 3 && each[1] != each[2] {
+			texts := t.send(fmt.Sprintf("configuration %d, three requests", i+1), config, formRequest(), formRequest(), formRequest()).texts
+			if len(texts) == 3 && texts[1] != texts[2] {
 				k.find("configuration %d: the third of three equal requests differs from the second: a request may not depend on others", i+1)
 			}
 		}
@@ -147,8 +168,8 @@ func (c *conformer) challenges(k *checking) {
 				for _, odd := range c.refusals(status) {
 					t.API(odd.answer)
 					name := fmt.Sprintf("configuration %d, %d %s", i+1, status, odd.name)
-					c.repeated(k, t, status, t.send(name, config, sampleRequest()))
-					t.send(name+", to two requests", config, sampleRequest(), sampleRequest())
+					c.repeated(k, t, status, t.send(name, config, formRequest()))
+					t.send(name+", to two requests", config, formRequest(), formRequest())
 				}
 			}
 		}
@@ -160,43 +181,39 @@ func (c *conformer) repeated(k *checking, t *trial, status int, got *result) {
 	if len(got.sent) > 2 {
 		k.find("%s: the API received the request %d times", t.name, len(got.sent))
 	}
-	asked := c.info.Challenge != nil && slices.Contains(c.info.Challenge.Statuses, status) // otherwise the host alone decides
-	if asked && len(got.sent) == 2 && exactly(got.sent[0]) == exactly(got.sent[1]) {
+	handled := c.info.Challenge != nil && slices.Contains(c.info.Challenge.Statuses, status) // otherwise the host alone decides
+	exactly := func(r *http.Request) string { return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r)) }
+	if handled && len(got.sent) == 2 && exactly(got.sent[0]) == exactly(got.sent[1]) {
 		k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
 	}
 }
 
-// exactly returns a request as a text, with its signatures.
-func exactly(r *http.Request) string {
-	return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r))
-}
-
 // refusals returns answers of an API that refuses.
-func (c *conformer) refusals(status int) []named {
-	wanted := func(body string) Answer {
+func (c *conformer) refusals(status int) []answer {
+	complete := func(body string) hosttest.Answer {
 		count := 0
-		return func(r *http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) {
 			count++
-			w := &writer{header: http.Header{}, tree: map[string]any{}, token: func(what string) string { return fmt.Sprintf("%s-%d", what, count) }}
+			w := &writer{header: http.Header{}, tree: map[string]any{}, token: func(name string) string { return fmt.Sprintf("%s-%d", name, count) }}
 			if c.info.Challenge != nil {
 				for i := range c.info.Challenge.Answers {
 					w.put(&c.info.Challenge.Answers[i], c.sources(&c.info.Challenge.Answers[i])...)
 				}
 			}
-			response := w.response(r, status)
+			response := w.response(status)
 			if body != "" {
 				response.Body = io.NopCloser(strings.NewReader(body))
 			}
 			return response, nil
 		}
 	}
-	all := []named{
+	all := []answer{
 		{"without a challenge", reply(status, "")},
-		{"with all that the plugin wants", wanted("")},
-		{"with all that the plugin wants in headers, and a page", wanted(page)},
+		{"with all that the plugin wants", complete("")},
+		{"with all that the plugin wants in headers, and a page", complete(page)},
 		{"with a large body", reply(status, `{"error":"`+strings.Repeat("x", 200<<10)+`"}`)},
 		{"with half of an object", reply(status, `{"error":{"code":`)},
-		{"with another time", reply(status, "", "Date", conformTime.AddDate(10, 0, 0).Format(http.TimeFormat))},
+		{"with another time", reply(status, "", "Date", begin.AddDate(10, 0, 0).Format(http.TimeFormat))},
 		{"with a time that is none", reply(status, "", "Date", "yesterday")},
 	}
 	for _, challenge := range []string{
@@ -205,7 +222,8 @@ func (c *conformer) refusals(status int) []named {
 		`Bearer error="invalid_token", error_description="` + strings.Repeat(`\"`, 200) + `"`, `DPoP error="use_dpop_nonce"`,
 		"Basic realm=a, Basic realm=b, Digest nonce=c, Digest nonce=d, ,,,", strings.Repeat("X a=b, ", 500), "\xff\xfe=", "===, \"\"",
 	} {
-		all = append(all, named{fmt.Sprintf("with the challenge %.40q", challenge), reply(status, "", "WWW-Authenticate", challenge, "Authentication-Info", challenge, "DPoP-Nonce", challenge)})
+		name := fmt.Sprintf("with the challenge %.40q", challenge)
+		all = append(all, answer{name, reply(status, "", "WWW-Authenticate", challenge, "Authentication-Info", challenge, "DPoP-Nonce", challenge)})
 	}
 	return all
 }
@@ -219,44 +237,36 @@ func (c *conformer) endpoints(k *checking) {
 	c.trial(k, "endpoints", func(t *trial) {
 		for i, config := range c.configs {
 			for step := range c.exchanges[i] {
+				ask := func(odd answer) *result {
+					t.answers = append(slices.Repeat([]hosttest.Answer{c.issued(t.n + 1)}, step), odd.answer)
+					defer func() { t.answers = nil }()
+					got := t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, formRequest())
+					t.rules(got)
+					return got
+				}
 				answers := nonsense()
 				if i >= thorough {
 					answers = answers[:3]
 				}
 				for _, odd := range answers {
-					got := t.asked(i, config, step, odd)
-					c.refused(k, t, got, step)
+					if got := ask(odd); len(got.exchanges) > step && len(got.sent) > 0 {
+						k.find("%s: a request was sent, although there is no token: return an error", t.name)
+					}
 				}
-				if i >= thorough {
-					continue
-				}
-				for _, odd := range c.oddities(t.n + 1) {
-					got := t.asked(i, config, step, odd)
-					c.asksForEver(k, t, got)
+				if i < thorough {
+					for _, odd := range c.oddities(t.n + 1) {
+						ask(odd)
+					}
 				}
 			}
 		}
 	})
 }
 
-// asked sends a request whose exchange number step gets an answer. The exchanges before it succeed.
-func (t *trial) asked(i int, config Config, step int, odd named) *result {
-	t.answers = append(slices.Repeat([]Answer{t.c.issued(t.n + 1)}, step), odd.answer)
-	defer func() { t.answers = nil }()
-	return t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, sampleRequest())
-}
-
-// refused adds a finding if a request was sent although the endpoint issued nothing.
-func (c *conformer) refused(k *checking, t *trial, got *result, step int) {
-	c.asksForEver(k, t, got)
-	if len(got.exchanges) > step && len(got.sent) > 0 {
-		k.find("%s: a request was sent, although there is no token: return an error", t.name)
-	}
-}
-
-// asksForEver adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
-func (c *conformer) asksForEver(k *checking, t *trial, got *result) {
-	if got.wrong == "" && got.failure() == host.FailureAnswer && stage(got.err) == host.StagePlugin {
-		k.find("%s: %v", t.name, got.err)
+// rules adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
+func (t *trial) rules(got *result) {
+	var failure *host.Error
+	if got.wrong == "" && got.failure() == host.FailureAnswer && errors.As(got.err, &failure) && failure.Stage == host.StagePlugin {
+		t.k.find("%s: %v", t.name, got.err)
 	}
 }

@@ -1,19 +1,22 @@
-package hosttest
+// Package conform checks what hosts and operators expect of any plugin, such as that it is deterministic and that no answer of an
+// endpoint makes it panic. It needs no configuration and no answers of the author.
+package conform
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
 )
 
-// A Report is the result of [Conform].
+// A Report is the result of [Run].
 type Report struct {
 	// Name is the name of the module.
 	Name string `json:"name"`
@@ -29,7 +32,7 @@ type Report struct {
 	Fuel Fuel `json:"fuel"`
 	// Configs are the configurations that were made from the description. It is empty if configurations were given, since these may
 	// hold secrets.
-	Configs []Config `json:"configs"`
+	Configs []hosttest.Config `json:"configs"`
 }
 
 // A Check is one check of a [Report].
@@ -59,13 +62,13 @@ type Fuel struct {
 // maxFindings limits the findings of a check that are listed.
 const maxFindings = 20
 
-// Conform checks whether a module does what hosts and operators expect of any plugin, beyond what a host enforces by itself.
+// Run checks whether a module does what hosts and operators expect of any plugin, beyond what a host enforces by itself.
 // It needs no test of the author: it makes configurations from the description of the plugin, and stands for the endpoints and
 // the API. If configs are given, it uses those in their place. The secrets and variables that their templates name are made up.
-// [Conformance] has the list of checks.
+// [Test] has the list of checks.
 //
 // The error is that of ctx. Everything else is part of the report.
-func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) {
+func Run(ctx context.Context, m hosttest.Module, configs ...hosttest.Config) (*Report, error) {
 	c := newConformer(ctx, m, configs)
 	for _, step := range steps {
 		if err := context.Cause(ctx); err != nil {
@@ -80,13 +83,13 @@ func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) 
 	}
 	c.report.Conforms = !slices.ContainsFunc(c.report.Checks, func(k Check) bool { return !k.Passed })
 	c.report.Fuel = c.work()
-	if len(c.given) == 0 {
-		c.report.Configs = slices.Concat([]Config{}, c.configs)
+	if len(c.callers) == 0 {
+		c.report.Configs = slices.Concat([]hosttest.Config{}, c.configs)
 	}
 	return c.report, nil
 }
 
-// Conformance runs [Conform] for the module at the path wasm, which may be written in any language, and each of its checks as a
+// Test runs [Run] for the module at the path wasm, which may be written in any language, and each of its checks as a
 // subtest, which fails with the findings. The checks are:
 //
 //   - contract: the module is loaded, describes itself in the same way each time, and has a type of its own.
@@ -102,9 +105,13 @@ func Conform(ctx context.Context, m Module, configs ...Config) (*Report, error) 
 //   - leaks: in all of this, no secret is in logs, errors, or the memory of the plugin.
 //
 // In any of them, a trap, or a call that uses up its fuel, memory or time, is a failure. An error in words is none.
-func Conformance(t *testing.T, wasm string, configs ...Config) {
+func Test(t *testing.T, wasm string, configs ...hosttest.Config) {
 	t.Helper()
-	report, err := Conform(t.Context(), Module{Name: filepath.Base(wasm), Wasm: readModule(t, wasm, false)}, configs...)
+	module, err := os.ReadFile(wasm)
+	if err != nil {
+		t.Fatalf("%v: compile the plugin", err)
+	}
+	report, err := Run(t.Context(), hosttest.Module{Name: filepath.Base(wasm), Wasm: module}, configs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +124,7 @@ func Conformance(t *testing.T, wasm string, configs ...Config) {
 	}
 }
 
-// step is a check that [Conform] makes.
+// step is a check that [Run] makes.
 type step struct {
 	name, tried string
 	run         func(c *conformer, k *checking)
@@ -136,7 +143,7 @@ var steps = []step{
 	{"challenges", "an API that refuses, with strange challenges", (*conformer).challenges, false},
 	{"unicode", "paths, queries, headers and bodies of all sorts", (*conformer).unicode, false},
 	{"fuel", "", (*conformer).fuel, false},
-	{"leaks", "logs, errors, states and memory after each case", (*conformer).leaks, false},
+	{"leaks", "logs, errors, states and memory after each case", (*conformer).leakage, false},
 }
 
 // checking is a check that runs.
@@ -172,9 +179,9 @@ func (c *conformer) check(s step) bool {
 // work returns the fuel of all requests.
 func (c *conformer) work() Fuel {
 	f := Fuel{Limit: host.Limits{}.WithDefaults().Fuel}
-	if len(c.used) > 0 {
-		slices.Sort(c.used)
-		f.P50, f.Worst = c.used[len(c.used)/2], c.used[len(c.used)-1]
+	if len(c.fuels) > 0 {
+		slices.Sort(c.fuels)
+		f.P50, f.Worst = c.fuels[len(c.fuels)/2], c.fuels[len(c.fuels)-1]
 	}
 	return f
 }
@@ -225,24 +232,4 @@ func (r *Report) writeConfigs(b *strings.Builder) {
 		}
 	}
 	b.WriteByte('\n')
-}
-
-// failed returns the way in which the plugin failed, if it is one that no plugin should fail in, and "" otherwise.
-func failed(f host.PluginFailure) string {
-	switch f {
-	case host.FailureTrap:
-		return "the plugin trapped"
-	case host.FailureFuel, host.FailureMemory, host.FailureTime:
-		return "the plugin ran out of " + string(f)
-	}
-	return ""
-}
-
-// failureOf returns the way in which the plugin failed while it checked a configuration.
-func failureOf(err error) host.PluginFailure {
-	var problems *host.ConfigError
-	if errors.As(err, &problems) {
-		return problems.Failure
-	}
-	return ""
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package hosttest
+package conform
 
 import (
 	"os"
@@ -10,18 +10,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/plugins"
 )
 
 // All plugins of this repository conform, with configurations made from their descriptions.
-func TestThePluginsOfThisRepositoryConform(t *testing.T) {
+func TestBuiltInPluginsConform(t *testing.T) {
 	modules := map[string][]byte{}
 	for _, name := range plugins.Types() {
 		modules[filepath.Base(name)] = plugins.Of(name)
 	}
 	delete(modules, "apikey") // an alias
 	for _, name := range []string{"acme_hmac", "acme_hmac_c", "acme_hmac_as"} {
-		wasm, err := os.ReadFile("../../examples/" + name + "/" + name + ".wasm")
+		wasm, err := os.ReadFile("../../../examples/" + name + "/" + name + ".wasm")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +31,7 @@ func TestThePluginsOfThisRepositoryConform(t *testing.T) {
 	for name, wasm := range modules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Conform(t.Context(), Module{Name: name, Wasm: wasm})
+			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +42,8 @@ func TestThePluginsOfThisRepositoryConform(t *testing.T) {
 	}
 }
 
-// Each of these plugins is one that a host can run safely and that no operator wants. It fails one check, for its reason.
-func TestBrokenPluginsDoNotConform(t *testing.T) {
+// A host can run each of these plugins safely, and no operator wants it. It fails one check, for its reason.
+func TestBrokenPlugins(t *testing.T) {
 	for name, want := range map[string]struct{ check, reason string }{
 		"unsteady": {"contract", "describe has another output each time"},
 		"refuses":  {"configurations", "this is not done yet"},
@@ -64,7 +65,7 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Conform(t.Context(), Module{Name: name, Wasm: compiled(t, "broken", name)})
+			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: compiled(t, "broken", name)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,10 +84,10 @@ func TestBrokenPluginsDoNotConform(t *testing.T) {
 }
 
 // A plugin that sends random bytes of WASI is as good as one that asks the host for them, and one that refuses a GET as one that does not.
-func TestPluginsThatConform(t *testing.T) {
+func TestConformingPlugins(t *testing.T) {
 	for _, name := range []string{"nonce", "posts"} {
-		for _, configs := range [][]Config{nil, {{"key": "{{ get_secret('key') }}"}}} {
-			report, err := Conform(t.Context(), Module{Name: name, Wasm: compiled(t, "conforming", name)}, configs...)
+		for _, configs := range [][]hosttest.Config{nil, {{"key": "{{ get_secret('key') }}"}}} {
+			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: compiled(t, "conforming", name)}, configs...)
 			if err != nil || !report.Conforms {
 				t.Errorf("%v\n%s", err, report)
 			}
@@ -98,7 +99,7 @@ func TestPluginsThatConform(t *testing.T) {
 func compiled(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), name+".wasm")
-	compiler := exec.CommandContext(t.Context(), "clang-19", "--config=../../sdk/c/keywright.cfg", "-o", out, filepath.Join("testdata", dir, name+".c"))
+	compiler := exec.CommandContext(t.Context(), "clang-19", "--config=../../../sdk/c/keywright.cfg", "-o", out, filepath.Join("testdata", dir, name+".c"))
 	if text, err := compiler.CombinedOutput(); err != nil {
 		t.Fatalf("clang-19 (make deps installs it): %v\n%s", err, text)
 	}

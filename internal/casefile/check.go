@@ -1,4 +1,4 @@
-package hosttest
+package casefile
 
 import (
 	"encoding/json"

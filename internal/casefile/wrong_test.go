@@ -1,4 +1,4 @@
-package hosttest
+package casefile
 
 import (
 	"fmt"
@@ -224,7 +224,7 @@ func TestFilesOfCasesWithoutAnEnd_threats_205(t *testing.T) {
 	if err := os.Symlink("/dev/zero", file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadCases(file); err == nil || !strings.Contains(err.Error(), "has more than 4 MiB") {
+	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "has more than 4 MiB") {
 		t.Errorf("the error is %v", err)
 	}
 	repeated := "- name: x\n  config:\n    a: &a [x, x, x, x, x, x, x, x, x, x]\n"

@@ -1,4 +1,4 @@
-package hosttest
+package casefile
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/plugins"
-	"github.com/keywright/keywright/sdk"
 )
 
 // casesIn writes a file of cases and reads it.
@@ -18,7 +18,7 @@ func casesIn(t *testing.T, text string) ([]Case, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return ReadCases(file)
+	return Read(file)
 }
 
 // runCase runs a case with a built-in plugin, and returns its failures.
@@ -28,11 +28,14 @@ func runCase(t *testing.T, authType, text string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return complaints(t, func(tb testing.TB) {
-		for i := range cases {
-			cases[i].Run(New(tb, cases[i].Name, Module{Name: authType, Wasm: plugins.Of(authType)}))
-		}
-	})
+	failures := &hosttest.Collector{}
+	for i := range cases {
+		failures.Run(func() {
+			cases[i].Run(failures, hosttest.New(failures, cases[i].Name, hosttest.Module{Name: authType, Wasm: plugins.Of(authType)}))
+		})
+	}
+	failures.End()
+	return failures.Failures()
 }
 
 // A case says what the API and the token endpoints answer, and what they must get.
@@ -161,7 +164,7 @@ func TestCaseTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(t, "try", Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")})
+	h := hosttest.New(t, "try", hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")})
 	_, err = cases[0].Try(h)
 	if err == nil || !strings.Contains(err.Error(), "invalid_scope") || len(h.Exchanges()) != 1 || h.Exchanges()[0].URL != "https://login.test/token" {
 		t.Errorf("%v after %+v", err, h.Exchanges())
@@ -185,28 +188,5 @@ func TestRequestsInParallel(t *testing.T) {
 	}
 	if _, err := casesIn(t, "- {name: a, request: {url: https://api.test/, parallel: 1001}}"); err == nil || !strings.Contains(err.Error(), "up to 1000") {
 		t.Errorf("too many: %v", err)
-	}
-}
-
-// A plugin whose requests differ natively, as those with the order of a map do, fails the case.
-func TestCasesThatDifferNatively(t *testing.T) {
-	cases, err := casesIn(t, `
-- name: a header
-  config: {value: a-secret-of-the-case}
-  request: {url: https://api.test/}
-  expect: {headers: {X-Order: '1'}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, often := range []int{100, 3} {
-		calls := 0
-		plugin := scripted(func(c *sdk.Call) (sdk.Mutation, error) {
-			calls++
-			return sdk.Mutation{Headers: []sdk.Pair{{Name: "Authorization", Value: c.Config("value")}, {Name: "X-Order", Value: fmt.Sprint(1 + calls/often)}}}, nil
-		})
-		got := complaints(t, func(tb testing.TB) { cases[0].again(tb, plugin, "none.wasm") })
-		if len(got) != want || want == 1 && !strings.Contains(got[0], "ranges over a map") {
-			t.Errorf("%q", got)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package hosttest
+package conform
 
 import (
 	"context"
@@ -8,20 +8,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/host/hosttest"
 )
 
-const acme = "../../examples/acme_hmac_c/acme_hmac_c.wasm"
+const acme = "../../../examples/acme_hmac_c/acme_hmac_c.wasm"
 
 // A test of an author is one line, in any language of the plugin.
-func TestConformance(t *testing.T) { Conformance(t, acme) }
+func TestConformance(t *testing.T) { Test(t, acme) }
 
-func conform(t *testing.T, configs ...Config) *Report {
+func conform(t *testing.T, configs ...hosttest.Config) *Report {
 	t.Helper()
 	wasm, err := os.ReadFile(acme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Conform(t.Context(), Module{Name: "acme.wasm", Wasm: wasm}, configs...)
+	report, err := Run(t.Context(), hosttest.Module{Name: "acme.wasm", Wasm: wasm}, configs...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func TestTheReportOfAPluginThatConforms(t *testing.T) {
 
 // The report shows the configurations that its findings mention.
 func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
-	report := &Report{Name: "a.wasm", Configs: []Config{{"key": "one"}, {"key": "two"}, {"key": "three"}}, Checks: []Check{
+	report := &Report{Name: "a.wasm", Configs: []hosttest.Config{{"key": "one"}, {"key": "two"}, {"key": "three"}}, Checks: []Check{
 		{Name: "unicode", Findings: []string{"configuration 2, a long path: the plugin trapped"}},
 		{Name: "leaks", Findings: []string{"unicode, configuration 3, a long path: a log line holds a secret"}},
 	}}
@@ -65,12 +67,12 @@ func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
 
 // Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
 func TestConfigurationsThatAreGiven(t *testing.T) {
-	given := Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
+	given := hosttest.Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
 	report := conform(t, given)
 	if !report.Conforms {
 		t.Errorf("%s", report)
 	}
-	report = conform(t, given, Config{"key_id": "k1"})
+	report = conform(t, given, hosttest.Config{"key_id": "k1"})
 	last := report.Checks[len(report.Checks)-1]
 	if report.Conforms || last.Name != "configurations" || len(last.Findings) != 1 || !strings.Contains(last.Findings[0], "configuration 2 is refused: ") {
 		t.Errorf("%s", report)
@@ -80,7 +82,7 @@ func TestConfigurationsThatAreGiven(t *testing.T) {
 // A secret that a configuration holds itself is in no part of the report.
 func TestTheReportHasNoSecrets(t *testing.T) {
 	const secret = "a-secret-of-the-file"
-	for _, config := range []Config{{"key_id": "k1", "secret": secret}, {"key_id": "not a token", "secret": secret}} {
+	for _, config := range []hosttest.Config{{"key_id": "k1", "secret": secret}, {"key_id": "not a token", "secret": secret}} {
 		report := conform(t, config)
 		document, err := json.Marshal(report)
 		if err != nil || strings.Contains(string(document), secret) || strings.Contains(report.String(), secret) {
@@ -90,7 +92,7 @@ func TestTheReportHasNoSecrets(t *testing.T) {
 }
 
 func TestAModuleThatIsNone(t *testing.T) {
-	report, err := Conform(t.Context(), Module{Name: "text.wasm", Wasm: []byte("text")})
+	report, err := Run(t.Context(), hosttest.Module{Name: "text.wasm", Wasm: []byte("text")})
 	if err != nil || report.Conforms || len(report.Checks) != 1 || !strings.Contains(report.Checks[0].Findings[0], "the module is not loaded: ") {
 		t.Errorf("%v\n%s", err, report)
 	}
@@ -103,14 +105,14 @@ func TestConformEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if report, err := Conform(ctx, Module{Name: "acme.wasm", Wasm: wasm}); report != nil || !errors.Is(err, context.Canceled) {
+	if report, err := Run(ctx, hosttest.Module{Name: "acme.wasm", Wasm: wasm}); report != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", report, err)
 	}
 }
 
 // A finding that occurs often is listed once, and of many different ones the first.
 func TestFindingsAreFew(t *testing.T) {
-	c := newConformer(t.Context(), Module{}, nil)
+	c := newConformer(t.Context(), hosttest.Module{}, nil)
 	c.check(step{name: "many", run: func(_ *conformer, k *checking) {
 		for i := range 50 {
 			k.find("finding %d", i/2)
@@ -151,7 +153,7 @@ func TestSecretsAreFoundInRequests(t *testing.T) {
 
 // An example in an error of validate is tried.
 func TestExamplesInErrorsAreTried(t *testing.T) {
-	m := &maker{trial: &trial{c: newConformer(t.Context(), Module{}, nil)}, examples: map[string][]any{}}
+	m := &maker{trial: &trial{c: newConformer(t.Context(), hosttest.Module{}, nil)}, examples: map[string][]any{}}
 	m.learn("role_arn", "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports")
 	m.learn("role_arn", "is no ARN, such as arn:aws:iam::1:role/a, or like \"x\"")
 	if got := m.examples["role_arn"]; !slices.Equal(got, []any{"arn:aws:iam::123456789012:role/reports", "arn:aws:iam::1:role/a", "x"}) {

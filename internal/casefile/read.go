@@ -1,4 +1,4 @@
-package hosttest
+package casefile
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -18,8 +19,8 @@ import (
 // maxCases limits a file of cases, in bytes.
 const maxCases = 4 << 20
 
-// ReadCases reads a file of cases, which is a list in YAML or JSON. Its errors name the file and the line.
-func ReadCases(file string) ([]Case, error) {
+// Read reads a file of cases, which is a list in YAML or JSON. Its errors name the file and the line.
+func Read(file string) ([]Case, error) {
 	text, err := readAtMost(file, maxCases+1)
 	if err != nil {
 		return nil, err
@@ -85,20 +86,20 @@ func noCase(file string) error {
 	return fmt.Errorf("%s: has no case: begin one with `- name: …`", file)
 }
 
-// place sets the places of the cases and their steps.
+// place sets the places of the cases and their steps. A step that an alias names has the place of its case.
 func place(file string, cases []Case, list *yaml.Node) {
-	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", file, n.Line) }
 	for i, n := range list.Content {
-		cases[i].place = at(n)
+		position := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", file, n.Line) }
+		cases[i].place = position(n)
 		for k := range cases[i].Steps {
-			cases[i].Steps[k].place = at(n) // unless they stand in the case itself
+			cases[i].Steps[k].place = position(n)
 		}
-		for j := 0; j+1 < len(n.Content); j += 2 {
-			if n.Content[j].Value != "steps" {
+		for pair := range slices.Chunk(n.Content, 2) {
+			if pair[0].Value != "steps" {
 				continue
 			}
-			for k, step := range n.Content[j+1].Content {
-				cases[i].Steps[k].place = at(step)
+			for k, step := range pair[1].Content {
+				cases[i].Steps[k].place = position(step)
 			}
 		}
 	}
@@ -127,49 +128,47 @@ func caseErrors(file string, err error) error {
 	return errors.Join(errs...)
 }
 
-// What package yaml says of members that no struct has, and of values of another kind.
+// Texts of package yaml about members that no struct has, and about values of the wrong kind.
 var (
-	unknownMember = regexp.MustCompile(`(?s)^field (.+) not found in type hosttest\.(\w+)$`)
+	unknownMember = regexp.MustCompile(`(?s)^field (.+) not found in type casefile\.(\w+)$`)
 	otherKind     = regexp.MustCompile(`(?s)^cannot construct !!\w+ ?(.*) into (.+)$`)
 )
 
-// caseTypes has the structs of a file, and what an error calls each.
-var caseTypes = map[string]struct {
-	of   any
-	name string
+// structs has the structs of a file, and their names in errors.
+var structs = map[string]struct {
+	value any
+	name  string
 }{
 	"Case": {Case{}, "a case"}, "Step": {Step{}, "a step"}, "User": {User{}, "a user"}, "Request": {Request{}, "a request"},
 	"textForm": {textForm{}, "a text"}, "JWT": {JWT{}, "a JWT"},
-	"Reply": {Reply{}, "an answer"}, "Expect": {Expect{}, "expect"}, "ExpectedExchange": {ExpectedExchange{}, "an exchange"},
+	"Reply": {Reply{}, "an answer"}, "Expect": {Expect{}, "expect"}, "Exchange": {Exchange{}, "an exchange"},
 }
 
-// caseError says what package yaml says in the words of the file.
+// kinds has the words of errors for types of values. Any other list is a list, and any other type an object.
+var kinds = map[string]string{
+	"time.Duration": "a time such as 4m30s", "time.Time": "a time such as 2026-01-02T03:04:05Z",
+	"int": "a whole number", "int64": "a whole number", "bool": "true or false", "string": "a text",
+}
+
+// caseError returns a message of package yaml in the words of the file.
 func caseError(message string) string {
 	if found := unknownMember.FindStringSubmatch(message); found != nil {
-		t := caseTypes[found[2]]
-		return fmt.Sprintf("%q is no member of %s%s", found[1], t.name, problem.DidYouMean(found[1], members(reflect.TypeOf(t.of))))
+		t := structs[found[2]]
+		return fmt.Sprintf("%q is no member of %s%s", found[1], t.name, problem.DidYouMean(found[1], members(reflect.TypeOf(t.value))))
 	}
-	if found := otherKind.FindStringSubmatch(message); found != nil {
-		wanted := found[2]
-		switch {
-		case wanted == "time.Duration":
-			wanted = "a time such as 4m30s"
-		case wanted == "time.Time":
-			wanted = "a time such as 2026-01-02T03:04:05Z"
-		case wanted == "int" || wanted == "int64":
-			wanted = "a whole number"
-		case wanted == "bool":
-			wanted = "true or false"
-		case wanted == "string":
-			wanted = "a text"
-		case strings.HasPrefix(wanted, "[]"):
-			wanted = "a list"
-		default:
-			wanted = "an object"
-		}
-		return strings.TrimSpace(host.Printable(found[1]) + " stands where " + wanted + " is wanted")
+	found := otherKind.FindStringSubmatch(message)
+	if found == nil {
+		return message
 	}
-	return message
+	kind, known := kinds[found[2]]
+	switch {
+	case known:
+	case strings.HasPrefix(found[2], "[]"):
+		kind = "a list"
+	default:
+		kind = "an object"
+	}
+	return strings.TrimSpace(host.Printable(found[1]) + " stands where " + kind + " is wanted")
 }
 
 // members returns the names of the members of a struct in YAML.

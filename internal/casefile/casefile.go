@@ -1,4 +1,6 @@
-package hosttest
+// Package casefile has the cases for tests of plugins: tests without code, as a file of YAML or JSON has them. It reads the files, and
+// runs the cases with a harness of package hosttest.
+package casefile
 
 import (
 	"errors"
@@ -7,15 +9,17 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/keywright/keywright/host/hosttest"
 )
 
-// A Case is a test of a plugin without code, as a file of [ReadCases] has it. It is a connector, and one step or several.
+// A Case is a test of a plugin without code, as a file of [Read] has it. It is a connector, and one step or several.
 type Case struct {
 	Name string `yaml:"name"`
 	// Type is an alias of the auth type, or empty.
 	Type string `yaml:"type,omitempty"`
 	// Config is the config object of the connector's auth.
-	Config Config `yaml:"config,omitempty"`
+	Config hosttest.Config `yaml:"config,omitempty"`
 	// Problems is set if the configuration has to be refused. There must be as many problems as texts. Each text must be part of a
 	// problem, and each problem must have one of the texts.
 	Problems []string `yaml:"problems,omitempty"`
@@ -113,13 +117,13 @@ type Expect struct {
 	Attempts *int `yaml:"attempts,omitempty"`
 	Status   int  `yaml:"status,omitempty"`
 	// Exchanges are all requests to token endpoints in this step. The empty list means none.
-	Exchanges []ExpectedExchange `yaml:"exchanges,omitempty"`
+	Exchanges []Exchange `yaml:"exchanges,omitempty"`
 	// Fuel is the most that the plugin may use.
 	Fuel int64 `yaml:"fuel,omitempty"`
 }
 
-// ExpectedExchange describes a request to a token endpoint.
-type ExpectedExchange struct {
+// Exchange describes a request to a token endpoint.
+type Exchange struct {
 	Method  string          `yaml:"method,omitempty"`
 	URL     string          `yaml:"url,omitempty"`
 	Headers map[string]Text `yaml:"headers,omitempty"`
@@ -167,18 +171,18 @@ func (x *Text) UnmarshalYAML(n *yaml.Node) error {
 		x.Texts = []string{n.Value}
 		return nil
 	}
-	var one textForm
-	if err := n.Load(&one, yaml.WithKnownFields()); err != nil {
+	var form textForm
+	err := n.Load(&form, yaml.WithKnownFields())
+	switch x.JWT = form.JWT; {
+	case err != nil:
 		return err
-	}
-	if (one.Matches == "") == (one.JWT == nil) {
+	case (form.Matches == "") == (form.JWT == nil):
 		return errors.New("a text, null, a list of texts, {matches: …} or {jwt: …} is wanted")
+	case form.Matches == "":
+		return nil
 	}
-	var err error
-	if x.JWT = one.JWT; one.JWT == nil {
-		if x.Matches, err = regexp.Compile(one.Matches); err != nil {
-			return fmt.Errorf("matches: %w", err)
-		}
+	if x.Matches, err = regexp.Compile(form.Matches); err != nil {
+		return fmt.Errorf("matches: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,333 @@
+package conform
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/hosttest"
+)
+
+// configurations finds the configurations for the other checks: those of the caller, or some made from the description.
+func (c *conformer) configurations(k *checking) {
+	c.secret("code")
+	for _, f := range c.sealedFields() {
+		c.secretOf(&f, f.Name)
+	}
+	if err := c.keys(); err != nil {
+		k.find("%v", err)
+		return
+	}
+	if len(c.callers) > 0 {
+		k.Tried = "configurations that were given"
+		c.nameSecrets()
+	}
+	c.trial(k, "configurations", func(t *trial) {
+		m := &maker{trial: t, examples: map[string][]any{}}
+		for i, config := range c.callers {
+			got := m.try(fmt.Sprintf("configuration %d", i+1), config)
+			if got.wrong == "" && !got.authenticated() {
+				k.find("configuration %d is refused: %v", i+1, got.err)
+			}
+			m.add(config, got)
+		}
+		if len(c.callers) > 0 {
+			return
+		}
+		first := m.first()
+		if first == nil {
+			return
+		}
+		full := m.full(first)
+		for i := range c.info.Fields {
+			m.values(first, &c.info.Fields[i])
+			m.values(full, &c.info.Fields[i])
+		}
+		k.Tried = fmt.Sprintf("configurations made from the description, %d in all", len(c.configs))
+	})
+}
+
+// nameSecrets makes up the secrets that the configurations of the caller name.
+func (c *conformer) nameSecrets() {
+	for _, config := range c.callers {
+		for _, f := range c.info.Fields {
+			for _, name := range found(secretName, config[f.Name]) {
+				switch f.Kind {
+				case abi.KindKey:
+					c.secrets[name] = c.secrets[keySecret(c.algorithm(&f, config))]
+				case abi.KindCertificate:
+					c.secrets[name] = c.secrets[certificateSecret]
+				default:
+					c.secretOf(&f, name)
+				}
+			}
+		}
+	}
+}
+
+// Parts of the values of configurations.
+var (
+	secretName   = regexp.MustCompile(`get_secret\(\s*['"]([^'"]+)['"]\s*\)`)
+	variableName = regexp.MustCompile(`get_variable\(\s*['"]([^'"]+)['"]\s*\)`)
+	hostName     = regexp.MustCompile(`https?://([^/\s"'{}]+)`)
+)
+
+// found returns the parts of a value that an expression captures.
+func found(part *regexp.Regexp, value any) (all []string) {
+	for _, match := range part.FindAllStringSubmatch(fmt.Sprint(value), -1) {
+		all = append(all, match[1])
+	}
+	return all
+}
+
+// sealedFields returns the fields whose whole value is a secret text.
+func (c *conformer) sealedFields() (fields []abi.Field) {
+	for _, f := range c.info.Fields {
+		if f.Sealed && f.Kind == abi.KindString {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// maker makes configurations.
+type maker struct {
+	*trial
+	// examples are the values that errors of fields have named, by field.
+	examples map[string][]any
+}
+
+// add adds a configuration of the checks, and the number of its exchanges, unless it is there.
+func (m *maker) add(config hosttest.Config, got *result) {
+	c := m.c
+	if !slices.ContainsFunc(c.configs, func(other hosttest.Config) bool { return fmt.Sprint(other) == fmt.Sprint(config) }) {
+		c.configs = append(c.configs, config)
+		c.exchanges = append(c.exchanges, len(got.exchanges))
+	}
+}
+
+// try sends a request with a configuration. If the plugin refuses a GET, it sends a form, and then JSON: some APIs take nothing else.
+// The result is that of the request that was sent, or of the GET.
+func (m *maker) try(name string, config hosttest.Config) *result {
+	first := m.send(name, config, hosttest.GET(plainURL))
+	document := hosttest.POST(plainURL, `{"name":"value"}`)
+	document.Header.Set("Content-Type", "application/json")
+	for _, r := range []*http.Request{formRequest(), document} {
+		if first.authenticated() || first.wrong != "" || len(problems(first.err)) > 0 {
+			break
+		}
+		if other := m.send(name+", by POST", config, r); other.authenticated() {
+			return other
+		}
+	}
+	return first
+}
+
+// problems returns the problems of a configuration that an error lists.
+func problems(err error) []host.Problem {
+	var wrong *host.ConfigError
+	if errors.As(err, &wrong) {
+		return wrong.Problems
+	}
+	return nil
+}
+
+// with returns a configuration in which a field has a value.
+func with(config hosttest.Config, f *abi.Field, value any) hosttest.Config {
+	config = maps.Clone(config)
+	config[f.Name] = value
+	return config
+}
+
+// first adds and returns a configuration with the required fields, and with what validate asks for besides. It returns nil, with a
+// finding, if there is none that authenticates a request.
+func (m *maker) first() hosttest.Config {
+	config, got := m.solve("a first request", hosttest.Config{}, "")
+	if config == nil {
+		m.k.find("no configuration was found: give one. The last one that was tried has the problem: %v", got.err)
+		return nil
+	}
+	sealed := func(f abi.Field) int {
+		if f.Sealed || f.Kind == abi.KindKey {
+			return 0
+		}
+		return 1
+	}
+	for _, f := range slices.SortedStableFunc(slices.Values(m.c.info.Fields), func(a, b abi.Field) int { return sealed(a) - sealed(b) }) {
+		if got.authenticated() {
+			break
+		}
+		if f.Required {
+			continue
+		}
+		extended, other := m.solve("field "+f.Name, with(config, &f, m.candidates(&f, config)[0]), f.Name)
+		if extended != nil && other.authenticated() {
+			config, got = extended, other
+		}
+	}
+	if !got.authenticated() {
+		m.k.find("a request with the configuration %v fails: give one that works. The error is: %v", config, got.err)
+		return nil
+	}
+	m.add(config, got)
+	return config
+}
+
+// full adds and returns a configuration with as many optional fields as authenticate a request together.
+func (m *maker) full(config hosttest.Config) hosttest.Config {
+	got := &result{}
+	for i := range m.c.info.Fields {
+		f := &m.c.info.Fields[i]
+		if _, ok := config[f.Name]; ok {
+			continue
+		}
+		for _, value := range m.candidates(f, config) {
+			if extended, other := m.solve("field "+f.Name, with(config, f, value), f.Name); extended != nil {
+				if other.authenticated() {
+					config, got = extended, other
+				}
+				break
+			}
+		}
+	}
+	m.add(config, got)
+	return config
+}
+
+// values adds a configuration for each value that a field may have.
+func (m *maker) values(config hosttest.Config, f *abi.Field) {
+	var all []any
+	for _, value := range f.Enum {
+		all = append(all, value)
+	}
+	if f.Kind == abi.KindBoolean {
+		all = []any{true, false}
+	}
+	for _, value := range all {
+		if solved, got := m.solve("field "+f.Name, with(config, f, value), f.Name); solved != nil {
+			m.add(solved, got)
+		}
+	}
+}
+
+// rounds limits the configurations that solve tries.
+const rounds = 100
+
+// solve changes a configuration until it is accepted, and returns it with the result of a request: it tries other values of the fields
+// that have problems, and adds and removes fields. It leaves the field fixed as it is. It returns nil and the last result if it finds
+// none.
+func (m *maker) solve(name string, config hosttest.Config, fixed string) (hosttest.Config, *result) {
+	config = maps.Clone(config)
+	positions := map[string]int{} // in the candidates of a field, behind which it is absent
+	var got *result
+	for range rounds {
+		for i := range m.c.info.Fields {
+			f := &m.c.info.Fields[i]
+			if text, _ := config[f.Name].(string); f.Kind == abi.KindKey && strings.HasPrefix(text, "{{ get_secret('key_") {
+				config[f.Name] = m.candidates(f, config)[0] // a key for the algorithm
+			}
+		}
+		got = m.try(name, config)
+		wrong := problems(got.err)
+		if len(wrong) == 0 {
+			return config, got
+		}
+		m.c.cases--
+		m.k.Cases-- // there was no request
+		changed := false
+		for _, p := range wrong {
+			field, _, _ := strings.Cut(strings.TrimPrefix(p.Path, "auth.config."), ".")
+			i := slices.IndexFunc(m.c.info.Fields, func(f abi.Field) bool { return f.Name == field })
+			if i < 0 || field == fixed {
+				continue
+			}
+			changed = true
+			m.learn(field, p.Message)
+			candidates := m.candidates(&m.c.info.Fields[i], config)
+			if _, present := config[field]; present || positions[field] > 0 {
+				positions[field]++
+			}
+			delete(config, field)
+			if at := positions[field] % (len(candidates) + 1); at < len(candidates) {
+				config[field] = candidates[at]
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	return nil, got
+}
+
+var example = regexp.MustCompile(`(?:as in|such as|like) "?([^\s",;]+)`)
+
+// learn adds the examples of an error to the candidates of a field.
+func (m *maker) learn(field, message string) {
+	for _, match := range example.FindAllStringSubmatch(message, -1) {
+		if !slices.Contains(m.examples[field], any(match[1])) {
+			m.examples[field] = append(m.examples[field], match[1])
+		}
+	}
+}
+
+// candidates returns values for a field, the likeliest first.
+func (m *maker) candidates(f *abi.Field, config hosttest.Config) (all []any) {
+	switch f.Kind {
+	case abi.KindKey:
+		return []any{"{{ get_secret('" + keySecret(m.c.algorithm(f, config)) + "') }}"}
+	case abi.KindCertificate:
+		return []any{"{{ get_secret('" + certificateSecret + "') }}"}
+	case abi.KindInteger:
+		return integers(f)
+	case abi.KindBoolean:
+		return []any{true, false}
+	case abi.KindObject:
+		return []any{hosttest.Config{"example": "value"}, hosttest.Config{"contents": "read"}, hosttest.Config{}}
+	case abi.KindURL:
+		all = append(all, "https://login.test/"+f.Name, "https://login.test")
+	}
+	if f.Sealed {
+		return []any{"{{ get_secret('" + f.Name + "') }}"}
+	}
+	for _, value := range f.Enum {
+		all = append(all, value)
+	}
+	if len(f.Enum) > 0 {
+		return all
+	}
+	if m.c.place(f.Name) {
+		all = append(all, "json:/"+f.Name)
+	}
+	for _, value := range f.Suggested {
+		all = append(all, value)
+	}
+	if f.Kind == abi.KindURL {
+		return all
+	}
+	if f.Default != "" {
+		all = append(all, f.Default)
+	}
+	all = append(all, "example")
+	m.learn(f.Name, f.PatternMessage)
+	all = append(all, m.examples[f.Name]...)
+	all = append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
+	if f.Pattern != "" {
+		return matching(f.Pattern, all)
+	}
+	return all
+}
+
+// place reports whether a field has the place of an answer.
+func (c *conformer) place(name string) bool {
+	answers := c.info.Answers
+	if c.info.Challenge != nil {
+		answers = slices.Concat(answers, c.info.Challenge.Answers)
+	}
+	return slices.ContainsFunc(answers, func(a abi.Answer) bool { return a.FromField == name })
+}
