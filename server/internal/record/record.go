@@ -199,32 +199,41 @@ func (r *recorder) memberName(name string) string {
 
 // object returns an object with made-up texts in place of its literal ones, and of names, which may be credentials. Templates stay.
 func (r *recorder) object(value any) any {
+	return mapped(value, r.memberName, func(value any) any {
+		switch v := value.(type) {
+		case string:
+			switch url := r.withHosts(v); {
+			case isTemplate(v) && plainLength(v) < shortest:
+				return url
+			case url != v:
+				return r.url(url)
+			}
+			r.replaced("literal texts in objects of the configuration")
+			return r.text(v)
+		case json.Number, float64, int, int64, uint64:
+			return plainNumber(number(fmt.Sprint(v)))
+		}
+		return value
+	})
+}
+
+// mapped returns a value of JSON in which name makes the names of members, and leaf all values but objects and lists.
+func mapped(value any, name func(string) string, leaf func(any) any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		made := make(map[string]any, len(v))
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			made[r.memberName(name)] = r.object(v[name])
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			made[name(key)] = mapped(v[key], name, leaf)
 		}
 		return made
 	case []any:
 		made := make([]any, len(v))
 		for i := range v {
-			made[i] = r.object(v[i])
+			made[i] = mapped(v[i], name, leaf)
 		}
 		return made
-	case string:
-		switch url := r.withHosts(v); {
-		case isTemplate(v) && plainLength(v) < shortest:
-			return url
-		case url != v:
-			return r.url(url)
-		}
-		r.replaced("literal texts in objects of the configuration")
-		return r.text(v)
-	case json.Number, float64, int, int64, uint64:
-		return plainNumber(number(fmt.Sprint(v)))
 	}
-	return value
+	return leaf(value)
 }
 
 // plainNumber returns a number as package yaml writes it.

@@ -95,21 +95,13 @@ func (r *recorder) reply(a host.Answer) casefile.Reply {
 
 // whole returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
 func whole(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name := range v {
-			v[name] = whole(v[name])
+	same := func(name string) string { return name }
+	return mapped(value, same, func(value any) any {
+		if v, ok := value.(float64); ok && float64(int64(v)) == v {
+			return int64(v)
 		}
-	case []any:
-		for i := range v {
-			v[i] = whole(v[i])
-		}
-	case float64:
-		if n := int64(v); float64(n) == v {
-			return n
-		}
-	}
-	return value
+		return value
+	})
 }
 
 // replay runs the case, and sets what the run shows: the URLs of the endpoints, and what to expect. All texts of it are those of the

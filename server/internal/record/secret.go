@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -49,35 +48,27 @@ const pemBegin = "-----BEGIN "
 
 // document returns a document of the same shape, such as a key file of Google, with other texts.
 func (r *recorder) document(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		made := make(map[string]any, len(v))
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			value := r.document(v[name])
-			if !plainName.MatchString(name) && !r.names(name) {
-				name = r.text(name)
-			}
-			made[name] = value
+	name := func(name string) string {
+		if plainName.MatchString(name) || r.names(name) {
+			return name
 		}
-		return made
-	case []any:
-		made := make([]any, len(v))
-		for i := range v {
-			made[i] = r.document(v[i])
-		}
-		return made
-	case string:
-		switch url := r.withHosts(v); {
-		case slices.Contains(documentWords, v):
-			return v
-		case url != v:
-			return r.url(url)
-		}
-		return r.madeUp(v)
-	case float64:
-		return 1
+		return r.text(name)
 	}
-	return value
+	return mapped(value, name, func(value any) any {
+		switch v := value.(type) {
+		case string:
+			switch url := r.withHosts(v); {
+			case slices.Contains(documentWords, v):
+				return v
+			case url != v:
+				return r.url(url)
+			}
+			return r.madeUp(v)
+		case float64:
+			return 1
+		}
+		return value
+	})
 }
 
 // names reports whether an expression of the configuration has a name, such as that of a member of a document.
