@@ -10,17 +10,18 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
-func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers, body *payload, answer *hostfn.APIAnswer) *outcome {
+func (c *Connector) authenticate(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) *outcome {
 	stats := Attempt{}
-	ctx, end := c.startSpan(ctx, Span{Name: SpanAuthenticate, Second: body.again})
+	ctx, end := c.startSpan(ctx, Span{Name: SpanAuthenticate, Second: body.Second})
 	out := c.find(ctx, r, body, answer, &stats)
 	if out.err == nil {
-		if err := checkChange(r, h, out.mutation); err != nil {
+		if err := request.Check(r, h, out.mutation); err != nil {
 			out, stats.Failure = &outcome{err: c.fail(StageMutation, err), detached: out.detached}, FailureAnswer
 		}
 	}
@@ -35,7 +36,7 @@ func (c *Connector) authenticate(ctx context.Context, r *http.Request, h headers
 
 // find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It always runs
 // the plugin if answer, the API's answer to an earlier attempt, is not nil. It adds to stats.
-func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, answer *hostfn.APIAnswer, stats *Attempt) *outcome {
+func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, stats *Attempt) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -61,8 +62,8 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 	defer c.host.calls.Done()
 	in := c.inputs(values, subject, r)
 	in.Answer = answer
-	if body.kept != nil {
-		in.Body, in.BodySize = body.kept.open, body.kept.size
+	if body.Kept() {
+		in.Body, in.BodySize = body.Reader()
 	}
 	call, out := c.rounds(ctx, r, body, in, stats)
 	if call == nil {
@@ -75,7 +76,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *payload, an
 
 // rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
 // ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
-func (c *Connector) rounds(ctx context.Context, r *http.Request, body *payload, in *hostfn.Inputs, stats *Attempt) (*hostfn.Call, *outcome) {
+func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *Attempt) (*hostfn.Call, *outcome) {
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 3 {
@@ -103,10 +104,10 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *payload, 
 			in.Answer = nil
 			continue
 		}
-		if err := c.keep(ctx, r, body); err != nil {
+		if err := body.Keep(ctx, r, c.bodyBytes()); err != nil {
 			return nil, &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
-		in.Body, in.BodySize = body.kept.open, body.kept.size
+		in.Body, in.BodySize = body.Reader()
 	}
 	return nil, &outcome{err: c.fail(StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
 )
 
 // Callback is the request with which a browser comes back from an authorization server.
@@ -141,7 +142,7 @@ func (p *pendingConsent) from(iss string) bool {
 	if err != nil {
 		return false
 	}
-	at, err := originOf(u)
+	at, err := request.OriginOf(u)
 	return err == nil && at.String() == p.Origin
 }
 

@@ -142,17 +142,13 @@ func (r *room) fits(value any) bool {
 // origins parses the origins.
 func (k *checker) origins() {
 	c := k.connector
-	c.origins = map[origin]bool{}
 	if len(c.config.Origins) == 0 {
 		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
 	for i, text := range c.config.Origins {
-		o, err := c.dialer.parseOrigin(text)
-		if err != nil {
+		if err := c.origins.Add(text, c.dialer.egress.AllowsHTTP); err != nil {
 			k.wrong(fmt.Sprintf("origins[%d]", i), err)
-			continue
 		}
-		c.origins[o] = true
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
 )
@@ -88,7 +89,7 @@ type Connector struct {
 	plugin  *plugin
 	plan    *hostfn.Plan
 	log     *connectorLog
-	origins map[origin]bool
+	origins request.Origins
 	// dialer is that of the host, unless the connector has an Egress of its own.
 	dialer *dialer
 	// partitionSeed is the part of a cache partition that is the same for all calls of the connector.
@@ -107,8 +108,6 @@ type Connector struct {
 	fieldOfSecret map[string]string
 	// owners are the owners of the connector's places.
 	owners []string
-	// lastOrigin is the scheme and host of the last URL that was found to be of one of the origins.
-	lastOrigin atomic.Pointer[schemeHost]
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
 	// user; Host.reuse has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]

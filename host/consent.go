@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
@@ -83,7 +84,7 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	if err != nil {
 		return "", err
 	}
-	at, err := originOf(authorization.URL)
+	at, err := request.OriginOf(authorization.URL)
 	if err != nil {
 		return "", c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
 	}

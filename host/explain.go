@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/mask"
+	"github.com/keywright/keywright/host/internal/request"
 )
 
 // Explanation describes the request that would be sent, for people to read. Credentials are masked: a token is shown as
@@ -151,7 +152,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkChange(r, headers, masked); err != nil {
+	if err := request.Check(r, headers, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
 	}
 	target := *r.URL
@@ -160,14 +161,14 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: added(masked), Steps: call.Steps(), TLS: secure, Fuel: fuel,
 	}
-	if _, path, err := replacedPath(r.URL, masked.Path); err == nil { // checkChange has refused any other
+	if _, path, err := request.ReplacePath(r.URL, masked.Path); err == nil { // Check has refused any other
 		target.Path, target.RawPath = "", "" // String would encode the masks
 		before, query, there := strings.Cut(target.String(), "?")
 		if e.URL = before + path; there {
 			e.URL += "?" + query
 		}
 	}
-	clone := changed(r, headers, masked)
+	clone := request.Apply(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, abi.Pair{Name: name, Value: value})

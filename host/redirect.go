@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/internal/answers"
 )
 
@@ -26,7 +27,7 @@ func (c *Connector) hasLeft(r *http.Request) bool {
 	}
 	for ; ; r = r.Response.Request {
 		switch {
-		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.checkHost(r.URL) != nil:
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.origins.CheckURL(r.URL) != nil:
 			return true // an answer without its request may be of any origin
 		case r.Response == nil:
 			return false
@@ -50,7 +51,7 @@ func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
 		err = errors.New("the request has followed too many redirects")
 	}
 	if err != nil {
-		closeBody(r)
+		(&request.Body{}).Close(r)
 		return nil, t.connector.fail(StageOrigin, err)
 	}
 	if err := t.connector.host.enter(); err != nil {

@@ -4,18 +4,12 @@ import (
 	"cmp"
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"maps"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/internal/answers"
 )
 
@@ -139,17 +133,17 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	if t.connector.hasLeft(r) {
 		return t.leave(r)
 	}
-	body := &payload{}
-	defer body.release()
+	body := &request.Body{}
+	defer body.Release()
 	first, err := t.send(r, body, nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, again := t.connector.another(first, nil, func() bool { return replayable(r) || body.kept != nil })
+	answer, again := t.connector.another(first, nil, func() bool { return body.CanRepeat(r) })
 	if !again {
 		return first.result(t.connector)
 	}
-	body.again = true
+	body.Second = true
 	before := &repeated{first, answer}
 	second, err := t.send(r, body, before)
 	if err != nil {
@@ -163,7 +157,7 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 
 // send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
 // the first answer, or returns the first attempt if the plugin passes that answer on.
-func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (exchanged, error) {
+func (t *authTransport) send(r *http.Request, body *request.Body, before *repeated) (exchanged, error) {
 	var answer *hostfn.APIAnswer
 	if before != nil {
 		answer = before.answer
@@ -179,12 +173,10 @@ func (t *authTransport) send(r *http.Request, body *payload, before *repeated) (
 		before.discard()
 	}
 	if out.err != nil {
-		if !body.again && !body.taken { // otherwise it is closed already
-			closeBody(r)
-		}
+		body.Close(r)
 		return exchanged{}, out.err
 	}
-	if err := body.attach(authenticated); err != nil {
+	if err := body.Attach(authenticated); err != nil {
 		return exchanged{}, t.connector.fail(StageBody, err)
 	}
 	if agent := t.connector.host.config.UserAgent; agent != "" {
@@ -258,24 +250,24 @@ func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, s
 // request's own body has been read and closed, even if there is an error, and the caller must close the clone's body if
 // it does not send it.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
-	body := &payload{}
-	defer body.release()
+	body := &request.Body{}
+	defer body.Release()
 	authenticated, out := c.clone(r, body, nil)
 	if out.err != nil {
 		return nil, out.err
 	}
-	if err := body.attach(authenticated); err != nil {
+	if err := body.Attach(authenticated); err != nil {
 		return nil, c.fail(StageBody, err)
 	}
-	if body.kept != nil {
+	if body.Kept() {
 		authenticated.GetBody = nil // the host keeps the body only until it is closed
 	}
-	return unshared(authenticated), nil
+	return request.Unshare(authenticated), nil
 }
 
 // clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
 // r everything that the mutation does not change, so a base must not change that.
-func (c *Connector) clone(r *http.Request, body *payload, answer *hostfn.APIAnswer) (*http.Request, *outcome) {
+func (c *Connector) clone(r *http.Request, body *request.Body, answer *hostfn.APIAnswer) (*http.Request, *outcome) {
 	headers, err := c.check(r)
 	if err != nil {
 		return nil, &outcome{err: err}
@@ -284,12 +276,12 @@ func (c *Connector) clone(r *http.Request, body *payload, answer *hostfn.APIAnsw
 	if out.err != nil || out.mutation.Pass {
 		return nil, out
 	}
-	if body.form = out.mutation.Form; body.form != "" && body.kept == nil {
-		if err := c.keep(r.Context(), r, body); err != nil {
+	if body.Form = out.mutation.Form; body.Form != "" && !body.Kept() {
+		if err := body.Keep(r.Context(), r, c.bodyBytes()); err != nil {
 			return nil, &outcome{err: c.fail(StageBody, out.call.ScrubError(err))}
 		}
 	}
-	authenticated, err := c.identified(changed(r, headers, out.mutation), out)
+	authenticated, err := c.identified(request.Apply(r, headers, out.mutation), out)
 	if err != nil {
 		return nil, &outcome{err: err}
 	}
@@ -300,89 +292,20 @@ var errNotConnected = errors.New("the connector was not made by Host.Connect")
 
 // check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
 // a copy of the request's headers, to which headers can be added.
-func (c *Connector) check(r *http.Request) (headers, error) {
+func (c *Connector) check(r *http.Request) (h request.Headers, err error) {
 	if c.host == nil {
-		return headers{}, c.fail(StageOrigin, errNotConnected)
+		return h, c.fail(StageOrigin, errNotConnected)
 	}
-	if err := c.checkOrigin(r); err != nil {
-		return headers{}, c.fail(StageOrigin, err)
+	if err = c.origins.Check(r); err == nil {
+		h, err = request.HeadersOf(r)
 	}
-	h := headers{all: maps.Clone(r.Header)}
-	if h.all == nil {
-		h.all = http.Header{}
-	}
-	for name, values := range r.Header {
-		h.lengths |= 1 << min(len(name), 63)
-		switch special := specialHeaders[min(len(name), len(specialHeaders)-1)]; {
-		case special == "":
-		case name == "Connection":
-			h.connection = values
-		case name != special && strings.EqualFold(name, special):
-			return headers{}, c.fail(StageOrigin, fmt.Errorf("the request has a header %s under a name in another case", special))
-		}
-		if cap(values) > len(values) {
-			h.all[name] = slices.Clip(values) // so that Add copies the values
-		}
+	if err != nil {
+		return h, c.fail(StageOrigin, err)
 	}
 	return h, nil
 }
 
-// specialHeaders are the headers that net/http reads only under their canonical names, by their lengths, which all differ.
-var specialHeaders = [...]string{
-	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
-	len("Transfer-Encoding"): "Transfer-Encoding",
-}
-
-// checkOrigin returns an error if a request is not for one of the connector's origins. It also checks redirects that a
-// client follows, since these are requests of their own.
-func (c *Connector) checkOrigin(r *http.Request) error {
-	if r.URL == nil || r.URL.Opaque != "" { // Opaque may put another host into the request line
-		return errors.New("the request has no URL with a host and a path")
-	}
-	if err := c.checkHost(r.URL); err != nil {
-		return err
-	}
-	if strings.IndexByte(r.URL.RawQuery, '#') >= 0 { // it is sent as it is, and would make the appended query a fragment
-		return errors.New("the request's query holds a #: write it as %23")
-	}
-	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // otherwise checkHost has checked it
-		written, err := httpguts.PunycodeHostPort(r.Host) // like net/http
-		if err != nil {
-			return errors.New("the request's Host is not the name of a host")
-		}
-		named, err := originOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
-		if err != nil || !c.origins[named] {
-			return errors.New("the request's Host names another origin")
-		}
-	}
-	return nil
-}
-
-// checkHost checks the scheme and the host of a request's URL. It remembers the last valid pair as it was written, so
-// that the next request with the same one is checked faster.
-func (c *Connector) checkHost(u *url.URL) error {
-	if last := c.lastOrigin.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host {
-		return nil
-	}
-	o, err := originOf(u)
-	if err != nil {
-		return fmt.Errorf("the request's URL %w", err)
-	}
-	if !c.origins[o] {
-		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", Printable(o.String()))
-	}
-	c.lastOrigin.Store(&schemeHost{u.Scheme, u.Host})
-	return nil
-}
-
-// replayable reports whether a request has no body, or one that can be read again.
-func replayable(r *http.Request) bool {
-	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
-}
-
-// closeBody closes the body of a request. A RoundTripper must do so even when it returns an error.
-func closeBody(r *http.Request) {
-	if r.Body != nil {
-		_ = r.Body.Close()
-	}
+// bodyBytes returns the most bytes of a body that is kept.
+func (c *Connector) bodyBytes() int64 {
+	return cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes)
 }

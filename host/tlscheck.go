@@ -56,11 +56,8 @@ func (k *checker) tls() {
 	if c.tls.pkcs12 != nil && !c.tls.pkcs12.Secret() {
 		k.Wrong("tls.pkcs12", "names no secret: keep the file in one, and write {{ get_secret('client_p12') }}")
 	}
-	for o := range c.origins {
-		if c.tls.api && o.scheme == "http" {
-			k.Wrong("tls", "is for the API, whose origin is plain http: nobody presents a certificate there")
-			break
-		}
+	if c.tls.api && c.origins.Insecure() {
+		k.Wrong("tls", "is for the API, whose origin is plain http: nobody presents a certificate there")
 	}
 }
 

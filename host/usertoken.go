@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -24,23 +25,23 @@ func parseUserTokenHosts(list []string) (map[string]bool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("UserTokenHosts: %q %w", Printable(text), err)
 		}
-		o, err := originOf(u)
+		o, err := request.OriginOf(u)
 		if err != nil {
 			return nil, fmt.Errorf("UserTokenHosts: %q %w", Printable(text), err)
 		}
-		hosts[net.JoinHostPort(o.host, u.Port())] = true
+		hosts[net.JoinHostPort(o.Host, u.Port())] = true
 	}
 	return hosts, nil
 }
 
 // listsHost reports whether the host of a URL is one of Config.UserTokenHosts.
 func (h *Host) listsHost(u *url.URL) bool {
-	o, err := originOf(u)
+	o, err := request.OriginOf(u)
 	if err != nil {
 		return false
 	}
-	usual := o.scheme == "https" && o.port == "443" || o.scheme == "http" && o.port == "80"
-	return h.userTokenHosts[net.JoinHostPort(o.host, o.port)] || usual && h.userTokenHosts[net.JoinHostPort(o.host, "")]
+	usual := o.Scheme == "https" && o.Port == "443" || o.Scheme == "http" && o.Port == "80"
+	return h.userTokenHosts[net.JoinHostPort(o.Host, o.Port)] || usual && h.userTokenHosts[net.JoinHostPort(o.Host, "")]
 }
 
 // userToken checks a field whose template may name user.token. If it does, it takes all sinks from the field's value but the

@@ -46,6 +46,7 @@ var rules = []rule{
 	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/compose", ours: []string{"abi", "host/internal/strictjson", "internal/printable", "internal/urlpath"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/mask", ours: []string{"abi", "host/internal/answer", "host/internal/strictjson", "internal/printable"}},
+	{packages: "host/internal/request", ours: []string{"abi", "host/internal/hostfn", "internal/printable", "internal/urlcheck"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},

@@ -1,4 +1,4 @@
-package host
+package request
 
 import (
 	"bufio"
@@ -18,26 +18,60 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-// payload is the body of a request that is being sent. It streams, unless a plugin reads it and it can be read
+// Body is the body of a request that is being sent. It streams, unless a plugin reads it and it can be read
 // only once, or adds to it. Then the host keeps it.
-type payload struct {
-	// again is set when the request is sent for the second time.
-	again bool
-	// taken is set when the request's own body has been read and closed.
-	taken bool
+type Body struct {
+	// Second is set when the request is sent for the second time.
+	Second bool
+	// Form is the text that the mutation adds to the body.
+	Form string
+
+	// closed is set when the request's own body has been read and closed.
+	closed bool
 	// kept is nil while the body streams.
 	kept *keptBody
-	// form is the text that the mutation adds to the body.
-	form string
 }
 
-// keep reads the request's body to its end and closes it. A request without a body has an empty one. If the body is larger
-// than most, the error wraps [http.MaxBytesError]. If ctx ends first, keep returns at once. The body is closed when the pending
-// Read returns, because closing a body of [http.Server] waits for its reader.
-func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
-	p.taken = true
+// Kept reports whether the body is kept.
+func (b *Body) Kept() bool { return b.kept != nil }
+
+// Reader returns a function that returns new readers of the kept body, and the body's length.
+func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
+	return b.kept.open, b.kept.size
+}
+
+// Close closes the body of a request that is not sent, unless that has happened before. A RoundTripper must do so even when it returns
+// an error.
+func (b *Body) Close(r *http.Request) {
+	if !b.Second && !b.closed && r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
+
+// CanRepeat reports whether a request has no body, or one that can be read again.
+func (b *Body) CanRepeat(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || b.kept != nil
+}
+
+var errGone = errors.New("the request's body cannot be had again for a second attempt")
+
+// Keep reads the request's body to its end and closes it. On the second attempt that is a new body of GetBody, because the request's own
+// has been sent. A request without a body has an empty one. If the body is larger than most, the error wraps [http.MaxBytesError]. If
+// ctx ends first, Keep returns at once. The body is closed when the pending Read returns, because closing a body of [http.Server] waits
+// for its reader.
+func (b *Body) Keep(ctx context.Context, r *http.Request, most int64) error {
+	if b.Second && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
+		again, err := r.GetBody()
+		if err != nil {
+			return errGone
+		}
+		copied := *r
+		copied.Body = again
+		r = &copied
+	}
+	b.closed = true
 	if r.Body == nil {
-		p.kept = &keptBody{users: 1}
+		b.kept = &keptBody{users: 1}
 		return nil
 	}
 	body, declared := r.Body, r.ContentLength
@@ -61,39 +95,39 @@ func (p *payload) keep(ctx context.Context, r *http.Request, most int64) error {
 			kept.release()
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		p.kept = kept
+		b.kept = kept
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// attach sets the body of r, a copy of the request: to a reader of the kept body, or on the second attempt to a new
+// Attach sets the body of r, a copy of the request: to a reader of the kept body, or on the second attempt to a new
 // body of GetBody.
-func (p *payload) attach(r *http.Request) (err error) {
+func (b *Body) Attach(r *http.Request) (err error) {
 	switch {
-	case p.kept != nil:
-	case p.again && r.Body != nil && r.Body != http.NoBody:
+	case b.kept != nil:
+	case b.Second && r.Body != nil && r.Body != http.NoBody:
 		if r.Body, err = r.GetBody(); err != nil {
-			return errors.New("the request's body cannot be had again for a second attempt")
+			return errGone
 		}
 		return nil
 	default:
 		return nil
 	}
-	kept := p.kept
+	kept := b.kept
 	size := kept.size
 	r.GetBody = kept.open
-	if p.form != "" {
-		if err := kept.repeats(p.form); err != nil {
+	if b.Form != "" {
+		if err := kept.repeats(b.Form); err != nil {
 			return err
 		}
-		text := p.form
+		text := b.Form
 		if size > 0 {
 			text = "&" + text
 		}
 		size += int64(len(text))
-		r.GetBody = func() (io.ReadCloser, error) { return kept.openWith(text) } // it does not hold p, so that p stays on the stack
+		r.GetBody = func() (io.ReadCloser, error) { return kept.openWith(text) } // it does not hold b, so that b stays on the stack
 	}
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
@@ -105,10 +139,10 @@ func (p *payload) attach(r *http.Request) (err error) {
 	return nil
 }
 
-// release releases the kept body, if there is one. A reader that is still open remains valid.
-func (p *payload) release() {
-	if p.kept != nil {
-		p.kept.release()
+// Release releases the kept body, if there is one. A reader that is still open remains valid.
+func (b *Body) Release() {
+	if b.kept != nil {
+		b.kept.release()
 	}
 }
 
@@ -290,19 +324,4 @@ type keptReader struct {
 func (k *keptReader) Close() error {
 	k.close()
 	return nil
-}
-
-// keep reads the body of a request and keeps it. On the second attempt that is a new body of GetBody, because the request's own
-// has been sent.
-func (c *Connector) keep(ctx context.Context, r *http.Request, body *payload) error {
-	if body.again && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
-		again, err := r.GetBody()
-		if err != nil {
-			return errors.New("the request's body cannot be had again for a second attempt")
-		}
-		copied := *r
-		copied.Body = again
-		r = &copied
-	}
-	return body.keep(ctx, r, cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes))
 }

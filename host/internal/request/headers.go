@@ -1,4 +1,6 @@
-package host
+// Package request makes the request that is sent of the one of a caller: its headers, query, path and body, and the check that it goes to
+// one of the connector's origins.
+package request
 
 import (
 	"cmp"
@@ -13,10 +15,11 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/printable"
 )
 
-// headers is a copy of a request's headers.
-type headers struct {
+// Headers is a copy of a request's headers, to which others can be added.
+type Headers struct {
 	all http.Header
 	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which
 	// would take as long as the rest of set.
@@ -25,16 +28,44 @@ type headers struct {
 	connection []string
 }
 
+// HeadersOf returns a copy of the headers of a request. It returns an error if a header that net/http reads has a name in another case.
+func HeadersOf(r *http.Request) (Headers, error) {
+	h := Headers{all: maps.Clone(r.Header)}
+	if h.all == nil {
+		h.all = http.Header{}
+	}
+	for name, values := range r.Header {
+		h.lengths |= 1 << min(len(name), 63)
+		switch special := specialHeaders[min(len(name), len(specialHeaders)-1)]; {
+		case special == "":
+		case name == "Connection":
+			h.connection = values
+		case name != special && strings.EqualFold(name, special):
+			return Headers{}, fmt.Errorf("the request has a header %s under a name in another case", special)
+		}
+		if cap(values) > len(values) {
+			h.all[name] = slices.Clip(values) // so that Add copies the values
+		}
+	}
+	return h, nil
+}
+
+// specialHeaders are the headers that net/http reads only under their canonical names, by their lengths, which all differ.
+var specialHeaders = [...]string{
+	len("Host"): "Host", len("Trailer"): "Trailer", len("Connection"): "Connection", len("Content-Length"): "Content-Length",
+	len("Transfer-Encoding"): "Transfer-Encoding",
+}
+
 // set replaces a header, whose name is in canonical form. It removes any header with the same name in another case.
-func (h headers) set(name string, values []string) {
+func (h Headers) set(name string, values []string) {
 	if h.lengths&(1<<min(len(name), 63)) != 0 {
 		maps.DeleteFunc(h.all, func(other string, _ []string) bool { return http.CanonicalHeaderKey(other) == name })
 	}
 	h.all[name] = values
 }
 
-// changed returns a copy of a request with the headers h and the mutation m.
-func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
+// Apply returns a copy of a request with the headers h and the mutation m. It shares with r all that the mutation does not change.
+func Apply(r *http.Request, h Headers, m *hostfn.Mutation) *http.Request {
 	// One allocation instead of three: allocating takes the largest part of authenticating a request. The copy has a
 	// URL of its own because some base transports change it to send the request elsewhere.
 	copied := &struct {
@@ -56,7 +87,7 @@ func changed(r *http.Request, h headers, m *hostfn.Mutation) *http.Request {
 		h.set("Cookie", []string{withCookies(h.all["Cookie"], m.Cookies)})
 	}
 	if len(m.Path) > 0 {
-		if path, raw, err := replacedPath(target, m.Path); err == nil { // checkChange has refused any other
+		if path, raw, err := ReplacePath(target, m.Path); err == nil { // Check has refused any other
 			target.Path, target.RawPath = path, raw
 		}
 	}
@@ -91,12 +122,12 @@ func withCookies(values []string, cookies []abi.Pair) string {
 	return strings.Join(all, "; ")
 }
 
-// replacedPath returns the path of a URL, decoded and as it is sent, with the texts of pairs in place of their placeholders.
+// ReplacePath returns the path of a URL, decoded and as it is sent, with the texts of pairs in place of their placeholders.
 // Any character of a placeholder may be percent-encoded. Of several placeholders at one place, the longest counts. What is put
 // in is not searched for placeholders. It is an error if a placeholder is not found: the URL is not sent then, because the API
 // would see a request without a credential. It is also an error if the new path has no slash in front, or a segment . or ..
 // that the path did not have.
-func replacedPath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
+func ReplacePath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
 	var decoded, sent strings.Builder
 	missing := slices.Clone(pairs)
 	for rest := u.EscapedPath(); rest != ""; {
@@ -126,7 +157,7 @@ func replacedPath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
 	path, raw = decoded.String(), sent.String()
 	switch {
 	case len(missing) > 0:
-		return "", "", fmt.Errorf("the request's path holds no %s, which the credential replaces", Printable(missing[0].Name))
+		return "", "", fmt.Errorf("the request's path holds no %s, which the credential replaces", printable.Text(missing[0].Name, 1024))
 	case !strings.HasPrefix(path, "/") || dots(path) > dots(u.Path):
 		return "", "", errors.New("with the mutation's texts, the request's path would lead elsewhere")
 	}
@@ -160,9 +191,9 @@ func dots(path string) (n int) {
 	return n
 }
 
-// unshared returns r, a request that changed returned, or a clone of it, so that it shares nothing with the request that it
+// Unshare returns r, a request that Apply returned, or a clone of it, so that it shares nothing with the request that it
 // was copied from. Callers may change it.
-func unshared(r *http.Request) *http.Request {
+func Unshare(r *http.Request) *http.Request {
 	if r.Trailer != nil || r.TransferEncoding != nil || r.Form != nil || r.PostForm != nil || r.MultipartForm != nil || r.Pattern != "" {
 		return r.Clone(r.Context())
 	}
@@ -181,8 +212,8 @@ func unshared(r *http.Request) *http.Request {
 	return r
 }
 
-// checkChange returns an error if a mutation cannot be applied to a request with the headers h.
-func checkChange(r *http.Request, h headers, m *hostfn.Mutation) error {
+// Check returns an error if a mutation cannot be applied to a request with the headers h.
+func Check(r *http.Request, h Headers, m *hostfn.Mutation) error {
 	if err := checkConnectionHeader(h.connection, m); err != nil {
 		return err
 	}
@@ -192,7 +223,7 @@ func checkChange(r *http.Request, h headers, m *hostfn.Mutation) error {
 		}
 	}
 	if len(m.Path) > 0 {
-		_, _, err := replacedPath(r.URL, m.Path)
+		_, _, err := ReplacePath(r.URL, m.Path)
 		return err
 	}
 	return nil
