@@ -39,8 +39,10 @@ const (
 type record struct {
 	// expires is the end of the token that was used last, in nanoseconds of Unix time, or 0 if none was used.
 	expires atomic.Int64
-	// refusedUntil is the time until which the token endpoint is not asked, in the same way.
-	refusedUntil atomic.Int64
+	// waitsUntil is the time until which a token endpoint or an issuer is not asked, in the same way.
+	waitsUntil atomic.Int64
+	// refused reports whether a token endpoint has refused a token since one was got.
+	refused atomic.Bool
 
 	mu       sync.Mutex
 	requests uint64
@@ -185,25 +187,61 @@ func (r *record) keep(f Failure) {
 	r.next = (r.next + 1) % maxFailures
 }
 
-// Attempted records the token of an attempt. It is called by Observe of [host.Config].
+// Attempted records the token of an attempt, and the time until which the endpoint or the issuer that it asked is not asked again. It is
+// called by Observe of [host.Config].
 func (r *Recorder) Attempted(attempt *host.Attempt) {
-	if attempt.Expires.IsZero() && attempt.Err == nil || attempt.Consent {
+	issued := attempt.Err == nil && attempt.Exchanges > 0
+	if attempt.Expires.IsZero() && attempt.Err == nil && !issued { // as most attempts
 		return
 	}
 	of := r.of(attempt.Connector)
-	if !attempt.Expires.IsZero() {
+	if !attempt.Expires.IsZero() && !attempt.Consent {
 		if ends := attempt.Expires.UnixNano(); of.expires.Load() != ends {
 			of.expires.Store(ends)
-			of.refusedUntil.Store(0)
+			of.refused.Store(false)
 		}
 	}
-	if attempt.Err == nil {
+	if issued {
+		of.waitsUntil.Store(0)
+	}
+	if attempt.Err != nil {
+		of.failed(attempt, r.clock())
+	}
+}
+
+// failed records an attempt that failed.
+func (r *record) failed(attempt *host.Attempt, now time.Time) {
+	var token *host.TokenError
+	var metadata *host.DiscoveryError
+	var wait time.Duration
+	if errors.As(attempt.Err, &token) {
+		wait = token.RetryAfter
+	} else if errors.As(attempt.Err, &metadata) {
+		wait = metadata.RetryAfter
+	}
+	if wait <= 0 { // it is not known what was said, or it may be asked at any time
 		return
 	}
-	var refused *host.TokenError
-	if errors.As(attempt.Err, &refused) && refused.RetryAfter > 0 {
-		of.refusedUntil.Store(r.clock().Add(refused.RetryAfter).UnixNano())
+	if token != nil && !attempt.Consent {
+		r.refused.Store(true)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waitsUntil.Store(max(r.waitsUntil.Load(), now.Add(wait).UnixNano()))
+}
+
+// Backoffs returns the seconds for which a token endpoint that refused, or an issuer whose metadata cannot be read, is not asked yet, by
+// connector. The requests of a connector may have several: it has the longest.
+func (r *Recorder) Backoffs() map[string]float64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	now, left := r.clock().UnixNano(), map[string]float64{}
+	for connector, of := range r.connectors {
+		if wait := time.Duration(of.waitsUntil.Load() - now); wait > 0 {
+			left[connector] = wait.Seconds()
+		}
+	}
+	return left
 }
 
 // summary holds the figures of a record at a time.
@@ -242,7 +280,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	if ends := of.expires.Load(); ends != 0 {
 		s.Expires = time.Unix(0, ends)
 	}
-	if until := of.refusedUntil.Load(); until > now.UnixNano() {
+	if until := of.waitsUntil.Load(); of.refused.Load() && until > now.UnixNano() {
 		s.Closed = time.Unix(0, until)
 	}
 	of.mu.Lock()

@@ -159,6 +159,39 @@ func TestTheConditionOfTheToken(t *testing.T) {
 	w.shows("/", "1 h left")
 }
 
+// An operator sees for how long a token endpoint is not asked, until it issues a token, or the time has passed.
+func TestBackoffs(t *testing.T) {
+	clock := testworld.NewClock(time.Unix(1_700_000_000, 0))
+	r := console.NewRecorder(clock.Now)
+	refused := func(connector string, wait time.Duration) {
+		r.Attempted(&host.Attempt{Connector: connector, Exchanges: 1, Err: fmt.Errorf("token: %w", &host.TokenError{Status: 401, RetryAfter: wait})})
+	}
+	check := func(want string) {
+		t.Helper()
+		if got := fmt.Sprint(r.Backoffs()); got != "map["+want+"]" {
+			t.Errorf("the backoffs are %s, want %s", got, want)
+		}
+	}
+	check("")
+	refused("crm", 8*time.Second)
+	refused("crm", 2*time.Second) // of another user
+	refused("shop", 60*time.Second)
+	refused("once", 0)
+	r.Attempted(&host.Attempt{Connector: "issuer", Err: &host.DiscoveryError{RetryAfter: 5 * time.Second}})
+	check("crm:8 issuer:5 shop:60")
+	r.Attempted(&host.Attempt{Connector: "crm", Reused: true})
+	r.Attempted(&host.Attempt{Connector: "crm", Err: errors.New("no secret")})
+	clock.Advance(5 * time.Second)
+	check("crm:3 shop:55")
+	r.Attempted(&host.Attempt{Connector: "shop", Exchanges: 1})
+	check("crm:3")
+	clock.Advance(3 * time.Second)
+	check("")
+	refused("crm", time.Second)
+	r.Forget("crm")
+	check("")
+}
+
 // A request that succeeds costs the recorder no memory.
 func TestARequestThatSucceedsAllocatesNothing(t *testing.T) {
 	recorder := console.NewRecorder(time.Now)

@@ -13,6 +13,11 @@ import (
 	"github.com/keywright/keywright/server/internal/console"
 )
 
+// metricsOf returns the metrics of a daemon that does nothing else.
+func metricsOf() *gatewayMetrics {
+	return newMetrics(&daemon{recorder: console.NewRecorder(time.Now)})
+}
+
 func page(t *testing.T, m *gatewayMetrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -22,7 +27,7 @@ func page(t *testing.T, m *gatewayMetrics) string {
 
 // A connector that is removed and added again counts from zero, and its metrics are shown.
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
-	m := newMetrics(&daemon{})
+	m := metricsOf()
 	requested := func() {
 		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, Token: time.Second, KeyRequests: 2, KeyTime: 3 * time.Second, Sandbox: time.Second, Fuel: 7})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Discoveries: 1})
@@ -61,7 +66,7 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 // A user who has not connected an account is no failure, however often requests are made, so that no alert fires. A grant that the
 // authorization server refuses is one.
 func TestUsersToConnectAreNoFailures(t *testing.T) {
-	m := newMetrics(&daemon{})
+	m := metricsOf()
 	m.request(gateway.Event{Connector: "crm", Status: 403, Problem: "not-connected", Stage: "token"})
 	text := page(t, m)
 	if !strings.Contains(text, `keywright_requests_total{connector="crm",problem="not-connected",status="403"} 1`) || strings.Contains(text, `keywright_authentication_failures_total{`) {
@@ -77,7 +82,7 @@ func TestUsersToConnectAreNoFailures(t *testing.T) {
 // An operator sees how often a plugin failed, in which way, and how much fuel it takes. An auth type that is no longer in use is
 // not shown.
 func TestMetricsOfPlugins(t *testing.T) {
-	m := newMetrics(&daemon{})
+	m := metricsOf()
 	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, Fuel: 30_000, MostFuel: 30_000})
 	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 2, Fuel: 5_020_000, MostFuel: 5_000_001, Failure: host.FailureFuel, Err: errors.New("over")})
 	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, MostFuel: 7, Err: errors.New("the endpoint refused")})

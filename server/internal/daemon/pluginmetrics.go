@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,12 +13,11 @@ import (
 
 // pluginMetrics holds the metrics that show how well each plugin works, by its auth type.
 type pluginMetrics struct {
+	*metrics.Registry
 	calls    *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	fuel     *prometheus.HistogramVec
-
-	mu    sync.RWMutex
-	types map[string]*typeMetrics
+	types    metrics.Memo[string, *typeMetrics]
 }
 
 // typeMetrics holds the metrics of one auth type.
@@ -34,59 +32,26 @@ type typeMetrics struct {
 // fuelBuckets are the upper bounds of the fuel of a run.
 var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}
 
-// fuelOf returns the fuel that the runs of an auth type used. The median is the upper bound of its bucket, or the most fuel of a
-// run if that is less.
-func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
-	m.mu.RLock()
-	known := m.types[authType]
-	m.mu.RUnlock()
-	var all dto.Metric
-	if known == nil || known.fuel.Write(&all) != nil {
-		return console.Fuel{}
-	}
-	most := known.most.Load()
-	f := console.Fuel{Runs: all.GetHistogram().GetSampleCount(), Median: most, Worst: most}
-	for _, bucket := range all.GetHistogram().GetBucket() {
-		if 2*bucket.GetCumulativeCount() >= f.Runs {
-			f.Median = min(most, int64(bucket.GetUpperBound()))
-			break
-		}
-	}
-	return f
-}
-
 func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
 	return &pluginMetrics{
+		Registry: r,
 		calls:    r.Counter("plugin_calls_total", "Attempts to authenticate a request for which the plugin ran, by auth type.", "type"),
 		failures: r.Counter("plugin_failures_total", "Attempts that failed because of the plugin, by auth type and by what the plugin did.", "type", "reason"),
 		fuel: r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.",
 			fuelBuckets, "type"),
-		types: map[string]*typeMetrics{},
 	}
 }
 
-// of returns the metrics of an auth type, and creates them if necessary. A failure of each kind is shown from the start, so that the
-// first one is an increase.
-func (m *pluginMetrics) of(authType string) *typeMetrics {
-	m.mu.RLock()
-	known := m.types[authType]
-	m.mu.RUnlock()
-	if known != nil {
-		return known
+// ofType makes the metrics of an auth type. A failure of each kind is shown from the start, so that the first one is an increase.
+func (m *pluginMetrics) ofType(authType string) *typeMetrics {
+	t := &typeMetrics{
+		calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram), //nolint:forcetypeassert // of a HistogramVec
+		failures: map[host.PluginFailure]prometheus.Counter{},
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known = m.types[authType]; known == nil {
-		known = &typeMetrics{
-			calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram), //nolint:forcetypeassert // of a HistogramVec
-			failures: map[host.PluginFailure]prometheus.Counter{},
-		}
-		for _, reason := range host.PluginFailures {
-			known.failures[reason] = m.failures.WithLabelValues(authType, string(reason))
-		}
-		m.types[authType] = known
+	for _, reason := range host.PluginFailures {
+		t.failures[reason] = m.failures.WithLabelValues(authType, string(reason))
 	}
-	return known
+	return t
 }
 
 // attempted counts an attempt, unless the plugin did not run.
@@ -94,7 +59,7 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	if attempt.Runs == 0 {
 		return
 	}
-	t := m.of(attempt.Type)
+	t := m.types.Of(attempt.Type, m.ofType)
 	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
 	for most := t.most.Load(); attempt.MostFuel > most && !t.most.CompareAndSwap(most, attempt.MostFuel); {
@@ -105,16 +70,31 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	}
 }
 
-// keep removes the metrics of auth types that are not in use.
-func (m *pluginMetrics) keep(used map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for authType := range m.types {
-		if !used[authType] {
-			delete(m.types, authType)
-			m.calls.DeleteLabelValues(authType)
-			m.fuel.DeleteLabelValues(authType)
-			m.failures.DeletePartialMatch(prometheus.Labels{"type": authType})
+// fuelOf returns the fuel that the runs of an auth type used, for the console. The median is the upper bound of its bucket, or the most
+// fuel of a run if that is less.
+func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
+	t, ok := m.types.Find(authType)
+	var written dto.Metric
+	if !ok || t.fuel.Write(&written) != nil {
+		return console.Fuel{}
+	}
+	most := t.most.Load()
+	f := console.Fuel{Runs: written.GetHistogram().GetSampleCount(), Median: most, Worst: most}
+	for _, bucket := range written.GetHistogram().GetBucket() {
+		if 2*bucket.GetCumulativeCount() >= f.Runs {
+			f.Median = min(most, int64(bucket.GetUpperBound()))
+			break
 		}
 	}
+	return f
+}
+
+// keep removes the metrics of auth types that are not in use.
+func (m *pluginMetrics) keep(used map[string]bool) {
+	m.types.Remove(func(authType string) bool {
+		if !used[authType] {
+			m.Forget("type", authType)
+		}
+		return !used[authType]
+	})
 }

@@ -42,7 +42,7 @@ func (f *failingStore) Wait(context.Context, state.ID, int64) error { return nil
 // nothing about the store. threats.md 138
 func TestAFailingStoreIsShown(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	m := newMetrics(&daemon{})
+	m := metricsOf()
 	s := &sharedState{clock: func() time.Time { return now }}
 	s.observe(m)
 	failing := &failingStore{Store: state.NewMemory(time.Now)}
@@ -98,7 +98,7 @@ func (d *downStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
 func TestAFailedStoreIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sharedState{clock: time.Now}
-		s.observe(newMetrics(&daemon{}))
+		s.observe(metricsOf())
 		store := &downStore{Store: state.NewMemory(time.Now)}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -138,7 +138,7 @@ func TestAStoreThatIsOpenTooLate(t *testing.T) {
 	_, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), connectors.Options{
 		Host: host.Config{Secrets: host.MapSecrets{"k": base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))}},
 		OpenState: func(ctx context.Context, settings *connectors.State, c *host.Config) error {
-			_, _, late = s.start(ctx, settings, *c, newMetrics(&daemon{}))
+			_, _, late = s.start(ctx, settings, *c, metricsOf())
 			return late
 		},
 	})

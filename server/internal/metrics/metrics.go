@@ -13,11 +13,17 @@ import (
 
 // Registry holds the metrics of a program, including those of its process and of the Go runtime. The values of labels
 // must come from the configuration or from a fixed list. Their number must not grow with the requests of callers.
-type Registry struct{ registry *prometheus.Registry }
+type Registry struct {
+	registry *prometheus.Registry
+	// labelled has the metrics with labels that were counted.
+	labelled []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}
+}
 
 // New returns a Registry.
 func New() *Registry {
-	r := &Registry{prometheus.NewRegistry()}
+	r := &Registry{registry: prometheus.NewRegistry()}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.Gauges("build_info", "1, with the version of the program.", "version", func() map[string]float64 { return map[string]float64{version(): 1} })
 	return r
@@ -35,6 +41,7 @@ func version() string {
 func (r *Registry) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, labels)
 	r.registry.MustRegister(c)
+	r.labelled = append(r.labelled, c)
 	return c
 }
 
@@ -47,7 +54,15 @@ func (r *Registry) Seconds(name, help string, labels ...string) *prometheus.Hist
 func (r *Registry) Histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "keywright", Name: name, Help: help, Buckets: buckets}, labels)
 	r.registry.MustRegister(h)
+	r.labelled = append(r.labelled, h)
 	return h
+}
+
+// Forget removes the counters and histograms with a value of a label.
+func (r *Registry) Forget(label, value string) {
+	for _, m := range r.labelled {
+		m.DeletePartialMatch(prometheus.Labels{label: value})
+	}
 }
 
 // Gauge adds a gauge. value is called for each request of the metrics. The name gets the prefix keywright_.
