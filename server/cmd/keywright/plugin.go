@@ -343,7 +343,7 @@ func publishedAt(ctx context.Context, reference string) (*published, error) {
 		return nil, err
 	}
 	p := &published{
-		Ref: ref.String(), Manifest: found.Digest, Module: found.Module.Digest, Size: found.Module.Size, Annotations: map[string]string{}, Signed: []string{},
+		Ref: ref.String(), Manifest: found.Digest, Module: found.Module.Digest.String(), Size: found.Module.Size, Annotations: map[string]string{}, Signed: []string{},
 	}
 	for name, value := range found.Annotations {
 		p.Annotations[host.Printable(name)] = host.Printable(value)

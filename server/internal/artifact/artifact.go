@@ -3,13 +3,13 @@
 package artifact
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
 
 	"github.com/go-json-experiment/json"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // Media types. Those of the module and its configuration are those of the CNCF's OCI artifacts for WebAssembly.
@@ -38,30 +38,8 @@ const (
 	MaxDescription = 512 << 10
 )
 
-// A Descriptor names content by its digest.
-type Descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      string            `json:"digest"`
-	Size        int64             `json:"size"`
-	URLs        []string          `json:"urls,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-// A Manifest is an OCI image manifest.
-type Manifest struct {
-	SchemaVersion int               `json:"schemaVersion"`
-	MediaType     string            `json:"mediaType"`
-	ArtifactType  string            `json:"artifactType,omitempty"`
-	Config        Descriptor        `json:"config"`
-	Layers        []Descriptor      `json:"layers"`
-	Annotations   map[string]string `json:"annotations,omitempty"`
-}
-
 // Digest returns the digest of bytes.
-func Digest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func Digest(content []byte) string { return digest.FromBytes(content).String() }
 
 var digestSyntax = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
@@ -69,8 +47,8 @@ var digestSyntax = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 func IsDigest(text string) bool { return digestSyntax.MatchString(text) }
 
 // Describe returns the descriptor of content.
-func Describe(mediaType string, content []byte) Descriptor {
-	return Descriptor{MediaType: mediaType, Digest: Digest(content), Size: int64(len(content))}
+func Describe(mediaType string, content []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
 }
 
 // maxLayers limits the layers of a manifest. Signatures may have several.
@@ -78,8 +56,8 @@ const maxLayers = 16
 
 // Decode reads a manifest, with whatever layers. It refuses members that are given twice, because another reader might take the
 // other one.
-func Decode(text []byte) (*Manifest, error) {
-	m := &Manifest{}
+func Decode(text []byte) (*ocispec.Manifest, error) {
+	m := &ocispec.Manifest{}
 	if len(text) > MaxManifest {
 		return nil, fmt.Errorf("its manifest is larger than %d KiB", MaxManifest>>10)
 	}
@@ -94,9 +72,9 @@ func Decode(text []byte) (*Manifest, error) {
 	case len(m.Layers) > maxLayers:
 		return nil, fmt.Errorf("its manifest has more than %d layers", maxLayers)
 	}
-	for _, d := range append([]Descriptor{m.Config}, m.Layers...) {
+	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		switch {
-		case !IsDigest(d.Digest):
+		case !IsDigest(d.Digest.String()):
 			return nil, errors.New("its manifest names something by what is no SHA-256")
 		case d.Size < 0:
 			return nil, errors.New("its manifest has a size below 0")
@@ -109,10 +87,10 @@ func Decode(text []byte) (*Manifest, error) {
 
 // A Plugin is a manifest that has the form of a plugin.
 type Plugin struct {
-	Manifest
+	ocispec.Manifest
 	// Module is the layer with the module, Description that with its description, or nil.
-	Module      Descriptor
-	Description *Descriptor
+	Module      ocispec.Descriptor
+	Description *ocispec.Descriptor
 }
 
 // Parse reads the manifest of a plugin, whose module may have maxModule bytes.
@@ -162,16 +140,16 @@ func Make(module, description []byte, annotations map[string]string) (Made, erro
 	if err != nil {
 		return Made{}, err
 	}
-	manifest, err := Encode(Manifest{
+	manifest, err := Encode(ocispec.Manifest{
 		Config:      Describe(TypeConfig, config),
-		Layers:      []Descriptor{Describe(TypeModule, module), Describe(TypeDescription, description)},
+		Layers:      []ocispec.Descriptor{Describe(TypeModule, module), Describe(TypeDescription, description)},
 		Annotations: annotations,
 	})
 	return Made{manifest, config, module, description}, err
 }
 
 // Encode writes a manifest.
-func Encode(m Manifest) ([]byte, error) {
+func Encode(m ocispec.Manifest) ([]byte, error) {
 	m.SchemaVersion, m.MediaType = 2, TypeManifest
 	return json.Marshal(m, json.Deterministic(true))
 }

@@ -8,7 +8,7 @@ import (
 
 const (
 	maxModule = 100
-	digest    = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	noDigest  = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
 // The same plugin is the same manifest each time, and what was made is read again.
@@ -24,17 +24,17 @@ func TestMakeAndParse(t *testing.T) {
 		}
 	}
 	p, err := Parse(one.Manifest, maxModule)
-	if err != nil || p.Module.Digest != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest != Digest([]byte("description")) || p.Annotations[AnnotationVersion] != "1.2.0" {
+	if err != nil || p.Module.Digest.String() != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest.String() != Digest([]byte("description")) || p.Annotations[AnnotationVersion] != "1.2.0" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if want := `{"architecture":"wasm","os":"wasip1","layerDigests":["` + Digest([]byte("module")) + `","` + Digest([]byte("description")) + `"]}`; string(one.Config) != want || p.Config.Digest != Digest(one.Config) {
+	if want := `{"architecture":"wasm","os":"wasip1","layerDigests":["` + Digest([]byte("module")) + `","` + Digest([]byte("description")) + `"]}`; string(one.Config) != want || p.Config.Digest.String() != Digest(one.Config) {
 		t.Errorf("%s", one.Config)
 	}
 }
 
 // layer returns a layer of a manifest.
 func layer(mediaType string, size int) string {
-	return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d}`, mediaType, digest, size)
+	return fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":%d}`, mediaType, noDigest, size)
 }
 
 // manifest returns a manifest with layers.
@@ -67,8 +67,8 @@ func TestParse(t *testing.T) {
 		"that is an index":                  {strings.Replace(manifest(module), TypeManifest, TypeIndex, 1), "an index of several manifests"},
 		"of an image":                       {strings.Replace(manifest(module), TypeConfig, "application/vnd.oci.image.config.v1+json", 1), "it is no WebAssembly"},
 		"with a layer elsewhere":            {strings.Replace(manifest(module), `"size":100`, `"size":100,"urls":["https://x.example"]`, 1), "is elsewhere"},
-		"with a digest in capitals":         {strings.Replace(manifest(module), digest, strings.Replace(digest, "00", "AA", 1), 2), "no SHA-256"},
-		"with a configuration by no digest": {strings.Replace(manifest(module), digest, "sha256:0", 1), "no SHA-256"},
+		"with a digest in capitals":         {strings.Replace(manifest(module), noDigest, strings.Replace(noDigest, "00", "AA", 1), 2), "no SHA-256"},
+		"with a configuration by no digest": {strings.Replace(manifest(module), noDigest, "sha256:0", 1), "no SHA-256"},
 		"with a member twice":               {strings.Replace(manifest(module), `"layers"`, `"layers":[],"layers"`, 1), "has a member twice"},
 		"with something behind it":          {manifest(module) + "{}", "no JSON of a manifest"},
 		"with another case":                 {strings.Replace(manifest(module), `"layers"`, `"Layers"`, 1), "has no layer of the type"},

@@ -106,7 +106,9 @@ var rules = []rule{
 	{packages: "server/connectors", ours: []string{"server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/pkcs12", others: []string{"software.sslmate.com/src/go-pkcs12"}},
 	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
-	{packages: "server/internal/artifact", others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/internal/artifact", others: []string{
+		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec",
+	}},
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/explained", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal"}},

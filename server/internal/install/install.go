@@ -63,7 +63,7 @@ func Get(ctx context.Context, o Options, name, reference string, before *lock.Pl
 	if err != nil {
 		return nil, err
 	}
-	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: module, SHA256: lock.Hex(found.Module.Digest)}, o.Limits)
+	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: module, SHA256: lock.Hex(found.Module.Digest.String())}, o.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}

@@ -100,7 +100,7 @@ func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []stri
 	switch {
 	case err != nil:
 		return nil, files, err
-	case manifest.Module.Digest != p.Module:
+	case manifest.Module.Digest.String() != p.Module:
 		return nil, files, fmt.Errorf("%s has another module than the manifest of %s: it was edited", Name, p.Ref)
 	}
 	if p.Signer != nil {

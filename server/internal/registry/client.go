@@ -205,7 +205,7 @@ func (c *Client) Description(ctx context.Context, ref Reference, p *Plugin) ([]b
 	return c.blob(ctx, ref, "description", *p.Description)
 }
 
-func (c *Client) blob(ctx context.Context, ref Reference, what string, d artifact.Descriptor) ([]byte, error) {
+func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec.Descriptor) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	r, err := c.repository(ref)
@@ -220,8 +220,8 @@ func (c *Client) blob(ctx context.Context, ref Reference, what string, d artifac
 }
 
 // fetch gets a blob, of the size and with the digest of its descriptor.
-func fetch(ctx context.Context, r *remote.Repository, d artifact.Descriptor) ([]byte, error) {
-	body, err := r.Blobs().Fetch(ctx, descriptor(d))
+func fetch(ctx context.Context, r *remote.Repository, d ocispec.Descriptor) ([]byte, error) {
+	body, err := r.Blobs().Fetch(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +232,10 @@ func fetch(ctx context.Context, r *remote.Repository, d artifact.Descriptor) ([]
 		return nil, err
 	case int64(len(content)) != d.Size:
 		return nil, fmt.Errorf("the registry did not send the %d bytes that the manifest names", d.Size)
-	case artifact.Digest(content) != d.Digest:
+	case digest.FromBytes(content) != d.Digest:
 		return nil, errors.New("the registry sent bytes with another digest than the manifest names")
 	}
 	return content, nil
-}
-
-func descriptor(d artifact.Descriptor) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: d.MediaType, Digest: digest.Digest(d.Digest), Size: d.Size, Annotations: d.Annotations}
 }
 
 // Push puts a plugin into a registry, under the tag of ref, and returns the digest of its manifest.
@@ -263,7 +259,7 @@ func (c *Client) push(ctx context.Context, ref Reference, tag string, blobs map[
 		return err
 	}
 	for mediaType, content := range blobs {
-		d := descriptor(artifact.Describe(mediaType, content))
+		d := artifact.Describe(mediaType, content)
 		there, err := r.Blobs().Exists(ctx, d)
 		if err == nil && !there {
 			err = r.Blobs().Push(ctx, d, bytes.NewReader(content))
@@ -272,7 +268,7 @@ func (c *Client) push(ctx context.Context, ref Reference, tag string, blobs map[
 			return err
 		}
 	}
-	return r.PushReference(ctx, descriptor(artifact.Describe(artifact.TypeManifest, manifest)), bytes.NewReader(manifest), tag)
+	return r.PushReference(ctx, artifact.Describe(artifact.TypeManifest, manifest), bytes.NewReader(manifest), tag)
 }
 
 // failed returns the error for a registry that did not do what it was asked. It has the status of the registry's answer, and nothing

@@ -1,9 +1,9 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
+	stdjson "encoding/json" // whose omitempty keeps the member config of an image
 	"errors"
 	"fmt"
 	"strings"
@@ -21,8 +21,8 @@ import (
 // Media types and annotations of signatures.
 const (
 	typeMinisign      = "application/vnd.keywright.minisign.v1"
-	typeEmpty         = "application/vnd.oci.empty.v1+json"
-	typeImageConfig   = "application/vnd.oci.image.config.v1+json"
+	typeEmpty         = ocispec.MediaTypeEmptyJSON
+	typeImageConfig   = ocispec.MediaTypeImageConfig
 	typeSimpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
 	typeBundle        = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	annotationKey     = "io.github.keywright.key"
@@ -98,7 +98,7 @@ func tagged(ctx context.Context, r *remote.Repository, tag, kind string) (all []
 
 // bundles gets the signatures that cosign keeps as referrers of a manifest, in the form of sigstore's bundles.
 func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signature.Signature, err error) {
-	subject := ocispec.Descriptor{MediaType: artifact.TypeManifest, Digest: digest.Digest(p.Digest), Size: int64(len(p.Text))}
+	subject := artifact.Describe(artifact.TypeManifest, p.Text)
 	var found []ocispec.Descriptor
 	err = r.Referrers(ctx, subject, "", func(some []ocispec.Descriptor) error {
 		for _, d := range some {
@@ -154,8 +154,9 @@ func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest stri
 	if s.Kind == signature.Cosign {
 		content, configType, layer = s.Payload, typeImageConfig, artifact.Describe(typeSimpleSigning, s.Payload)
 		layer.Annotations = map[string]string{annotationKey: s.Key.Text, annotationCosign: base64.StdEncoding.EncodeToString(s.Signature)}
+		image := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}}
 		var err error
-		if config, err = imageConfig(layer.Digest); err != nil {
+		if config, err = stdjson.Marshal(image); err != nil {
 			return err
 		}
 	}
@@ -163,8 +164,8 @@ func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest stri
 	if s.Kind == signature.Minisign {
 		artifactType = typeMinisign
 	}
-	text, err := artifact.Encode(artifact.Manifest{
-		ArtifactType: artifactType, Config: artifact.Describe(configType, config), Layers: []artifact.Descriptor{layer},
+	text, err := artifact.Encode(ocispec.Manifest{
+		ArtifactType: artifactType, Config: artifact.Describe(configType, config), Layers: []ocispec.Descriptor{layer},
 	})
 	if err != nil {
 		return err
@@ -174,20 +175,4 @@ func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest stri
 		return c.failed(ctx, ref, fmt.Errorf("its signature: %w", err))
 	}
 	return nil
-}
-
-// imageConfig returns the configuration of an image with one layer, which the manifests of cosign have.
-func imageConfig(layer string) ([]byte, error) {
-	var b bytes.Buffer
-	type rootFS struct {
-		Type    string   `json:"type"`
-		DiffIDs []string `json:"diff_ids"`
-	}
-	err := json.MarshalWrite(&b, struct {
-		Architecture string         `json:"architecture"`
-		OS           string         `json:"os"`
-		RootFS       rootFS         `json:"rootfs"`
-		Config       map[string]any `json:"config"`
-	}{RootFS: rootFS{"layers", []string{layer}}, Config: map[string]any{}})
-	return b.Bytes(), err
 }
