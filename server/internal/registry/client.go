@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+	oras "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
@@ -116,16 +117,21 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// repository returns a repository of oras.
-func (c *Client) repository(ref Reference) (*remote.Repository, error) {
+// ask calls do with the repository of a reference, within the time limit of the client.
+func (c *Client) ask(ctx context.Context, ref Reference, do func(context.Context, *remote.Repository) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
 	r, err := remote.NewRepository(ref.Name())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.Client, r.PlainHTTP = c.http, ref.local()
 	r.MaxMetadataBytes = artifact.MaxManifest + 1 // oras cuts a longer manifest without an error
 	r.ReferrerListMaxPages, r.TagListPageSize, r.TagListMaxPages = 4, 400, 16
-	return r, nil
+	if err := do(ctx, r); err != nil {
+		return c.failed(ctx, ref, err)
+	}
+	return nil
 }
 
 // A Plugin is a plugin in a registry, of which only the manifest was read.
@@ -138,15 +144,13 @@ type Plugin struct {
 
 // Resolve gets the manifest of a plugin.
 func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	r, err := c.repository(ref)
+	var text []byte
+	err := c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) (err error) {
+		text, err = manifest(ctx, r, ref.Tag+ref.Digest)
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	text, err := manifest(ctx, r, ref.Tag+ref.Digest)
-	if err != nil {
-		return nil, c.failed(ctx, ref, err)
 	}
 	p := &Plugin{Text: text, Digest: artifact.Digest(text)}
 	if ref.Digest != "" && p.Digest != ref.Digest {
@@ -162,20 +166,13 @@ func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
 
 // Tags gets the tags of a repository, in the order of the registry.
 func (c *Client) Tags(ctx context.Context, ref Reference) (all []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	r, err := c.repository(ref)
-	if err != nil {
-		return nil, err
-	}
-	err = r.Tags(ctx, "", func(tags []string) error {
-		all = append(all, tags...)
+	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
+		if all, err = oras.Tags(ctx, r); err != nil {
+			return fmt.Errorf("its tags: %w", err)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, c.failed(ctx, ref, fmt.Errorf("its tags: %w", err))
-	}
-	return all, nil
+	return all, err
 }
 
 // manifest gets a manifest by its tag or digest.
@@ -205,18 +202,14 @@ func (c *Client) Description(ctx context.Context, ref Reference, p *Plugin) ([]b
 	return c.blob(ctx, ref, "description", *p.Description)
 }
 
-func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec.Descriptor) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	r, err := c.repository(ref)
-	if err != nil {
-		return nil, err
-	}
-	content, err := fetch(ctx, r, d)
-	if err != nil {
-		return nil, c.failed(ctx, ref, fmt.Errorf("its %s: %w", what, err))
-	}
-	return content, nil
+func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec.Descriptor) (content []byte, err error) {
+	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
+		if content, err = fetch(ctx, r, d); err != nil {
+			return fmt.Errorf("its %s: %w", what, err)
+		}
+		return nil
+	})
+	return content, err
 }
 
 // fetch gets a blob, of the size and with the digest of its descriptor.
@@ -244,20 +237,14 @@ func (c *Client) Push(ctx context.Context, ref Reference, made artifact.Made) (s
 		return "", errors.New("a plugin is pushed under a tag, and this reference has a digest")
 	}
 	blobs := map[string][]byte{artifact.TypeConfig: made.Config, artifact.TypeModule: made.Module, artifact.TypeDescription: made.Description}
-	if err := c.push(ctx, ref, ref.Tag, blobs, made.Manifest); err != nil {
-		return "", c.failed(ctx, ref, err)
-	}
-	return artifact.Digest(made.Manifest), nil
+	err := c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
+		return push(ctx, r, ref.Tag, blobs, made.Manifest)
+	})
+	return artifact.Digest(made.Manifest), err
 }
 
 // push puts blobs, by their media type, and then a manifest under a tag.
-func (c *Client) push(ctx context.Context, ref Reference, tag string, blobs map[string][]byte, manifest []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	r, err := c.repository(ref)
-	if err != nil {
-		return err
-	}
+func push(ctx context.Context, r *remote.Repository, tag string, blobs map[string][]byte, manifest []byte) error {
 	for mediaType, content := range blobs {
 		d := artifact.Describe(mediaType, content)
 		there, err := r.Blobs().Exists(ctx, d)

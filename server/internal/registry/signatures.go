@@ -40,26 +40,26 @@ func tagOf(manifest, kind string) string {
 
 // Signatures gets the signatures of a manifest, of all kinds. None of them is verified. A signature that cannot be read is left out,
 // because anybody who can write to the repository can add one; a registry that fails is an error.
-func (c *Client) Signatures(ctx context.Context, ref Reference, p *Plugin) ([]signature.Signature, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	r, err := c.repository(ref)
-	if err != nil {
-		return nil, err
-	}
-	var all []signature.Signature
+func (c *Client) Signatures(ctx context.Context, ref Reference, p *Plugin) (all []signature.Signature, err error) {
+	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
+		if all, err = signatures(ctx, r, p); err != nil {
+			return fmt.Errorf("its signatures: %w", err)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func signatures(ctx context.Context, r *remote.Repository, p *Plugin) (all []signature.Signature, err error) {
 	for _, kind := range []string{signature.Minisign, signature.Cosign} {
 		found, err := tagged(ctx, r, tagOf(p.Digest, kind), kind)
 		if err != nil {
-			return nil, c.failed(ctx, ref, fmt.Errorf("its signatures: %w", err))
+			return nil, err
 		}
 		all = append(all, found...)
 	}
 	found, err := bundles(ctx, r, p)
-	if err != nil {
-		return nil, c.failed(ctx, ref, fmt.Errorf("its signatures: %w", err))
-	}
-	return append(all, found...), nil
+	return append(all, found...), err
 }
 
 // tagged gets the signatures under a tag.
@@ -171,8 +171,10 @@ func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest stri
 		return err
 	}
 	blobs := map[string][]byte{configType: config, layer.MediaType: content}
-	if err := c.push(ctx, ref, tagOf(manifest, s.Kind), blobs, text); err != nil {
-		return c.failed(ctx, ref, fmt.Errorf("its signature: %w", err))
-	}
-	return nil
+	return c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
+		if err := push(ctx, r, tagOf(manifest, s.Kind), blobs, text); err != nil {
+			return fmt.Errorf("its signature: %w", err)
+		}
+		return nil
+	})
 }
