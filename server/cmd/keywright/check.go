@@ -116,7 +116,8 @@ func (f *configFlags) checked(set *connectors.Set, one *gateway.Connector) check
 		Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
 	}
 	if f.readSecrets {
-		c.Unread = f.unread(c.Secrets)
+		options := connectors.Options{User: f.user}
+		c.Unread = slices.DeleteFunc(slices.Clone(c.Secrets), func(name string) bool { return !options.Unread(name) })
 	}
 	return c
 }
@@ -127,11 +128,6 @@ func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
 		return nil
 	}
 	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now()), c.Path}
-}
-
-// String returns when the certificate ends.
-func (c *checkedCertificate) String() string {
-	return fmt.Sprintf("%s ends at %s", c.Subject, c.NotAfter.Format(time.RFC3339))
 }
 
 // print writes the problems, the warnings, when client certificates end, and a line with their numbers.
@@ -149,8 +145,8 @@ func (r *checked) print(a *app) {
 		found(p, "warning: ", a.out.Yellow)
 	}
 	for _, c := range r.Connectors {
-		if c.Certificate != nil && !c.Certificate.EndsSoon { // otherwise there is a warning
-			a.out.Line("connectors.%s.%s: %s", c.Permalink, c.Certificate.path, c.Certificate)
+		if end := c.Certificate; end != nil && !end.EndsSoon { // otherwise there is a warning
+			a.out.Line("connectors.%s.%s: %s ends at %s", c.Permalink, end.path, end.Subject, end.NotAfter.Format(time.RFC3339))
 		}
 	}
 	warnings := ""
@@ -162,12 +158,6 @@ func (r *checked) print(a *app) {
 	} else {
 		a.out.Line("%s%s", terminal.Count(len(r.Problems), "problem"), warnings)
 	}
-}
-
-// unread returns the names of secrets of tenants and users that the flags do not name.
-func (f *configFlags) unread(names []string) []string {
-	options := connectors.Options{User: f.user}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !options.Unread(name) })
 }
 
 // secrets returns a list of the secrets of the state and the connectors, and whether they were read.

@@ -95,7 +95,7 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (docu
 	if f.disconnect {
 		done, err = "disconnected", connector.Upstream().Disconnect(ctx)
 	} else {
-		err = a.consent(ctx, f, consentOf{connector}, d.Name)
+		err = a.consent(ctx, f, connector)
 	}
 	if err != nil {
 		return nil, ofConnector(d.Permalink, err)
@@ -112,16 +112,9 @@ func ofConnector(permalink string, err error) error {
 	return fmt.Errorf("connector %q: %w", permalink, err)
 }
 
-// consentOf is the consent of a connector's operator.
-type consentOf struct{ *gateway.Connector }
-
-func (c consentOf) Consent(ctx context.Context, redirectURI, binding string) (string, error) {
-	return c.Upstream().Consent(ctx, redirectURI, binding)
-}
-
 // consent connects an account through a browser.
-func (a *app) consent(ctx context.Context, f *connectFlags, of consenting, name string) error {
-	l, err := listenLoopback(ctx, f.port, of, name)
+func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
+	l, err := listenLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().Consent, connector.Callback)
 	if err != nil {
 		return err
 	}
@@ -205,20 +198,14 @@ func (all connections) print(a *app) {
 	}
 }
 
-// consenting begins and ends a consent.
-type consenting interface {
-	// Consent returns the URL to which the browser must go.
-	Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error)
-	// Callback ends the consent.
-	Callback(ctx context.Context, back host.Callback) error
-}
-
 // A loopback waits on a port of 127.0.0.1 for a browser that comes back from an authorization server (RFC 8252 section 7.3).
 // Other programs and pages may send requests to that port, too. They do not know the state, so that their requests count as
 // nothing (threats.md 136).
 type loopback struct {
-	of   consenting
 	name string
+	// consent returns the URL to which the browser must go, and callback ends the consent.
+	consent  func(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error)
+	callback func(ctx context.Context, back host.Callback) error
 	// address is that of the listener. It does not serve before state is set.
 	listener net.Listener
 	address  string
@@ -232,13 +219,17 @@ type loopback struct {
 }
 
 // listenLoopback listens on a port, or on a free one if port is 0. The caller must call close.
-func listenLoopback(ctx context.Context, port int, of consenting, name string) (*loopback, error) {
+func listenLoopback(
+	ctx context.Context, port int, name string,
+	consent func(context.Context, string, string) (string, error), callback func(context.Context, host.Callback) error,
+) (*loopback, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("the browser could not come back: %w", err)
 	}
 	l := &loopback{
-		of: of, name: name, listener: listener, address: listener.Addr().String(), binding: rand.Text(), ended: make(chan error, 1),
+		name: name, consent: consent, callback: callback, listener: listener, address: listener.Addr().String(),
+		binding: rand.Text(), ended: make(chan error, 1),
 	}
 	const slow = 10 * time.Second
 	l.server = &http.Server{
@@ -263,7 +254,7 @@ func (l *loopback) redirectURI() string { return "http://" + l.address + "/callb
 
 // begin begins the consent, and returns the URL to which the browser must go.
 func (l *loopback) begin(ctx context.Context) (string, error) {
-	to, err := l.of.Consent(ctx, l.redirectURI(), l.binding)
+	to, err := l.consent(ctx, l.redirectURI(), l.binding)
 	if err != nil {
 		return "", err
 	}
@@ -325,7 +316,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 		say(http.StatusBadRequest, "This is over.")
 		return
 	}
-	err = l.of.Callback(context.WithoutCancel(r.Context()), host.Callback{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
+	err = l.callback(context.WithoutCancel(r.Context()), host.Callback{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
 	if err != nil {
 		say(http.StatusBadGateway, "This did not work: keywright says why in the terminal.")
 	} else {

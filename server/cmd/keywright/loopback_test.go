@@ -37,7 +37,7 @@ func (c *loopbackConsent) Callback(ctx context.Context, back host.Callback) erro
 
 func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
 	t.Helper()
-	l, err := listenLoopback(t.Context(), 0, of, "Orders")
+	l, err := listenLoopback(t.Context(), 0, "Orders", of.Consent, of.Callback)
 	if err != nil {
 		t.Fatal(err)
 	}

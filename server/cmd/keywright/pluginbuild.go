@@ -67,26 +67,22 @@ func language(name string) (pluginbuild.Language, error) {
 	return "", fmt.Errorf("--lang %s is not a language of plugins%s", problem.Quote(host.Printable(name)), problem.DidYouMean(name, known))
 }
 
+// packages are the Debian packages that plugins are built with.
+var packages = map[pluginbuild.Language][]string{
+	pluginbuild.Go: pluginbuild.AllPackages(), pluginbuild.C: pluginbuild.ClangPackages(), pluginbuild.AssemblyScript: pluginbuild.NodePackages(),
+}
+
 // newPlugin writes the directory of a plugin, and prints what to do next.
 func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout string) (err error) {
 	p.Version = scaffold.Published()
-	switch p.Language {
-	case pluginbuild.C:
-		p.Packages = strings.Join(pluginbuild.ClangPackages(), " ")
-	case pluginbuild.AssemblyScript:
-		p.Packages = strings.Join(pluginbuild.NodePackages(), " ")
-	default:
-		p.Packages = strings.Join(pluginbuild.AllPackages(), " ")
-		if p.Version == "" || checkout != "" {
-			p.Version = ""
-			if p.Checkout, err = scaffold.Checkout(checkout); err != nil {
-				return err
-			}
-		}
-		checkout = ""
-	}
-	if checkout != "" {
+	switch p.Packages = strings.Join(packages[p.Language], " "); {
+	case p.Language != pluginbuild.Go && checkout != "":
 		return fmt.Errorf("--keywright is for plugins in Go: one with --lang %s needs no checkout", p.Language)
+	case p.Language == pluginbuild.Go && (p.Version == "" || checkout != ""):
+		p.Version = ""
+		if p.Checkout, err = scaffold.Checkout(checkout); err != nil {
+			return err
+		}
 	}
 	if err := p.Write(dir); err != nil {
 		return err
@@ -147,11 +143,11 @@ func pluginBuildCommand(a *app) *cobra.Command {
 	return c
 }
 
-// compiler returns the compiler for the plugin in a directory.
-func (a *app) compiler(ctx context.Context, dir string) (pluginbuild.Compiler, error) {
+// compiler returns the compiler for the plugin in a directory. It builds TinyGo if there is none.
+func (a *app) compiler(ctx context.Context, dir string) (compiler pluginbuild.Compiler, err error) {
 	language, err := pluginbuild.LanguageOf(dir)
 	if err != nil {
-		return pluginbuild.Compiler{}, err
+		return compiler, err
 	}
 	switch language {
 	case pluginbuild.C:
@@ -160,22 +156,15 @@ func (a *app) compiler(ctx context.Context, dir string) (pluginbuild.Compiler, e
 		return pluginbuild.FindAssemblyScript(ctx, dir, func(command string) {
 			a.printErr("keywright: %s in %s, once: it installs AssemblyScript", command, dir)
 		})
-	default:
-		return a.tinygo(ctx)
 	}
-}
-
-// tinygo returns the compiler, which it builds if there is none.
-func (a *app) tinygo(ctx context.Context) (pluginbuild.Compiler, error) {
 	cache, err := pluginbuild.Cache()
-	if err != nil {
-		return pluginbuild.Compiler{}, err
+	if err == nil {
+		err = pluginbuild.Install(ctx, cache, func() {
+			a.printErr("keywright: building TinyGo %s in %s, once: this takes about two minutes", pluginbuild.Pinned, cache)
+		})
 	}
-	err = pluginbuild.Install(ctx, cache, func() {
-		a.printErr("keywright: building TinyGo %s in %s, once: this takes about two minutes", pluginbuild.Pinned, cache)
-	})
 	if err != nil {
-		return pluginbuild.Compiler{}, err
+		return compiler, err
 	}
 	return pluginbuild.FindCompiler(ctx, cache)
 }

@@ -169,8 +169,8 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
 	}
-	if len(args) == 1 {
-		return nil, nil, withoutPath(c, connector.Definition())
+	if d := connector.Definition(); len(args) == 1 {
+		return nil, nil, misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, d.ExamplePath())
 	}
 	ctx := c.Context()
 	if c.Flags().Changed("user") || c.Flags().Changed("user-id") || c.Flags().Changed("tenant") {

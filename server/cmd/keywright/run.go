@@ -16,7 +16,6 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -200,17 +199,12 @@ func noCommand(c *cobra.Command, args []string) error {
 }
 
 // connectorAndPath checks the arguments of a command for a connector and a path. If only the path is missing, it returns no error, because
-// the error of [withoutPath] needs the file.
+// that of [app.outgoing] needs the file.
 func connectorAndPath(c *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
 	return arguments("CONNECTOR", "PATH")(c, args)
-}
-
-// withoutPath returns the error for a command line that names a connector and no path.
-func withoutPath(c *cobra.Command, d gateway.Definition) error {
-	return misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, d.ExamplePath())
 }
 
 // arguments returns a check that a command has the named arguments. Names in brackets are optional, and stand at the end.
