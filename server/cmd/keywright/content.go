@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -110,28 +109,19 @@ func contentImportCommand(a *app) *cobra.Command {
 }
 
 // importFiles imports files, and continues after a file with problems. If w is nil, it only checks them.
-func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o importer.Options) error {
-	var failed error
+func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o importer.Options) (failed error) {
 	for _, file := range files {
-		in, size, err := a.input(file)
-		if err != nil {
-			a.printErr("keywright: %v", err)
-			failed = errReported
-			continue
-		}
-		result, err := a.importFile(c.Context(), w, file, in, size, o)
-		_ = in.Close()
+		result, err := a.importFile(c.Context(), w, file, o)
 		if err != nil {
 			a.printErr("keywright: %v", err)
 		}
 		if err != nil || result.Problems > 0 {
 			failed = errReported
 		}
-		a.imported(file, w == nil, result)
-		if err := a.out.Err(); err != nil {
-			return err
+		if result != nil {
+			a.imported(file, w == nil, result)
 		}
-		if c.Context().Err() != nil {
+		if a.out.Err() != nil || c.Context().Err() != nil {
 			break
 		}
 	}
@@ -139,7 +129,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 }
 
 // imported writes the result of the import of a file.
-func (a *app) imported(file string, dryRun bool, r importer.Result) {
+func (a *app) imported(file string, dryRun bool, r *importer.Result) {
 	done := "written"
 	if dryRun {
 		done = "checked, not written"
@@ -152,23 +142,20 @@ func (a *app) imported(file string, dryRun bool, r importer.Result) {
 	a.out.Line("%s", line)
 }
 
-// input opens a file, or stdin for "-". The size is in bytes, and -1 if it is unknown.
-func (a *app) input(name string) (in io.ReadCloser, size int64, err error) {
-	if name == "-" {
-		return io.NopCloser(a.in), -1, nil
+// importFile imports a file, or stdin for "-". For a file that cannot be opened, it returns no result.
+func (a *app) importFile(ctx context.Context, w content.Writer, name string, o importer.Options) (*importer.Result, error) {
+	in, size := a.in, int64(-1)
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			size = info.Size()
+		}
+		in = file
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return file, -1, err
-	}
-	return file, info.Size(), nil
-}
-
-func (a *app) importFile(ctx context.Context, w content.Writer, name string, in io.Reader, size int64, o importer.Options) (importer.Result, error) {
 	bar := a.progress(filepath.Base(name), size)
 	defer func() { _ = bar.Finish() }()
 	o.Problem = func(p importer.Problem) {
@@ -176,7 +163,8 @@ func (a *app) importFile(ctx context.Context, w content.Writer, name string, in 
 		a.printErr("%s", p)
 	}
 	o.Progress = func(r importer.Result) { _ = bar.Set64(r.Bytes) }
-	return importer.Import(ctx, w, name, in, o)
+	result, err := importer.Import(ctx, w, name, in, o)
+	return &result, err
 }
 
 // progress starts a progress bar for a file in a terminal. Elsewhere the bar is invisible. The size is in bytes, and -1 if it is unknown.
