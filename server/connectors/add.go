@@ -128,7 +128,7 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
 		return layout, nil
 	}
-	d := &definer{problems: &problems{}, source: &source{text: string(text)}, ctx: ctx}
+	d := &definer{source: source{text: string(text)}, ctx: ctx}
 	parts, err := d.readParts(layout.Dir)
 	if err != nil {
 		return Layout{}, fmt.Errorf("connectors_dir %w", err)

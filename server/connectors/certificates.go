@@ -17,8 +17,8 @@ import (
 	"github.com/keywright/keywright/server/internal/httpserver"
 )
 
-// files checks the files that `serve` reads beside the file itself, and those of authorities, for their ends.
-func (l *loader) files(ctx context.Context, root *node) {
+// checkFiles checks the files that `serve` reads beside the file itself, and those of authorities, for their ends.
+func (l *loader) checkFiles(ctx context.Context, root *node) {
 	if !l.options.Inspect {
 		return
 	}
@@ -26,7 +26,7 @@ func (l *loader) files(ctx context.Context, root *node) {
 	l.sessionKeys(ctx, root)
 	authorities := func(n *node, path string) {
 		if m := n.get("ca_file"); m != nil {
-			l.authorities(m.value, path+".ca_file")
+			l.checkAuthorities(m.value, path+".ca_file")
 		}
 	}
 	if m := root.get("egress"); m != nil {
@@ -99,8 +99,8 @@ func (l *loader) ownCertificate(root *node) {
 	l.ends(chain, cert, certPath)
 }
 
-// authorities warns of authorities that have ended, or end soon. What is wrong with the file otherwise is reported already.
-func (l *loader) authorities(n *node, path string) {
+// checkAuthorities warns of authorities that have ended, or end soon. What is wrong with the file otherwise is reported already.
+func (l *loader) checkAuthorities(n *node, path string) {
 	name, _ := n.value.(string)
 	if name == "" {
 		return

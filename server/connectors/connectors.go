@@ -225,10 +225,8 @@ func cause(err error) string {
 // Read is like [Load] for the text of a file. The name appears in problems, and paths in the file are relative to its
 // directory.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
-	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}}}
-	content := strings.TrimPrefix(string(text), "\ufeff")
-	l.source.text = content
-	err := l.load(ctx, content)
+	l := newLoader(ctx, name, text, o)
+	err := l.load(ctx)
 	if ctx.Err() != nil { // the cause of any other error
 		err = ctx.Err()
 	}
@@ -319,13 +317,9 @@ func (s *Set) Close(ctx context.Context) (err error) {
 
 // A loader holds the state of one Load.
 type loader struct {
-	problems
+	definer
 	options Options
-	dir     string
-	source  source
-	// parts are the files of connectors_dir.
-	parts []part
-	set   *Set
+	set     *Set
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
@@ -341,36 +335,44 @@ type loader struct {
 	patterns gateway.Patterns
 }
 
+func newLoader(ctx context.Context, name string, text []byte, o Options) *loader {
+	return &loader{
+		definer: definer{
+			ctx: ctx, dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
+			given: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
+		},
+		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
+	}
+}
+
 // load loads the file. It returns an error only for failures that are not problems of the file.
-func (l *loader) load(ctx context.Context, text string) error {
-	root := parse(ctx, text, &l.problems)
+func (l *loader) load(ctx context.Context) error {
+	root := parse(ctx, l.source.text, &l.problems)
 	if root == nil {
 		return nil
 	}
-	d := &definer{
-		problems: &l.problems, dir: l.dir, suggestions: map[*node][]string{},
-		source: &l.source, ctx: ctx, given: l.options.Host.Egress, trusted: map[string]*tls.Config{},
-	}
-	definitions, files := d.document(root)
-	l.options.Host.Egress, l.set.Files, l.parts = d.egress, d.files, d.parts
-	d.file.Limits.change(&l.options.Host.Limits)
+	definitions, plugins := l.document(root)
+	l.options.Host.Egress, l.set.Egress, l.set.Files = l.egress, l.egress, l.files
+	l.file.Limits.change(&l.options.Host.Limits)
 	l.set.Limits = l.options.Host.Limits
 	digest := sha256.Sum256([]byte(l.source.text))
-	l.set.Egress, l.set.SHA256 = d.egress, hex.EncodeToString(digest[:])
-	l.set.Settings = d.settings(root)
-	l.files(ctx, root)
-	for _, n := range d.file.Secrets {
+	l.set.SHA256 = hex.EncodeToString(digest[:])
+	l.set.Settings = l.settings(root)
+	l.checkFiles(ctx, root)
+	for _, n := range l.file.Secrets {
 		l.set.stores = append(l.set.stores, n.decoded())
 	}
-	if stores := d.stores(); len(stores) > 0 {
-		l.stores(stores)
-		l.options.Environment = d.environment
+	if stores := l.stores(); len(stores) > 0 {
+		if l.options.First != nil {
+			stores = append([]host.Secrets{l.options.First}, stores...)
+		}
+		l.options.Host.Secrets, l.options.Environment = host.FirstOf(stores...), l.environment
 	}
-	if d.keys != nil {
-		l.options.Host.Keys = d.keys
+	if l.keys != nil {
+		l.options.Host.Keys = l.keys
 	}
-	if d.file.State != nil {
-		if err := l.state(ctx, d.file.State, d.state()); err != nil {
+	if l.file.State != nil {
+		if err := l.openState(ctx, l.file.State); err != nil {
 			return err
 		}
 	}
@@ -382,8 +384,8 @@ func (l *loader) load(ctx context.Context, text string) error {
 		l.inspectRoot(root)
 		l.options.Host.Warn = l.warned
 	}
-	l.lacking = len(d.file.Plugins) > maxPlugins
-	if err := l.host(ctx, files); err != nil {
+	l.lacking = len(l.file.Plugins) > maxPlugins
+	if err := l.host(ctx, plugins); err != nil {
 		return err
 	}
 	return l.connectAll(ctx, definitions)
@@ -412,12 +414,4 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 		}
 	}
 	return nil
-}
-
-// stores sets the stores of the file as the secrets of the host.
-func (l *loader) stores(all []host.Secrets) {
-	if l.options.First != nil {
-		all = append([]host.Secrets{l.options.First}, all...)
-	}
-	l.options.Host.Secrets = host.FirstOf(all...)
 }

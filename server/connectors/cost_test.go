@@ -36,16 +36,16 @@ func newHost(t testing.TB) *host.Host {
 
 // costOf reads a text with the host h, and returns the bytes that this allocates and the problems.
 func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
-	l := &loader{set: &Set{Host: h}, options: Options{Environment: true}, source: source{text: text}}
+	l := newLoader(t.Context(), "connectors.yaml", []byte(text), Options{Environment: true})
+	l.set.Host = h
 	cost, err := allocated(func() error {
 		root := parse(t.Context(), text, &l.problems)
 		if root == nil {
 			return nil
 		}
-		d := &definer{problems: &l.problems, suggestions: map[*node][]string{}}
-		definitions, _ := d.document(root)
-		l.set.Settings = d.settings(root)
-		d.stores()
+		definitions, _ := l.document(root)
+		l.set.Settings = l.settings(root)
+		l.stores()
 		return l.connectAll(t.Context(), definitions)
 	})
 	if err != nil {

@@ -122,7 +122,7 @@ func (f limitsFile) change(l *host.Limits) {
 
 // A definer reads the definitions from a document.
 type definer struct {
-	*problems
+	problems
 	// dir is the directory of the file.
 	dir string
 	// given is the Egress of the options, and egress that of the file.
@@ -135,7 +135,7 @@ type definer struct {
 
 	file wholeFile
 	// source is the text of the file, with that of parts, which are the files of connectors_dir.
-	source *source
+	source source
 	parts  []part
 	// ctx ends the reading of parts.
 	ctx context.Context

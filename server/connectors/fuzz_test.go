@@ -42,15 +42,14 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		source := source{text: text}
-		d := definer{problems: &p, source: &source, ctx: t.Context(), suggestions: map[*node][]string{}}
+		d := definer{problems: p, source: source{text: text}, ctx: t.Context(), suggestions: map[*node][]string{}}
 		connectors, _ := d.document(root)
 		for _, c := range connectors {
 			if n, _, _ := c.member.locate("auth.config"); n != nil {
-				source.character(n, 3)
+				d.source.character(n, 3)
 			}
 		}
-		for _, wrong := range p.sorted(nil, moreProblems) {
+		for _, wrong := range d.sorted(nil, moreProblems) {
 			if wrong.Message == "" || wrong.Line < 0 {
 				t.Fatalf("%+v", wrong)
 			}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -102,15 +101,14 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{options: o, dir: filepath.Dir(name), set: &Set{}}
+	l := newLoader(ctx, name, text, o)
 	l.options.Host.BuiltIns = BuiltIns(plugins.Types()...)
-	if root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &l.problems); root != nil {
-		d := &definer{problems: &l.problems, dir: l.dir, source: &l.source, ctx: ctx, suggestions: map[*node][]string{}}
+	if root := parse(ctx, l.source.text, &l.problems); root != nil {
 		var items []*node
-		if d.is(root, object, "", "") && root.get("plugins") != nil {
-			items = d.items(root.get("plugins").value, "plugins", "plugins")
+		if l.is(root, object, "", "") && root.get("plugins") != nil {
+			items = l.items(root.get("plugins").value, "plugins", "plugins")
 		}
-		err = l.host(ctx, d.plugins(items))
+		err = l.host(ctx, l.plugins(items))
 	}
 	defer func() { _ = l.set.Close(context.WithoutCancel(ctx)) }() // does not block: there are no calls
 	switch {

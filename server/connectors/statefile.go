@@ -92,17 +92,18 @@ func (d *definer) state() *StateSettings {
 	return &s
 }
 
-// state checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that the
-// connectors that need one can be checked.
-func (l *loader) state(ctx context.Context, n *node, settings *StateSettings) error {
-	opened, err := l.openState(ctx, n, settings)
+// openState checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that
+// the connectors that need one can be checked.
+func (l *loader) openState(ctx context.Context, n *node) error {
+	opened, err := l.openStore(ctx, n)
 	if err == nil && !opened {
 		err = l.memory(ctx)
 	}
 	return err
 }
 
-func (l *loader) openState(ctx context.Context, n *node, settings *StateSettings) (opened bool, err error) {
+func (l *loader) openStore(ctx context.Context, n *node) (opened bool, err error) {
+	settings := l.state()
 	if settings == nil {
 		return false, nil
 	}

@@ -78,7 +78,7 @@ func (l *loader) inspected(c *definition, info host.PluginInfo) {
 	i.mistakes(c, info)
 	i.placeholders(c.member, c.path())
 	if n, _, found := c.member.locate("egress.ca_file"); found {
-		l.authorities(n, c.path()+".egress.ca_file")
+		l.checkAuthorities(n, c.path()+".egress.ca_file")
 	}
 }
 
