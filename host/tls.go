@@ -33,15 +33,16 @@ type TLS struct {
 	// Key is its private key in PEM, without a passphrase: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It names a
 	// secret.
 	Key string `file:",secret"`
-	// PKCS12 is a file of PKCS #12 (.p12, .pfx) with one key, in Base64, in place of Certificate and Key. It names a secret.
+	// PKCS12 is a file of PKCS #12 (.p12, .pfx) with one key, in Base64 (base64 -w0 FILE), in place of Certificate and Key: up
+	// to 64 KiB and 100,000 iterations. It names a secret.
 	//
 	// The host reads it with [Config].PKCS12.
 	PKCS12 string `file:",secret"`
 	// Passphrase is the passphrase of PKCS12.
 	Passphrase string
-	// CA has certificates of authorities in PEM, in place of the system's and those of egress.
+	// CA has certificates of authorities in PEM, in place of the system's and those of egress, for this connector only.
 	CA string
-	// For says what this is for: api, token, or a list of both. Without it, both.
+	// For says what all of this is for: api, token, or a list of both. Without it, both.
 	//
 	// The values are [TLSForAPI] and [TLSForToken].
 	For []string

@@ -98,12 +98,12 @@ type wholeFile struct {
 // limitsFile is the member limits: limits of the host that operators choose by the size of a deployment. Each replaces the field of
 // [host.Limits] with the same name.
 type limitsFile struct {
-	// ConcurrentExchanges limits the calls that ask token endpoints at one time. A connector and an origin have half of them
-	// at most.
+	// ConcurrentExchanges limits the calls that ask token endpoints or read issuers' metadata at one time. A quarter as many
+	// may replace tokens ahead.
 	ConcurrentExchanges int `default:"64"`
 	// ConcurrentKeys limits the calls that use a key of the store of keys at one time.
 	ConcurrentKeys int `default:"64"`
-	// TokensBytes is the memory of the token cache, in bytes.
+	// TokensBytes is the memory of tokens, in bytes.
 	TokensBytes int `default:"67108864"`
 	// MutationsBytes is the memory of what calls of plugins leave for the next request of their user, in bytes.
 	MutationsBytes int `default:"67108864"`

@@ -15,16 +15,16 @@ import (
 
 // An egressFile is the member egress of the file or of a connector.
 type egressFile struct {
-	// Allow are addresses or ranges of addresses, such as 10.20.0.0/16, that may be dialled beside public ones. The address
-	// that a name leads to counts.
+	// Allow are addresses, or ranges such as 10.20.0.0/16, that may be dialled beside public ones, also by a name. A cloud's
+	// metadata address, such as 169.254.169.254, must be named itself: no range allows it.
 	Allow []string `file:",range"`
-	// CAFile is the path of certificates in PEM, of authorities that are trusted beside those of the system.
+	// CAFile is the path of a file of certificates in PEM, of authorities that are trusted beside the system's.
 	CAFile string `file:",path"`
-	// Proxy is the URL of the proxy of all connections: http, https, socks5 or socks5h. none is for no proxy. The proxies of
-	// the environment are ignored.
+	// Proxy is the URL of the proxy of all connections, http, https, socks5 or socks5h, without user and password; or none. It
+	// looks up names itself, and has to refuse your network's. The environment's are ignored.
 	Proxy string `file:",proxy"`
-	// PlainHTTP are hosts, such as keycloak:8080, whose URLs may be of plain http. Without a port, any port is meant. Their
-	// addresses have to be in Allow, too.
+	// PlainHTTP are hosts whose URLs may be of plain http, such as keycloak:8080 (any port, if there is none). Their addresses
+	// have to be in Allow, too. The file's is for issuers of sessions and Vault, too.
 	PlainHTTP []string `file:",plainhost"`
 }
 

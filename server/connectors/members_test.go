@@ -3,6 +3,7 @@ package connectors
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"go/ast"
 	"go/doc/comment"
@@ -14,11 +15,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/host"
 )
 
 //go:generate go test . -run TestMemberDescriptions -update
 
-var update = flag.Bool("update", false, "write members.json")
+var update = flag.Bool("update", false, "write members.json and the tables of docs/gateway.md")
 
 // fieldComments returns the comments of the fields of structs in the package of a type, by struct and field.
 func fieldComments(t *testing.T, of reflect.Type) map[string]string {
@@ -67,15 +70,38 @@ func described(t *testing.T, of reflect.Type, field reflect.StructField, text st
 	}
 	rest = regexp.MustCompile(`^(is|are|has) (the |an? )?`).ReplaceAllString(rest, "")
 	for _, f := range reflect.VisibleFields(of) {
-		if len(f.Name) <= len("URL") {
-			continue // a word
+		if len(f.Name) <= len("URL") && strings.ToUpper(f.Name) == f.Name {
+			continue // an abbreviation
 		}
 		rest = regexp.MustCompile(`([a-z,] |\()`+f.Name+`\b`).ReplaceAllString(rest, "${1}"+MemberName(f))
 	}
 	return strings.ToUpper(rest[:1]) + rest[1:]
 }
 
-// The descriptions of the schema are the comments of the structs that the loader decodes into.
+// tables are the structs whose members docs/gateway.md has in a table, by the name of the member that they are in.
+var tables = map[string]reflect.Type{
+	"tls": reflect.TypeFor[host.TLS](), "egress": reflect.TypeFor[egressFile](), "limits": reflect.TypeFor[limitsFile](),
+}
+
+// withTables returns a text of docs/gateway.md with the rows of tables as the descriptions are.
+func withTables(text string, descriptions map[string]string) string {
+	for name, of := range tables {
+		rows := ""
+		for _, f := range fieldsOf(of) {
+			meaning := descriptions[of.String()+"."+f.Name]
+			if missing := f.Tag.Get("default"); missing != "" {
+				meaning += " " + missing + " unless given"
+			}
+			rows += "| `" + f.name + "` | " + strings.TrimSuffix(meaning, ".") + " |\n"
+		}
+		table := regexp.MustCompile("(\\| member of `" + name + "` \\| meaning \\|\n\\|---\\|---\\|\n)(?:\\|.*\n)*")
+		text = table.ReplaceAllString(text, "${1}"+strings.ReplaceAll(rows, "$", "$$"))
+	}
+	return text
+}
+
+// The descriptions of the schema, and the tables of members in docs/gateway.md, are the comments of the structs that the loader decodes
+// into.
 func TestMemberDescriptions(t *testing.T) {
 	packages, want := map[string]map[string]string{}, map[string]string{}
 	w := schemaWriter{describe: func(of reflect.Type, field reflect.StructField) string {
@@ -94,13 +120,21 @@ func TestMemberDescriptions(t *testing.T) {
 	if err := encoder.Encode(want); err != nil {
 		t.Fatal(err)
 	}
+	const document = "../../docs/gateway.md"
+	docs, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if *update {
-		if err := os.WriteFile("members.json", text.Bytes(), 0o644); err != nil {
+		err := errors.Join(
+			os.WriteFile("members.json", text.Bytes(), 0o644), os.WriteFile(document, []byte(withTables(string(docs), want)), 0o644),
+		)
+		if err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if !bytes.Equal(text.Bytes(), membersJSON) {
-		t.Errorf("members.json is not what the comments say: go generate ./connectors")
+	if !bytes.Equal(text.Bytes(), membersJSON) || withTables(string(docs), want) != string(docs) {
+		t.Errorf("members.json and docs/gateway.md are not what the comments say: go -C server generate ./connectors")
 	}
 }
