@@ -16,12 +16,28 @@ const (
 	pieceOverhead = 100
 )
 
+// cacheUse is a call's use of the cache.
+type cacheUse struct {
+	*core
+	*exchangeLog
+	// If not nil, Shared stores the entry of Lease for all nodes.
+	Shared Shared
+	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
+	// waited for.
+	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
+	used  []*tokencache.Handle
+	// fetched is the last entry that the call has stored after an exchange, or nil.
+	fetched *tokencache.Handle
+	// putIn holds the origins of the values that were revealed or put into the mutation.
+	putIn *seal.Origins
+}
+
 // CacheGet returns the value that CacheSet stored under key in this call's partition of the cache, and whether there is
 // one.
 //
 // A miss ends an Inline run with a Restart. The host then takes the lease of the entry, or waits for it, outside of the
 // sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
-func (c *Call) CacheGet(key string) (string, bool) {
+func (c *cacheUse) CacheGet(key string) (string, bool) {
 	c.need(abi.UserCacheGet)
 	if c.inputRead { // a look-up affects which entry is evicted first, which other calls could see
 		c.endf(StagePlugin, "cache_get was called after the request was read: read the cache first, nothing of one request may reach another")
@@ -49,7 +65,7 @@ func (c *Call) CacheGet(key string) (string, bool) {
 
 // readAgain returns an entry that the earlier attempt of the request has read, and leaves the order of eviction as it is. For
 // any other entry it ends the run with a Restart.
-func (c *Call) readAgain(k tokencache.Key) (string, bool) {
+func (c *cacheUse) readAgain(k tokencache.Key) (string, bool) {
 	entry, ok := c.plan.Cache.Peek(k)
 	if !ok || !readsEntry(c.inputs.Answer.used, k) {
 		c.runAfresh()
@@ -58,7 +74,7 @@ func (c *Call) readAgain(k tokencache.Key) (string, bool) {
 }
 
 // joined returns the value of an entry, and records that the call has read it.
-func (c *Call) joined(entry tokencache.Entry[[]seal.Piece]) string {
+func (c *cacheUse) joined(entry tokencache.Entry[[]seal.Piece]) string {
 	value, err := c.sealed.Join(entry.Value, entry.Handle)
 	if err != nil {
 		c.end(StagePlugin, err)
@@ -72,7 +88,7 @@ func (c *Call) joined(entry tokencache.Entry[[]seal.Piece]) string {
 // CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
 // entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline
 // run with a Restart, because the entry could not be taken back if the run were restarted later.
-func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
+func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 	c.need(abi.UserCacheSet)
 	k := c.cacheKey(key)
 	if c.inputRead {
@@ -112,7 +128,7 @@ func (c *Call) CacheSet(key, value string, ttlSeconds int64) {
 }
 
 // setLeased stores a value and ends the lease, if the call has one for the key. Otherwise the entry has no handle.
-func (c *Call) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duration) tokencache.Entry[[]seal.Piece] {
+func (c *cacheUse) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duration) tokencache.Entry[[]seal.Piece] {
 	if c.Lease == nil || c.Lease.Key() != k {
 		return tokencache.Entry[[]seal.Piece]{}
 	}
@@ -123,7 +139,7 @@ func (c *Call) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duratio
 
 // share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store
 // what the call has made without a token endpoint: other nodes can make it as well, and the store holds less.
-func (c *Call) share(pieces []seal.Piece, ttl time.Duration) int64 {
+func (c *cacheUse) share(pieces []seal.Piece, ttl time.Duration) int64 {
 	if c.Shared == nil || c.exchanges == 0 || ttl <= 0 {
 		return 0
 	}
@@ -141,7 +157,7 @@ const maxShared = 24 * time.Hour
 // maxTTL is the maximum time to live, in seconds. A larger one might not fit into a time.Duration.
 const maxTTL = 1 << 31
 
-func (c *Call) cacheKey(key string) tokencache.Key {
+func (c *cacheUse) cacheKey(key string) tokencache.Key {
 	c.plain("a cache key", key)
 	if key == "" || len(key) > maxCacheKey {
 		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
@@ -149,10 +165,33 @@ func (c *Call) cacheKey(key string) tokencache.Key {
 	return tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: key}
 }
 
-func (c *Call) partition() [32]byte {
+func (c *core) partition() [32]byte {
 	if c.inputs.partition == nil {
 		sum := c.plan.Partition(c.inputs)
 		c.inputs.partition = &sum
 	}
 	return *c.inputs.partition
 }
+
+// Used returns the cache entries that the call read, each once.
+func (c *cacheUse) Used() []*tokencache.Handle { return c.used }
+
+// PutIn returns the cache entries that a 401 drops: those whose sealed values went into the mutation, directly or
+// through other values and entries. The origins of a revealed value are included.
+//
+// If the call has read its request, the request may have determined which values were put in. A later call could then
+// learn about the request from the entries that are missing (threats.md 15c). So PutIn returns all entries that such a
+// call read, or none.
+func (c *cacheUse) PutIn() []*tokencache.Handle {
+	if c.putIn == nil || !c.inputRead {
+		return c.putIn.Entries()
+	}
+	all := seal.From(c.used...)
+	for v := range c.sealed.Values() {
+		all = all.And(v.From)
+	}
+	return all.Entries()
+}
+
+// Fetched returns the entry of the cache that the call has fetched, or nil.
+func (c *cacheUse) Fetched() *tokencache.Handle { return c.fetched }

@@ -163,18 +163,6 @@ func (c *Call) answerMadeUp() bool {
 	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
 }
 
-// sealAnswers seals the values of a list that are sealed, and returns all of them as the guest gets them.
-func (c *Call) sealAnswers(list []answer.Part, found map[string]string) map[string]string {
-	for i := range list {
-		a := &list[i]
-		value, ok := found[a.Name]
-		if ok && a.Kind == abi.AnswerSealed {
-			found[a.Name] = c.seal(a.Value(value))
-		}
-	}
-	return found
-}
-
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
 func (c *Call) readKept(counts bool) *kept {
 	entry, ok := c.plan.Cache.Get(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
@@ -192,7 +180,7 @@ func (c *Call) readKept(counts bool) *kept {
 //
 // If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see PutIn), and the
 // call runs again without the API's answer.
-func (c *Call) CacheDrop(key string) (again bool) {
+func (c *cacheUse) CacheDrop(key string) (again bool) {
 	c.need(abi.UserCacheDrop)
 	if c.inputRead {
 		c.endf(StagePlugin, "cache_drop was called after the request was read: nothing of one request may reach another")
@@ -227,11 +215,11 @@ func readsEntry(used []*tokencache.Handle, k tokencache.Key) bool {
 
 // afterRead reports whether the call knows the API's answer to an attempt that has read the request. That attempt may have
 // provoked the answer, to say something about the request by it.
-func (c *Call) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
+func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
 
 // runAfresh ends the run with a Restart if afterRead. What the run wants to do would show later calls, or a token endpoint,
 // what it knows. The call that runs in its place knows no more than that of another request.
-func (c *Call) runAfresh() {
+func (c *core) runAfresh() {
 	if c.afterRead() {
 		c.restart = &Restart{Afresh: true}
 		panic(ended{})

@@ -22,7 +22,7 @@ func (c *Call) Compose(template string, with []byte) string {
 }
 
 // templateName returns the name of the field that a template is the value of, or words for another template.
-func (c *Call) templateName(template string) string {
+func (c *rendering) templateName(template string) string {
 	for _, r := range c.rendered {
 		if r.value == template {
 			return r.name

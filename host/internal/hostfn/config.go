@@ -16,6 +16,18 @@ import (
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
+// rendering has the fields of the configuration.
+type rendering struct {
+	*report
+	rendered []renderedField
+	// renderedBuffer is the array of rendered while that is short. It saves an allocation.
+	renderedBuffer [4]renderedField
+	// compared counts the work of comparing texts with patterns.
+	compared int
+	// urls holds the rendered fields of kind url as the guest sees them, with references.
+	urls []string
+}
+
 type renderedField struct {
 	name, value string
 	ok          bool
@@ -23,7 +35,7 @@ type renderedField struct {
 
 // ConfigGet returns the value of a field of the configuration, and whether there is one. It renders the field on the
 // first call, and returns the same value afterwards.
-func (c *Call) ConfigGet(name string) (string, bool) {
+func (c *rendering) ConfigGet(name string) (string, bool) {
 	switch c.mode {
 	case Describing:
 		c.endf(StagePlugin, "config_get is not to be called by describe")
@@ -54,13 +66,13 @@ func (c *Call) ConfigGet(name string) (string, bool) {
 
 // unknown ends the call because the description has no field with that name. Otherwise, a request would be sent without
 // the value that the plugin's author expected.
-func (c *Call) unknown(name string) {
+func (c *rendering) unknown(name string) {
 	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", printable.Text(name, 128))
 }
 
 // literal implements ConfigGet for validate. It returns literal values only: none that depend on a request, and none
 // that may be a credential.
-func (c *Call) literal(name string) (string, bool) {
+func (c *rendering) literal(name string) (string, bool) {
 	field := c.plan.Fields[name]
 	switch {
 	case field == nil:
@@ -81,7 +93,7 @@ func (c *Call) literal(name string) (string, bool) {
 }
 
 // field renders a field, and returns its value for the guest: sealed, plain, or with sealed parts.
-func (c *Call) field(f *Field) (string, bool) {
+func (c *rendering) field(f *Field) (string, bool) {
 	switch {
 	case f.Object != nil:
 		return c.renderObject(f), true
@@ -128,7 +140,7 @@ func (c *Call) field(f *Field) (string, bool) {
 const maxCompared = 16 << 20
 
 // compares counts the work of comparing a text with the pattern of a field, and ends the call if it is too much in all.
-func (c *Call) compares(f *Field, text string) {
+func (c *rendering) compares(f *Field, text string) {
 	if f.Matcher == nil {
 		return
 	}
@@ -138,7 +150,7 @@ func (c *Call) compares(f *Field, text string) {
 }
 
 // renderObject renders the strings of an object at any depth, and returns the object as JSON.
-func (c *Call) renderObject(f *Field) string {
+func (c *rendering) renderObject(f *Field) string {
 	document, err := f.Object.AppendJSON(make([]byte, 0, 256), (*values)(c), func(parts []template.Part) (string, error) {
 		return c.sealParts(parts, f), nil
 	})
@@ -149,7 +161,7 @@ func (c *Call) renderObject(f *Field) string {
 }
 
 // parts renders a field. The values of a user stay within their segment or parameter of a URL, whose host is literal then.
-func (c *Call) parts(f *Field) []template.Part {
+func (c *rendering) parts(f *Field) []template.Part {
 	render := f.Text.Render
 	inURL := f.Kind == abi.KindURL && urlcheck.FixedHost(f.Text.Source())
 	if inURL {
@@ -182,7 +194,7 @@ func leavesSegment(source, text string) bool {
 }
 
 // sealParts joins the parts of a field's text. Parts from secrets become sealed values, and the others stay plain.
-func (c *Call) sealParts(parts []template.Part, f *Field) string {
+func (c *rendering) sealParts(parts []template.Part, f *Field) string {
 	if len(parts) == 1 && !parts[0].Secret {
 		return parts[0].Text
 	}
@@ -198,7 +210,7 @@ func (c *Call) sealParts(parts []template.Part, f *Field) string {
 }
 
 // plainText returns the plain value of a field, for use by the host itself.
-func (c *Call) plainText(f *Field) string {
+func (c *rendering) plainText(f *Field) string {
 	if f.Text == nil {
 		return f.Default
 	}
@@ -214,7 +226,7 @@ func (c *Call) plainText(f *Field) string {
 
 // required reports whether a field must have a value that is not blank. The conditions of RequiredIf that hold whatever the
 // templates render to have already set Required.
-func (c *Call) required(f *Field) bool {
+func (c *rendering) required(f *Field) bool {
 	return f.Required || slices.ContainsFunc(f.RequiredIf, func(condition abi.Condition) bool {
 		return len(condition.Values) > 0 && slices.Contains(condition.Values, c.plainText(c.plan.Fields[condition.Field]))
 	})
@@ -275,7 +287,7 @@ func maskOf(f *Field) string {
 }
 
 // SecretGet returns the sealed value of a secret that the configuration names.
-func (c *Call) SecretGet(name string) string {
+func (c *rendering) SecretGet(name string) string {
 	c.need(abi.UserSecretGet)
 	c.plain("the name of a secret", name)
 	value, ok := c.inputs.secret(c.plan, name)
@@ -306,4 +318,42 @@ func (c *Call) ClockOffset() int64 {
 	offset := c.plan.Offset.seconds.Load()
 	c.offset = &offset
 	return offset
+}
+
+// Values returns the values for rendering a template that is not a field's.
+func (c *rendering) Values() template.Values { return (*values)(c) }
+
+// values implements template.Values for a call.
+type values rendering
+
+func (v *values) Secret(name string) (string, error) {
+	if value, ok := v.inputs.secret(v.plan, name); ok {
+		return value, nil
+	}
+	return "", fmt.Errorf("secret %q was not read", name)
+}
+
+func (v *values) Discovered(d template.Discovery) (string, error) {
+	i := slices.Index(v.plan.Names.Discovered, d)
+	if i < 0 || i >= len(v.inputs.Discovered) {
+		return "", errors.New("the metadata was not read")
+	}
+	(*rendering)(v).explainDiscovery(d, v.inputs.Discovered[i])
+	return v.inputs.Discovered[i], nil
+}
+
+func (v *values) Variable(name string) (string, bool) {
+	value, ok := v.inputs.Variables[name]
+	return value, ok
+}
+
+func (v *values) User() *template.User { return &v.inputs.User }
+
+func (v *values) TenantID() string { return v.inputs.TenantID }
+
+func (v *values) Now() int64 { return (*rendering)(v).now() }
+
+func (v *values) UUID() (string, error) {
+	v.uncacheable = true
+	return newUUID(v.plan.Random)
 }

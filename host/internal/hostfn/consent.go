@@ -114,7 +114,7 @@ func (e *ShownError) Error() string {
 }
 
 // fieldIn returns the name of a field with a sealed value that text holds, or "".
-func (c *Call) fieldIn(text string) string {
+func (c *rendering) fieldIn(text string) string {
 	for _, r := range c.rendered {
 		if strings.Contains(text, r.value) && c.sealed.Plain(r.value) != nil {
 			return r.name
@@ -132,7 +132,7 @@ const maxCodeParameter = 64
 // checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization
 // request. The token came from the token endpoint over TLS, so its signature need not be checked (OpenID Connect Core section
 // 3.1.3.7), and nothing else in it is used.
-func (c *Call) checkIDToken(body []byte) {
+func (c *exchanging) checkIDToken(body []byte) {
 	if c.inputs.Code == nil {
 		return
 	}
@@ -174,15 +174,15 @@ func texts(pairs []abi.Pair) (list []string) {
 }
 
 // HoldTurn makes the states of a turn those of the call, for a run that begins or ends a grant. turn may be nil.
-func (c *Call) HoldTurn(turn Turn) (err error) {
+func (c *grantUse) HoldTurn(turn Turn) (err error) {
 	if turn == nil {
 		return nil
 	}
-	c.held.turn = turn
-	c.held.values = map[string]string{}
+	c.turn = turn
+	c.states = map[string]string{}
 	if token := turn.Token(); token != nil {
-		c.held.ends = token
-		c.held.values, err = decodeStates(token)
+		c.ends = token
+		c.states, err = decodeStates(token)
 	}
 	return err
 }

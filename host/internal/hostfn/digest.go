@@ -44,7 +44,7 @@ func (c *Call) Digest(algorithm, data string) string {
 
 // hash writes data with its sealed values put in to w. It returns a value without Text for what is made from the bytes, and
 // whether data contains sealed values other than the body.
-func (c *Call) hash(where, data string, w io.Writer) (seal.Value, bool) {
+func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	v, sealed, err := c.sealed.Hash(data, w)
 	var misuse *seal.Error
 	switch {
@@ -61,7 +61,7 @@ func (c *Call) hash(where, data string, w io.Writer) (seal.Value, bool) {
 
 // MAC returns the HMAC of data (RFC 2104) as a sealed value of raw bytes. Its sinks are the derived sinks of its key, as far
 // as the sealed values in data share them.
-func (c *Call) MAC(algorithm, key, data string) string {
+func (c *keyUse) MAC(algorithm, key, data string) string {
 	c.need(abi.UserMAC)
 	c.uncacheable = true
 	var k, v seal.Value
@@ -86,7 +86,7 @@ func (c *Call) MAC(algorithm, key, data string) string {
 }
 
 // macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign.
-func (c *Call) macKey(key string) seal.Value {
+func (c *keyUse) macKey(key string) seal.Value {
 	k, sealed := c.combine("the key of mac", key)
 	if !sealed {
 		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
@@ -96,7 +96,7 @@ func (c *Call) macKey(key string) seal.Value {
 }
 
 // checkMACKey ends the call unless a value reaches Sign. That of a field of kind key does not.
-func (c *Call) checkMACKey(k *seal.Value) {
+func (c *keyUse) checkMACKey(k *seal.Value) {
 	if k.Sinks&seal.Sign == 0 {
 		misuse := &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}
 		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (the sink sign is in sinks of its field, and in derived for what is made of that; a field of kind key signs with sign_sealed)", misuse))

@@ -84,7 +84,7 @@ func (c *Call) Random(bytes int64) string {
 
 // notRaw ends the call if text contains a raw value. Otherwise, success or failure would show whether the bytes of a
 // MAC happen to be text. A guest would learn something about the key from each MAC.
-func (c *Call) notRaw(where, text string) {
+func (c *core) notRaw(where, text string) {
 	if c.sealed.Raw(text) {
 		c.endf(StagePlugin, "%s: what mac, digest, decode and sign_sealed return is raw bytes: encode it first", where)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
@@ -21,10 +22,38 @@ import (
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
+// exchangeLog is what became of a call's token requests.
+type exchangeLog struct {
+	// exchanges counts the token requests that were sent.
+	exchanges int
+	// endpoint is the origin of the last one, or "" if a sealed value is a part of its host.
+	endpoint string
+	// exchangeTime is the time that token endpoints took.
+	exchangeTime time.Duration
+	// answer is the last answer of a token endpoint if that was an error, and nil otherwise.
+	answer *TokenError
+	// otherType is set if the type of the last token was not bearer.
+	otherType bool
+}
+
+// exchanging sends the token requests of a call.
+type exchanging struct {
+	*cacheUse
+	*grantUse
+	// AskAnew asks token endpoints although refusals of them are remembered.
+	AskAnew bool
+	// tokenRequests counts the calls of TokenRequest and Exchange, whether or not a request was sent.
+	tokenRequests int
+	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.
+	urlReference, urlField string
+	// place is the place of the last exchange, see placeOf.
+	place string
+}
+
 // Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
 // answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
 // TokenRequest.
-func (c *Call) Exchange(document []byte) []byte {
+func (c *exchanging) Exchange(document []byte) []byte {
 	c.beginExchange(abi.UserExchange)
 	var request abi.Exchange
 	if err := strictjson.Unmarshal(document, &request); err != nil {
@@ -57,7 +86,7 @@ func (c *Call) Exchange(document []byte) []byte {
 }
 
 // refusal returns the error for an answer that is a refusal, or nil. missing is the name of a required answer that it lacks.
-func (c *Call) refusal(a *answer.Reply, missing string) *TokenError {
+func (c *exchanging) refusal(a *answer.Reply, missing string) *TokenError {
 	switch {
 	case a.Status >= http.StatusBadRequest:
 		return &TokenError{Status: a.Status, Code: a.Code()}
@@ -70,7 +99,7 @@ func (c *Call) refusal(a *answer.Reply, missing string) *TokenError {
 }
 
 // missing returns the name of a required answer that was not found, or "".
-func (c *Call) missing(found map[string]string, wanted []string) string {
+func (c *exchanging) missing(found map[string]string, wanted []string) string {
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
 		if _, ok := found[a.Name]; !ok && a.Required && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
@@ -80,7 +109,7 @@ func (c *Call) missing(found map[string]string, wanted []string) string {
 	return ""
 }
 
-func (c *Call) exchangeReply(status int, found map[string]string) []byte {
+func (c *exchanging) exchangeReply(status int, found map[string]string) []byte {
 	document, err := strictjson.Marshal(abi.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
 	if err != nil {
 		c.end(StageToken, err)
@@ -89,7 +118,7 @@ func (c *Call) exchangeReply(status int, found map[string]string) []byte {
 }
 
 // beginExchange ends the call unless it may send a request to a token endpoint now.
-func (c *Call) beginExchange(function string) {
+func (c *exchanging) beginExchange(function string) {
 	c.need(function)
 	if c.inputRead {
 		c.endf(StagePlugin, "%s was called after the request was read: nothing of one request may reach another place", function)
@@ -108,7 +137,7 @@ func (c *Call) beginExchange(function string) {
 // exchange sends a request to a token endpoint. It sets the answer and calls read, which returns an error if that is a refusal.
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
-func (c *Call) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (refused *TokenError) {
+func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (refused *TokenError) {
 	question, before, may := c.mayAsk()
 	if !may {
 		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
@@ -180,7 +209,7 @@ type wire struct {
 const jsonType = "application/json"
 
 // wire checks the combination of an exchange's members.
-func (c *Call) wire(request *abi.Exchange) *wire {
+func (c *exchanging) wire(request *abi.Exchange) *wire {
 	w := &wire{
 		function: abi.UserExchange, url: request.URL, path: request.Path, query: request.Query, method: request.Method,
 		headers: request.Headers, form: request.Form, json: request.JSON,
@@ -208,7 +237,7 @@ func (c *Call) wire(request *abi.Exchange) *wire {
 }
 
 // outgoing checks a request, puts the sealed values in, and returns it as an HTTP request.
-func (c *Call) outgoing(w *wire) *http.Request {
+func (c *exchanging) outgoing(w *wire) *http.Request {
 	target := c.target(w)
 	c.explainExchange(w)
 	body := []byte(c.encoded(w, "form", w.form))
@@ -248,7 +277,7 @@ func (c *Call) outgoing(w *wire) *http.Request {
 }
 
 // target returns the URL of a request. It ends the call unless that is a URL of the configuration.
-func (c *Call) target(w *wire) string {
+func (c *exchanging) target(w *wire) string {
 	target, _ := c.open("the URL of "+w.function, w.url, seal.Token)
 	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
 	// its own to check a guess of the secret in it.
@@ -284,7 +313,7 @@ func (c *Call) target(w *wire) string {
 }
 
 // readURLs renders the fields of kind url.
-func (c *Call) readURLs() {
+func (c *rendering) readURLs() {
 	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
 		if c.plan.Fields[name].Kind == abi.KindURL {
 			c.ConfigGet(name)
@@ -293,7 +322,7 @@ func (c *Call) readURLs() {
 }
 
 // encoded returns pairs as application/x-www-form-urlencoded.
-func (c *Call) encoded(w *wire, what string, pairs []abi.Pair) string {
+func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
 	where := "the " + what + " of " + w.function
 	var form strings.Builder
 	for i, pair := range pairs {
@@ -308,7 +337,7 @@ func (c *Call) encoded(w *wire, what string, pairs []abi.Pair) string {
 }
 
 // jsonBody returns the JSON of a request, with the sealed values put into its strings.
-func (c *Call) jsonBody(w *wire) []byte {
+func (c *exchanging) jsonBody(w *wire) []byte {
 	where := "the json of " + w.function
 	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
 		c.notRaw(where, text)
@@ -329,7 +358,7 @@ func (c *Call) jsonBody(w *wire) []byte {
 }
 
 // client returns the client for token requests.
-func (c *Call) client() *http.Client {
+func (c *exchanging) client() *http.Client {
 	if c.plan.ClientOf == nil {
 		return c.plan.Client
 	}
@@ -341,9 +370,9 @@ func (c *Call) client() *http.Client {
 }
 
 // send sends a token request and reads the answer into a. If the body cannot be read, a has the status and the header.
-func (c *Call) send(client *http.Client, r *http.Request, a *answer.Reply) (err error) {
+func (c *exchanging) send(client *http.Client, r *http.Request, a *answer.Reply) (err error) {
 	if deadline, bounded := r.Context().Deadline(); bounded && over(deadline) {
-		c.held.connected.Store(false)
+		c.connected.Store(false)
 		return Passing(fmt.Errorf("nothing was sent to the token endpoint: %w", context.DeadlineExceeded))
 	}
 	response, err := answers.Final(client.Do(r))
@@ -368,7 +397,7 @@ func (c *Call) send(client *http.Client, r *http.Request, a *answer.Reply) (err 
 
 // transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
 // it also removes text that the endpoint sent. It scrubs the rest.
-func (c *Call) transportError(client *http.Client, err error) error {
+func (c *exchanging) transportError(client *http.Client, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err

@@ -14,20 +14,20 @@ import (
 )
 
 // Steps returns what an explained call did, in order.
-func (c *Call) Steps() []mask.Step { return c.steps }
+func (c *report) Steps() []mask.Step { return c.steps }
 
 // explains reports whether the call records its steps.
-func (c *Call) explains() bool { return c.mode == Explaining || c.plan.Explains || c.Trace != nil }
+func (c *report) explains() bool { return c.mode == Explaining || c.plan.Explains || c.Trace != nil }
 
 // explainSigned records a text that is signed, if the call is explained.
-func (c *Call) explainSigned(by, data string) {
+func (c *report) explainSigned(by, data string) {
 	if c.explains() {
 		c.steps = append(c.steps, mask.Step{Signed: c.masked(data), By: by})
 	}
 }
 
 // explainDiscovery records what was discovered, once, if the call is explained.
-func (c *Call) explainDiscovery(d template.Discovery, url string) {
+func (c *report) explainDiscovery(d template.Discovery, url string) {
 	known := func(s mask.Step) bool {
 		return s.Discovery != nil && s.Discovery.Issuer == d.Issuer && s.Discovery.Endpoint == d.Member
 	}
@@ -37,7 +37,7 @@ func (c *Call) explainDiscovery(d template.Discovery, url string) {
 }
 
 // explainExchange records a request, if the call is explained.
-func (c *Call) explainExchange(w *wire) {
+func (c *exchanging) explainExchange(w *wire) {
 	if !c.explains() {
 		return
 	}
@@ -65,7 +65,7 @@ func (c *Call) explainExchange(w *wire) {
 }
 
 // traced calls Trace with an exchange.
-func (c *Call) traced(a *answer.Reply, took time.Duration, err error) {
+func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 	if c.Trace == nil {
 		return
 	}

@@ -65,7 +65,7 @@ func (c *Call) Input() []byte {
 }
 
 // contentLength returns the length of the request's body, and whether it is known.
-func (c *Call) contentLength() (n int64, known bool) {
+func (c *core) contentLength() (n int64, known bool) {
 	r := c.inputs.Request
 	if c.inputs.Body != nil && len(r.Trailer) == 0 { // a kept body is sent with its length, whatever the caller knew
 		return c.inputs.BodySize, true
@@ -78,7 +78,7 @@ func (c *Call) contentLength() (n int64, known bool) {
 
 // sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
 type sealer struct {
-	call  *Call
+	call  *core
 	forms []string
 	// references maps each form that has been found to its reference, so that each has only one.
 	references map[string]string
@@ -140,7 +140,7 @@ func (s *sealer) reference(text string) string {
 // that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
 // No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
 // are.
-func (c *Call) sealer(longest int) *sealer {
+func (c *core) sealer(longest int) *sealer {
 	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
 		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
 	})}
@@ -148,7 +148,7 @@ func (c *Call) sealer(longest int) *sealer {
 
 // readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
 // the call may depend on this request.
-func (c *Call) readsRequest() {
+func (c *core) readsRequest() {
 	c.inputRead, c.uncacheable = true, true
 	if c.Lease != nil {
 		c.Lease.End(nil)
@@ -168,7 +168,7 @@ func (c *Call) Body() string {
 }
 
 // needRequest ends the call unless there is a request, and records that the guest reads it.
-func (c *Call) needRequest(function string) {
+func (c *core) needRequest(function string) {
 	c.endAhead()
 	if c.inputs.Request == nil {
 		c.endf(StagePlugin, "%s is for authenticate only", function)
@@ -177,7 +177,7 @@ func (c *Call) needRequest(function string) {
 }
 
 // endAhead ends a call that replaces an entry ahead of its end.
-func (c *Call) endAhead() {
+func (c *core) endAhead() {
 	if c.Old != nil {
 		c.restart = &Restart{}
 		panic(ended{})

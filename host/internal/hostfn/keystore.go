@@ -35,12 +35,13 @@ type KeyInfo struct {
 // maxStoreData is the maximum length of data that a store of keys signs, in bytes.
 const maxStoreData = seal.MaxText
 
-// keyUse counts the signatures of a call, and its uses of the store of keys.
+// keyUse is a call's use of keys.
 type keyUse struct {
+	*rendering
 	signatures int
-	// requests counts the uses of keys, and took is the time that the store took.
-	requests int
-	took     time.Duration
+	// keyRequests counts the uses of the store of keys, and keyTime is the time that it took.
+	keyRequests int
+	keyTime     time.Duration
 	// versions has the version of each key that the call has used or shown, so that all its signatures are of one version.
 	versions map[seal.Key]int
 	// pause calls what waits for the store. It is nil for a call outside of a sandbox.
@@ -48,16 +49,16 @@ type keyUse struct {
 }
 
 // KeyRequests returns the number of times that the call used a key of the store of keys, and the time that this took.
-func (c *Call) KeyRequests() (n int, took time.Duration) { return c.keys.requests, c.keys.took }
+func (c *keyUse) KeyRequests() (n int, took time.Duration) { return c.keyRequests, c.keyTime }
 
 // Waits reports whether functions that use a key may wait for the store of keys.
-func (c *Call) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
+func (c *keyUse) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
 
 // PauseWith sets the function with which the call waits for the store of keys. The sandbox lets other guests run meanwhile.
-func (c *Call) PauseWith(pause func(wait func())) { c.keys.pause = pause }
+func (c *keyUse) PauseWith(pause func(wait func())) { c.pause = pause }
 
 // stored returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
-func (c *Call) stored(f *Field) *seal.Key {
+func (c *keyUse) stored(f *Field) *seal.Key {
 	if f.Text == nil || f.Text.Key() == nil {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (c *Call) stored(f *Field) *seal.Key {
 }
 
 // detach ends an Inline call with a Restart, because it is about to ask the store of keys.
-func (c *Call) detach() {
+func (c *core) detach() {
 	if c.mode == Inline {
 		c.restart = &Restart{Keys: true}
 		panic(ended{})
@@ -74,12 +75,12 @@ func (c *Call) detach() {
 }
 
 // sealStored returns the value of a field that names a key with get_key.
-func (c *Call) sealStored(f *Field) string {
+func (c *rendering) sealStored(f *Field) string {
 	return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
 }
 
 // storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.
-func (c *Call) storeSigns(field string, key seal.Key, algorithm string, data []byte) []byte {
+func (c *keyUse) storeSigns(field string, key seal.Key, algorithm string, data []byte) []byte {
 	if len(data) > maxStoreData {
 		c.endField(StageSign, field, "%w", errTooMuch)
 	}
@@ -106,7 +107,7 @@ func (c *Call) storeSigns(field string, key seal.Key, algorithm string, data []b
 
 // checkSignature ends the call unless a signature of the store of keys is one of data. Nobody but the store can verify an HMAC.
 // So an HMAC has to have the right length, and must not be a part of the data: that could be a secret, and be sent to the API.
-func (c *Call) checkSignature(field string, key seal.Key, algorithm string, public crypto.PublicKey, data, signature []byte) {
+func (c *keyUse) checkSignature(field string, key seal.Key, algorithm string, public crypto.PublicKey, data, signature []byte) {
 	size := signing.SignatureSize(algorithm, public)
 	switch {
 	case len(signature) != size:
@@ -128,15 +129,15 @@ var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of
 func isMAC(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
 
 // useKey counts a use of the store of keys, and ends the call after too many.
-func (c *Call) useKey() {
+func (c *keyUse) useKey() {
 	c.uncacheable = true // the next call may get another version of the key
-	if c.keys.requests++; c.keys.requests > c.plan.Limits.KeyRequests {
+	if c.keyRequests++; c.keyRequests > c.plan.Limits.KeyRequests {
 		c.endf(StagePlugin, "the store of keys was to be used more than %d times in one call", c.plan.Limits.KeyRequests)
 	}
 }
 
 // describe returns the description of a key. It ends the call unless the algorithm fits the key.
-func (c *Call) describe(field string, key seal.Key, algorithm string) (info KeyInfo) {
+func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info KeyInfo) {
 	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (version int, err error) {
 		info, err = c.plan.Keys.Describe(ctx, wanted)
 		return 0, err
@@ -152,11 +153,11 @@ func (c *Call) describe(field string, key seal.Key, algorithm string) (info KeyI
 
 // ask calls a method of the store of keys with the version of the key that this call uses. f returns the version that the
 // store has used, or 0.
-func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wanted seal.Key) (version int, err error)) {
+func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, wanted seal.Key) (version int, err error)) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
 	wanted := key
-	if version := c.keys.versions[key]; version != 0 {
+	if version := c.versions[key]; version != 0 {
 		wanted.Version = version
 	}
 	var version int
@@ -165,15 +166,15 @@ func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wante
 		within, end := c.span(ctx, Span{Field: field})
 		began := c.plan.Clock()
 		version, err = f(within, wanted)
-		c.keys.took += c.plan.Clock().Sub(began)
+		c.keyTime += c.plan.Clock().Sub(began)
 		if end != nil {
 			end(SpanEnd{Err: err})
 		}
 	}
-	if c.keys.pause == nil {
+	if c.pause == nil {
 		wait()
 	} else {
-		c.keys.pause(wait)
+		c.pause(wait)
 	}
 	switch {
 	case err != nil:
@@ -186,15 +187,15 @@ func (c *Call) ask(field string, key seal.Key, f func(ctx context.Context, wante
 }
 
 // useVersion makes the call use one version of a key.
-func (c *Call) useVersion(key seal.Key, version int) {
-	if c.keys.versions == nil {
-		c.keys.versions = map[seal.Key]int{}
+func (c *keyUse) useVersion(key seal.Key, version int) {
+	if c.versions == nil {
+		c.versions = map[seal.Key]int{}
 	}
-	c.keys.versions[key] = version
+	c.versions[key] = version
 }
 
 // keyFailed ends the call with an error of the store of keys.
-func (c *Call) keyFailed(field string, key seal.Key, err error) {
+func (c *keyUse) keyFailed(field string, key seal.Key, err error) {
 	scrubbed := c.ScrubError(err)
 	if IsPassing(err) {
 		scrubbed = Passing(scrubbed)
@@ -211,7 +212,7 @@ func keyName(key seal.Key) string {
 }
 
 // storeJWK returns the public half of a key of the store of keys as a JWK. The call's signatures are of the same version.
-func (c *Call) storeJWK(field string, key seal.Key, algorithm string) string {
+func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 	if isMAC(algorithm) {
 		c.endField(StageSign, field, "%w", &signing.KeyError{Algorithm: algorithm, Problem: "is a shared secret, which has no public half"})
 	}
@@ -226,7 +227,7 @@ func (c *Call) storeJWK(field string, key seal.Key, algorithm string) string {
 }
 
 // explainedPublic returns what stands for the public half of a key of the store of keys in an explained call.
-func (c *Call) explainedPublic(f *Field, form string) string {
+func (c *keyUse) explainedPublic(f *Field, form string) string {
 	text := "<" + form + " of get_key('" + f.Text.Key().Name + "')>"
 	if form == abi.PublicThumbprint {
 		return text
@@ -240,7 +241,7 @@ func (c *Call) explainedPublic(f *Field, form string) string {
 
 // storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
 // the data. The values count towards maxStoreData as they do elsewhere, and the body with its length.
-func (c *Call) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
+func (c *keyUse) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
 	c.detach()
 	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
 		c.end(StageSign, signing.ErrMACAlgorithm)
@@ -251,7 +252,7 @@ func (c *Call) storeMAC(algorithm string, key seal.Key, data string) ([]byte, se
 }
 
 // fieldOf returns the name of the field that names a key of the store of keys.
-func (c *Call) fieldOf(key seal.Key) string {
+func (c *keyUse) fieldOf(key seal.Key) string {
 	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
 		if f := c.plan.Fields[name]; f.Text != nil && f.Text.Key() != nil && seal.Key(*f.Text.Key()) == key {
 			return name
@@ -277,7 +278,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 
 // CheckKey asks the store of keys about the key that a field names with get_key. It returns a failure unless the key is there
 // and fits its algorithm.
-func (c *Call) CheckKey(f *Field) *Failure {
+func (c *keyUse) CheckKey(f *Field) *Failure {
 	return c.try(func() {
 		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
 		if f.Kind == abi.KindKey {

@@ -6,8 +6,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/internal/printable"
 )
+
+// report is what a call says of itself: its log lines, and its steps.
+type report struct {
+	*core
+	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
+	// error_description if descriptions is set.
+	Trace func(exchange func(m *mask.Masker, descriptions bool) mask.Exchange)
+	lines []line
+	// steps holds the steps of an explained call.
+	steps []mask.Step
+}
 
 type line struct {
 	level abi.Level
@@ -20,7 +32,7 @@ type line struct {
 const maxLogLine = 4 << 10
 
 // Log keeps a line for Flush. It is not written at once, because the lines of a run that is restarted must not appear.
-func (c *Call) Log(level abi.Level, text string) {
+func (c *report) Log(level abi.Level, text string) {
 	c.plain("a log line", text)
 	if len(c.lines) >= c.plan.Limits.LogLines {
 		c.endf(StagePlugin, "more than %d log lines in one call", c.plan.Limits.LogLines)
@@ -33,7 +45,7 @@ func (c *Call) Log(level abi.Level, text string) {
 }
 
 // warning keeps a warning of the host itself for Flush, unless it is empty. It is about a field.
-func (c *Call) warning(field, text string) {
+func (c *report) warning(field, text string) {
 	if text != "" {
 		c.uncacheable = true
 		c.lines = append(c.lines, line{abi.LevelWarn, text, field})
@@ -41,7 +53,7 @@ func (c *Call) warning(field, text string) {
 }
 
 // Flush writes the lines to the log. It must not be called for a run that is restarted and has had no effect.
-func (c *Call) Flush() {
+func (c *report) Flush() {
 	for _, l := range c.lines {
 		switch {
 		case l.field != "":
@@ -56,7 +68,7 @@ func (c *Call) Flush() {
 }
 
 // FlushWarnings writes the warnings of the host to the log, and drops the lines of the plugin.
-func (c *Call) FlushWarnings() {
+func (c *report) FlushWarnings() {
 	c.lines = slices.DeleteFunc(c.lines, func(l line) bool { return l.field == "" })
 	c.Flush()
 }
@@ -66,7 +78,7 @@ var ErrDropped = errors.New("its message held a sealed value or is not UTF-8, an
 
 // Message returns the text of error_set as an error, in a form that is safe for one. A text with a sealed value is replaced
 // by ErrDropped as a whole.
-func (c *Call) Message(text string) error {
+func (c *core) Message(text string) error {
 	if !utf8.ValidString(text) || c.sealed.Plain(text) != nil {
 		return ErrDropped
 	}

@@ -116,7 +116,7 @@ func (c *Call) Masked(output []byte) *Mutation {
 }
 
 // maskedParameters returns parameters as a person may see them.
-func (c *Call) maskedParameters(pairs []abi.Pair) string {
+func (c *core) maskedParameters(pairs []abi.Pair) string {
 	text := ""
 	for _, pair := range pairs {
 		text += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
@@ -277,7 +277,7 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 const aloneWhenSealed = "only a header that is alone may have such a name"
 
 // header puts the sealed values into a header that the guest sets, and checks it. shown is its name for error messages.
-func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
+func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
 	c.notRaw(where, pair.Name)
 	c.notRaw(where, pair.Value)
 	name, opened := c.open(where, pair.Name, sink)
@@ -304,7 +304,7 @@ func (c *Call) header(where string, pair abi.Pair, sink seal.Sinks) (name, value
 
 // masked returns a text of the mutation as a person may see it. After Reveal it also scrubs the text, because the guest
 // may have put a credential in without a reference.
-func (c *Call) masked(text string) string {
+func (c *core) masked(text string) string {
 	if c.revealed {
 		text = c.Scrub(text)
 	}

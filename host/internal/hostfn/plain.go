@@ -25,7 +25,7 @@ func (c *Call) sent(m *Mutation, earlier []string, known []map[string]string) *a
 }
 
 // endRepeated ends the call if a plain part of an endpoint's answer repeats a text of its request, or a sealed part beside it.
-func (c *Call) endRepeated(r *http.Request, reply *answer.Reply, found map[string]string) {
+func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map[string]string) {
 	sent := func() *answer.Sent {
 		credentials := slices.Clone(c.inputs.secrets())
 		for v := range c.sealed.Values() {

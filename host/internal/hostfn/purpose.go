@@ -16,7 +16,7 @@ import (
 // SignSealed returns the signature of data as a sealed value of raw bytes. Its sinks are the derived sinks of the key, as far
 // as the sealed values in data share them. The description lists the purposes of the key, and data must fit the one that the
 // guest names. So a plugin cannot have a message of another protocol signed.
-func (c *Call) SignSealed(field, purpose, data string) string {
+func (c *keyUse) SignSealed(field, purpose, data string) string {
 	c.need(abi.UserSignSealed)
 	c.uncacheable = true
 	c.plain("the purpose of sign_sealed", purpose)
@@ -113,7 +113,7 @@ func isJWS(data string) bool {
 
 // PublicKey returns the public half of a key, or a certificate, in a form of package abi. It is plain text, because it is
 // public by nature.
-func (c *Call) PublicKey(field, form string) string {
+func (c *keyUse) PublicKey(field, form string) string {
 	c.need(abi.UserPublicKey)
 	c.plain("the form of public_key", form)
 	switch form {
@@ -135,7 +135,7 @@ func (c *Call) PublicKey(field, form string) string {
 }
 
 // publicJWK returns the public half of a key as a JWK.
-func (c *Call) publicJWK(k signingKey) string {
+func (c *keyUse) publicJWK(k signingKey) string {
 	if k.stored != nil {
 		return c.storeJWK(k.field, *k.stored, k.algorithm)
 	}
@@ -147,7 +147,7 @@ func (c *Call) publicJWK(k signingKey) string {
 }
 
 // certificate returns the thumbprint of the certificate in a field, or its chain.
-func (c *Call) certificate(field, form string) string {
+func (c *keyUse) certificate(field, form string) string {
 	c.plain("the name of a certificate", field)
 	f := c.plan.Fields[field]
 	if f == nil || f.Kind != abi.KindCertificate {

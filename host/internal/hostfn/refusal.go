@@ -41,7 +41,7 @@ type question struct {
 
 // mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
 // earlier refusal.
-func (c *Call) mayAsk() (q *question, before tokencache.Refusal, may bool) {
+func (c *exchanging) mayAsk() (q *question, before tokencache.Refusal, may bool) {
 	ask := c.plan.Cache.Refusals.Ask
 	if c.AskAnew {
 		ask = c.plan.Cache.Refusals.AskAnew
@@ -65,7 +65,7 @@ func (c *Call) mayAsk() (q *question, before tokencache.Refusal, may bool) {
 // the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
 // not included, because an assertion contains another time in each. In a run of connect, the code is included, and in one of
 // disconnect the grant: each is asked about once.
-func (c *Call) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
+func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
 	known := partition[:]
 	known = binary.BigEndian.AppendUint64(known, uint64(c.tokenRequests))
@@ -79,14 +79,14 @@ func (c *Call) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
 	if code := c.inputs.Code; code != nil { // the next consent has another
 		known = append(known, code.Code...)
 	}
-	known = append(known, c.held.ends...)
+	known = append(known, c.ends...)
 	return sha256.Sum256(append(known, c.place...))
 }
 
 // placeOf returns the field and the URL of a request, with its path and query, as the guest has them: each sealed value has the same
 // mark. Its text is in the partition or behind an entry that was read. If it were in the place, a guest could compare it with a
 // guess, by whether the endpoint is asked about that.
-func (c *Call) placeOf(w *wire) string {
+func (c *exchanging) placeOf(w *wire) string {
 	var place strings.Builder
 	place.WriteString(c.urlField)
 	for _, text := range slices.Concat([]string{w.url}, w.path, texts(w.query)) {
@@ -112,7 +112,7 @@ func (q *question) accepted(ctx context.Context) {
 
 // refused records answer, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
-func (c *Call) refused(question *question, answer *TokenError, header http.Header, host string) {
+func (c *exchanging) refused(question *question, answer *TokenError, header http.Header, host string) {
 	offset, _ := offsetOf(header, c.plan.Clock())
 	answer.Offset = time.Duration(offset) * time.Second
 	c.plan.Offset.Learn(answer.Status, header, c.plan.Clock())
@@ -157,7 +157,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 }
 
 // jitter returns the jitter of a wait.
-func (c *Call) jitter() float64 {
+func (c *core) jitter() float64 {
 	jitter, err := tokencache.Jitter(c.plan.Random)
 	if err != nil {
 		c.end(StageToken, err)

@@ -32,8 +32,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// exchanging returns a call that sends token requests to an endpoint that answers {}.
-func exchanging(t *testing.T, plan *Plan) *Call {
+// callTo returns a call that sends token requests to an endpoint that answers {}.
+func callTo(t *testing.T, plan *Plan) *Call {
 	t.Helper()
 	plan.ExchangeTime, plan.Limits.TokenBytes = time.Minute, 100
 	plan.Client = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -58,7 +58,7 @@ func TestAcceptedAfterRefusalsElsewhere(t *testing.T) {
 		memory := &memoryOfNodes{count: count}
 		plan := planWithCache(&now)
 		plan.SharedRefusals = memory
-		exchanging(t, plan).exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
+		callTo(t, plan).exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
 		if memory.accepted != want {
 			t.Errorf("after %d refusals: removed %d times, want %d", count, memory.accepted, want)
 		}
@@ -70,7 +70,7 @@ func TestAcceptedAfterRefusalsElsewhere(t *testing.T) {
 func TestEndpointOfACall(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for reference, want := range map[string]string{"https://login.test/token": "https://login.test", "https://kw_secret.test/token": ""} {
-		c := exchanging(t, planWithCache(&now))
+		c := callTo(t, planWithCache(&now))
 		c.urlReference = reference
 		c.exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
 		if got := c.Endpoint(); got != want {

@@ -21,7 +21,7 @@ import (
 // Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
 // into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
 // secret shorter than leakscan.MinText is replaced as a whole.
-func (c *Call) Scrub(text string) string {
+func (c *core) Scrub(text string) string {
 	var pairs []string
 	for _, form := range c.secretForms() {
 		switch {
@@ -40,7 +40,7 @@ func (c *Call) Scrub(text string) string {
 
 // ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
 // text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
-func (c *Call) ScrubError(err error) error {
+func (c *core) ScrubError(err error) error {
 	before := err.Error()
 	after := printable.Text(c.Scrub(before), 2048)
 	if after == before {
@@ -63,13 +63,13 @@ func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
 // longest first.
-func (c *Call) secretForms() []string {
+func (c *core) secretForms() []string {
 	return c.formsOf(math.MaxInt, func(string, *seal.Value) bool { return true })
 }
 
 // formsOf returns the forms of the secrets and sealed values that wanted is true for, and that may be in a text of longest bytes. v
 // is nil for a secret.
-func (c *Call) formsOf(longest int, wanted func(secret string, v *seal.Value) bool) []string {
+func (c *core) formsOf(longest int, wanted func(secret string, v *seal.Value) bool) []string {
 	var all []string
 	add := func(secret string, v *seal.Value) {
 		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text

@@ -13,7 +13,7 @@ import (
 
 // JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
 // algorithm that the configuration names. The only sink of the value is the one that the request asks for.
-func (c *Call) JWTSign(document []byte) string {
+func (c *keyUse) JWTSign(document []byte) string {
 	c.need(abi.UserJWTSign)
 	c.uncacheable = true
 	request := c.jwtRequest(document)
@@ -45,7 +45,7 @@ func (c *Call) JWTSign(document []byte) string {
 }
 
 // jwt returns a JWT that is signed with a key.
-func (c *Call) jwt(k signingKey, header, claims map[string]any) string {
+func (c *keyUse) jwt(k signingKey, header, claims map[string]any) string {
 	var token, warning string
 	var err error
 	if k.stored == nil {
@@ -63,7 +63,7 @@ func (c *Call) jwt(k signingKey, header, claims map[string]any) string {
 }
 
 // signature returns the signature of data with a key.
-func (c *Call) signature(k signingKey, data string) []byte {
+func (c *keyUse) signature(k signingKey, data string) []byte {
 	if k.stored != nil {
 		return c.storeSigns(k.field, *k.stored, k.algorithm, []byte(data))
 	}
@@ -78,7 +78,7 @@ func (c *Call) signature(k signingKey, data string) []byte {
 // integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
 // values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
 // value and learn how large it is.
-func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
+func (c *keyUse) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
 	isSealed := func(name string) bool {
 		text, ok := request.Claims[name].(string)
 		return ok && c.sealed.Plain(text) != nil
@@ -94,7 +94,7 @@ func (c *Call) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed
 // maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
 const maxSignature = 1 << 10
 
-func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
+func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
 	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "key":
@@ -122,7 +122,7 @@ func (c *Call) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tr
 
 // opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
 // values.
-func (c *Call) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
+func (c *keyUse) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	object = c.mapStrings(where, object, func(text string) (string, error) {
 		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
 			out, _ := c.open(where, text, seal.Claim)
@@ -140,7 +140,7 @@ func (c *Call) opened(where string, object map[string]any) (_ map[string]any, fr
 }
 
 // maskedJWT returns the header and the claims of a JWT for a person to read.
-func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
+func (c *keyUse) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
 	algorithm := c.key(request.Key, abi.PurposeJWT).algorithm
 	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
@@ -161,7 +161,7 @@ func (c *Call) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 }
 
 // mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
-func (c *Call) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
+func (c *core) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
 	_, err := strictjson.MapStrings(object, f, func(name string) error {
 		if c.sealed.Plain(name) != nil {
 			c.plain("a name in "+where, name)
@@ -175,7 +175,7 @@ func (c *Call) mapStrings(where string, object map[string]any, f func(string) (s
 }
 
 // Sign returns the raw signature of data, which the guest chooses. It needs the grant sign_raw.
-func (c *Call) Sign(field, data string) []byte {
+func (c *keyUse) Sign(field, data string) []byte {
 	c.need(abi.UserSign)
 	c.uncacheable = true
 	c.grant(abi.UserSign, abi.GrantSignRaw)
@@ -200,9 +200,9 @@ type signingKey struct {
 const maxSignatures = 16
 
 // signs returns the key of a field, as key does, for one more signature.
-func (c *Call) signs(name, purpose string) signingKey {
+func (c *keyUse) signs(name, purpose string) signingKey {
 	k := c.key(name, purpose)
-	if c.keys.signatures++; c.keys.signatures > maxSignatures {
+	if c.signatures++; c.signatures > maxSignatures {
 		c.endf(StagePlugin, "more than %d signatures in one call", maxSignatures)
 	}
 	return k
@@ -211,7 +211,7 @@ func (c *Call) signs(name, purpose string) signingKey {
 // key returns the key of a field and the algorithm that the configuration names for it. It ends the call unless the
 // description lists the purpose for the key. For any purpose but a JWT, the configuration may name the algorithm as RFC 9421
 // does; key returns its name of RFC 7518.
-func (c *Call) key(name, purpose string) signingKey {
+func (c *keyUse) key(name, purpose string) signingKey {
 	c.plain("the name of a key", name)
 	f := c.plan.Fields[name]
 	if f == nil || f.Kind != abi.KindKey {
@@ -239,7 +239,7 @@ func (c *Call) key(name, purpose string) signingKey {
 }
 
 // algorithm returns the algorithm that the configuration names for a key.
-func (c *Call) algorithm(f *Field, purpose string) (algorithm string) {
+func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
 	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
 		algorithm = c.plainText(a)
 	}

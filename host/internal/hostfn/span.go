@@ -27,7 +27,7 @@ type SpanEnd struct {
 }
 
 // span begins a span, if somebody makes them. Otherwise end is nil.
-func (c *Call) span(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+func (c *report) span(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
 	if c.plan.Span == nil {
 		return ctx, nil
 	}
@@ -35,7 +35,7 @@ func (c *Call) span(ctx context.Context, s Span) (within context.Context, end fu
 }
 
 // exchangeSpan begins the span of a request to a token endpoint, with the host that may be shown.
-func (c *Call) exchangeSpan(r *http.Request, host string) (sent *http.Request, end func(SpanEnd)) {
+func (c *exchanging) exchangeSpan(r *http.Request, host string) (sent *http.Request, end func(SpanEnd)) {
 	ctx, end := c.span(r.Context(), Span{Field: c.urlField, Exchange: r, Host: host})
 	if end == nil {
 		return r, nil
@@ -44,7 +44,7 @@ func (c *Call) exchangeSpan(r *http.Request, host string) (sent *http.Request, e
 }
 
 // asksAt notes which field the URL of the next exchange is from. reference is the URL as the guest has it.
-func (c *Call) asksAt(reference string) {
+func (c *exchanging) asksAt(reference string) {
 	c.urlField, c.urlReference = "", reference
 	for _, r := range c.rendered {
 		if field := c.plan.Fields[r.name]; r.ok && r.value == reference && field != nil && field.Kind == abi.KindURL {
@@ -55,7 +55,7 @@ func (c *Call) asksAt(reference string) {
 }
 
 // shownHost returns the host of an exchange, or "" if a sealed value is a part of it. Any field may take its value from a secret.
-func (c *Call) shownHost(r *http.Request) string {
+func (c *exchanging) shownHost(r *http.Request) string {
 	if u, err := url.Parse(c.urlReference); err != nil || u.Host != r.URL.Host {
 		return ""
 	}

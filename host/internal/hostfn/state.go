@@ -53,12 +53,13 @@ type Turn interface {
 	End(ctx context.Context)
 }
 
-// heldGrant is the grant of a call that has called StateGet.
-type heldGrant struct {
+// grantUse is a call's use of its grant.
+type grantUse struct {
+	*rendering
 	// turn is nil until StateGet has taken it.
 	turn Turn
-	// values has the texts of the states, by name.
-	values map[string]string
+	// states has the texts of the states, by name.
+	states map[string]string
 	// ends holds the states of the grant if the call ends it, and is nil otherwise.
 	ends []byte
 	fate fate
@@ -83,15 +84,15 @@ const (
 )
 
 // EndTurn ends the turn of the call's grant, if it has one. The caller calls it when the guest has ended.
-func (c *Call) EndTurn() {
-	if c.held.turn != nil {
-		c.held.turn.End(c.ctx)
+func (c *grantUse) EndTurn() {
+	if c.turn != nil {
+		c.turn.End(c.ctx)
 	}
 }
 
 // StateGet returns the value of a state, and reports whether the grant has it. The first call takes the turn of the grant, and
 // waits for calls that have it.
-func (c *Call) StateGet(name string) (string, bool) {
+func (c *grantUse) StateGet(name string) (string, bool) {
 	c.need(abi.UserStateGet)
 	if c.inputRead {
 		c.endf(StagePlugin, "state_get was called after the request was read: nothing of one request may reach another place")
@@ -110,10 +111,10 @@ func (c *Call) StateGet(name string) (string, bool) {
 	case c.mode == Inline:
 		c.restart = &Restart{}
 		panic(ended{})
-	case c.held.turn == nil:
+	case c.turn == nil:
 		c.takeTurn()
 	}
-	value, ok := c.held.values[name]
+	value, ok := c.states[name]
 	if !ok {
 		return "", false
 	}
@@ -125,7 +126,7 @@ func (s *State) value(text string) seal.Value {
 }
 
 // takeTurn takes the turn of the grant.
-func (c *Call) takeTurn() {
+func (c *grantUse) takeTurn() {
 	seeds := map[string]string{}
 	for i := range c.plan.States {
 		if s := &c.plan.States[i]; s.Seed != nil && (s.Seed.Text != nil || s.Seed.Default != "") {
@@ -143,8 +144,8 @@ func (c *Call) takeTurn() {
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	c.held.turn = turn
-	if c.held.values, err = decodeStates(turn.Token()); err != nil {
+	c.turn = turn
+	if c.states, err = decodeStates(turn.Token()); err != nil {
 		c.end(StageToken, err)
 	}
 }
@@ -178,8 +179,8 @@ func decodeStates(document []byte) (map[string]string, error) {
 
 // needsState ends the call if an exchange asks for an answer that is a state, and the call has not called state_get: the host
 // could not keep it.
-func (c *Call) needsState(wanted []string) {
-	if c.held.turn != nil || c.mode == Explaining {
+func (c *grantUse) needsState(wanted []string) {
+	if c.turn != nil || c.mode == Explaining {
 		return
 	}
 	for i := range c.plan.Answers {
@@ -195,23 +196,23 @@ func (c *Call) needsState(wanted []string) {
 //
 // A connection of its own has two reasons. One that has been idle may be closed by the other side at the same moment, and
 // nobody knows then whether the request arrived. And if none is had, the request cannot have been sent.
-func (c *Call) intend(ctx context.Context, client *http.Client, r *http.Request) (*http.Client, *http.Request, func()) {
-	if c.held.turn == nil {
+func (c *grantUse) intend(ctx context.Context, client *http.Client, r *http.Request) (*http.Client, *http.Request, func()) {
+	if c.turn == nil {
 		return client, r.WithContext(ctx), func() {}
 	}
 	switch {
-	case c.held.fate != unsent:
+	case c.fate != unsent:
 		c.endf(StagePlugin, "exchange was called again after it sent the state: a state is used once in a call")
 	case r.Method == http.MethodGet:
 		c.endf(StagePlugin, "exchange was called with GET after state_get: clients and proxies repeat a GET, so use POST, PUT, PATCH or DELETE")
 	case r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != "":
 		c.endf(StagePlugin, "exchange has an Idempotency-Key after state_get: it lets clients repeat the request")
 	}
-	within, cancel, err := c.held.turn.Intent(ctx)
+	within, cancel, err := c.turn.Intent(ctx)
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	c.held.fate = sent
+	c.fate = sent
 	transport, plain := client.Transport.(*http.Transport)
 	if plain {
 		own := transport.Clone()
@@ -220,9 +221,9 @@ func (c *Call) intend(ctx context.Context, client *http.Client, r *http.Request)
 		once := *client
 		once.Transport = own
 		client = &once
-		within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.held.connected.Store(true) }})
+		within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.connected.Store(true) }})
 	}
-	c.held.connected.Store(!plain) // nobody knows what another transport does
+	c.connected.Store(!plain) // nobody knows what another transport does
 	r = r.WithContext(within)
 	r.GetBody = nil // net/http cannot send the body again
 	if r.Body == nil || r.Body == http.NoBody {
@@ -271,21 +272,21 @@ func over(deadline time.Time) bool {
 }
 
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
-func (c *Call) unsettled(err error, a *answer.Reply) {
+func (c *grantUse) unsettled(err error, a *answer.Reply) {
 	switch {
-	case c.held.fate != sent || err == nil:
-	case a.Status == 0 && !c.held.connected.Load():
-		c.held.fate = unsent
-		c.held.turn.NotRedeemed(c.ctx)
+	case c.fate != sent || err == nil:
+	case a.Status == 0 && !c.connected.Load():
+		c.fate = unsent
+		c.turn.NotRedeemed(c.ctx)
 	case a.Status == 0 || a.Success():
-		c.held.fate = doubtful
+		c.fate = doubtful
 		c.endGrant(a.Header, err)
 	}
 }
 
 // settle settles the turn by an answer. refusal is its error, or nil.
-func (c *Call) settle(a *answer.Reply, refusal *TokenError) {
-	if c.held.fate != sent {
+func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
+	if c.fate != sent {
 		return
 	}
 	code := ""
@@ -293,24 +294,24 @@ func (c *Call) settle(a *answer.Reply, refusal *TokenError) {
 		code = a.Code()
 	}
 	next, whole := c.nextStates(a)
-	changed := whole && !maps.Equal(next, c.held.values)
+	changed := whole && !maps.Equal(next, c.states)
 	switch {
 	case a.Status < http.StatusBadRequest && changed, a.Success() && whole && refusal == nil:
-		c.held.fate, c.held.values = redeemed, next
+		c.fate, c.states = redeemed, next
 		var token []byte
 		if changed {
 			token = encodeStates(next)
 		}
-		c.held.turn.Done(c.ctx, token)
+		c.turn.Done(c.ctx, token)
 	case code == "invalid_grant":
-		c.held.fate = refusedGrant
+		c.fate = refusedGrant
 	case slices.Contains(notRedeemed, code), a.Status >= 400 && a.Status <= 499, a.Status == http.StatusServiceUnavailable:
-		c.held.fate = unsent
-		c.held.turn.NotRedeemed(c.ctx)
+		c.fate = unsent
+		c.turn.NotRedeemed(c.ctx)
 	default:
-		c.held.fate = doubtful
+		c.fate = doubtful
 		if a.Status < http.StatusBadRequest && (!whole || code != "" && !slices.Contains(retryCodes, code)) {
-			c.held.fate = unkept
+			c.fate = unkept
 		}
 		if refusal == nil { // a redirect, or a state that cannot be kept
 			refusal = &TokenError{Status: a.Status, Problem: "without a state that can be kept"}
@@ -324,8 +325,8 @@ var notRedeemed = []string{"invalid_request", "invalid_client", "unauthorized_cl
 
 // nextStates returns the states after an answer: those of the answer, and for others those before. whole is false if a state
 // is there that cannot be kept, for example because it is too long.
-func (c *Call) nextStates(reply *answer.Reply) (next map[string]string, whole bool) {
-	next, whole = maps.Clone(c.held.values), true
+func (c *grantUse) nextStates(reply *answer.Reply) (next map[string]string, whole bool) {
+	next, whole = maps.Clone(c.states), true
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
 		if a.State == "" {
@@ -347,14 +348,14 @@ func (c *Call) nextStates(reply *answer.Reply) (next map[string]string, whole bo
 }
 
 // endGrant ends the call if the grant cannot be used, or not now. header is that of the answer, or nil.
-func (c *Call) endGrant(header http.Header, cause error) {
-	switch c.held.fate {
+func (c *grantUse) endGrant(header http.Header, cause error) {
+	switch c.fate {
 	case refusedGrant:
-		c.end(StageToken, c.held.turn.Refused(c.ctx, cause))
+		c.end(StageToken, c.turn.Refused(c.ctx, cause))
 	case unkept:
-		c.end(StageToken, c.held.turn.Lost(c.ctx, cause))
+		c.end(StageToken, c.turn.Lost(c.ctx, cause))
 	case doubtful:
 		after, jitter := retryAfter(header, c.plan.Clock()), c.jitter()
-		c.end(StageToken, c.held.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
+		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
 	}
 }

@@ -61,7 +61,7 @@ func TestSeedOfAGrant(t *testing.T) {
 func TestARequestWithAStateIsSentOnce(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
-		c.held.turn = turnOf{}
+		c.turn = turnOf{}
 		r := posted(t, "https://login.test/token")
 		r.Body = body
 		_, sent, end := c.intend(context.Background(), &http.Client{}, r)
@@ -79,7 +79,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
-		c.held.turn = turnOf{within: 20 * time.Second}
+		c.turn = turnOf{within: 20 * time.Second}
 		client, sent, end := c.intend(context.Background(), &http.Client{Transport: &http.Transport{
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
 		}}, posted(t, "https://login.test/token"))

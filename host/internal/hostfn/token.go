@@ -54,9 +54,9 @@ func (e *TokenError) Error() string {
 // TokenRequest sends an abi.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns an abi.TokenReply. The
 // guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
 // refused the same request shortly before, it is not asked, and the guest gets that answer.
-func (c *Call) TokenRequest(document []byte) []byte {
+func (c *exchanging) TokenRequest(document []byte) []byte {
 	c.beginExchange(abi.UserTokenRequest)
-	if c.held.turn != nil {
+	if c.turn != nil {
 		c.endf(StagePlugin, "token_request was called after state_get: use exchange, which keeps the answers that are a state")
 	}
 	var request abi.TokenRequest
@@ -94,7 +94,7 @@ func (c *Call) TokenRequest(document []byte) []byte {
 }
 
 // reply seals the values of an answer, and encodes it for the guest.
-func (c *Call) reply(r *abi.TokenReply) []byte {
+func (c *exchanging) reply(r *abi.TokenReply) []byte {
 	if r.Error != "" && r.Status < 300 { // guests take such a status for success
 		r.Status = http.StatusBadRequest
 	}

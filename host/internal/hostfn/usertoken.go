@@ -12,7 +12,7 @@ import (
 
 // exchangeSink returns the sink that sealed values in a request to target must have. The user's token has no sink but Listed,
 // so it goes only to hosts that the operator lists.
-func (c *Call) exchangeSink(target string) seal.Sinks {
+func (c *exchanging) exchangeSink(target string) seal.Sinks {
 	if !c.plan.Names.UserToken() {
 		return seal.Token
 	}
@@ -28,7 +28,7 @@ func (c *Call) exchangeSink(target string) seal.Sinks {
 }
 
 // notListed ends the call if err is that of the user's token in an exchange with a host that the operator does not list.
-func (c *Call) notListed(err error) {
+func (c *core) notListed(err error) {
 	var misuse *seal.Error
 	if errors.As(err, &misuse) && misuse.Sink == seal.Token && misuse.Sinks&seal.Listed != 0 {
 		c.endf(StageConfig, "user.token may not go to %s, and nothing was sent: if that host may get the tokens of users, the operator lists it in UserTokenHosts (gateway.user.jwt.token_hosts)", c.asked)
@@ -37,7 +37,7 @@ func (c *Call) notListed(err error) {
 
 // ttl returns the time to live of an entry. If the templates name the user's token, no entry outlives that: then it is at most
 // the time until the token expires, and 0 if that is not known.
-func (c *Call) ttl(wanted time.Duration) time.Duration {
+func (c *core) ttl(wanted time.Duration) time.Duration {
 	switch expires := c.inputs.TokenExpires; {
 	case !c.plan.Names.UserToken():
 		return wanted
