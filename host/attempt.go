@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/files"
 )
 
 // exchanged is a request that was sent, and its answer.
@@ -95,7 +96,7 @@ func beginning(response *http.Response, wanted bool, codings map[string]answers.
 	if !wanted || response.Body == nil {
 		return nil
 	}
-	read, err := io.ReadAll(io.LimitReader(response.Body, maxRead+1))
+	read, err := files.ReadAll(response.Body, maxRead)
 	rest := io.Reader(response.Body)
 	if err != nil {
 		rest = failing{err}

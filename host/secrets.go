@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/files"
 )
 
 // Secrets is a store of secrets. The host asks it on each use, so that a rotated secret takes effect at once. An
@@ -105,7 +105,7 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
 	}
 	defer file.Close()
-	value, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	value, err := files.ReadAll(file, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // A Coding returns a reader of what a content coding has encoded (RFC 9110 section 8.4.1). It reads nothing before its reader is
@@ -194,7 +196,7 @@ func Read(r *http.Response, further map[string]Coding, most int) ([]byte, error)
 		return nil, err
 	}
 	defer bounded.Body.Close()
-	document, err := io.ReadAll(io.LimitReader(bounded.Body, int64(most)+1))
+	document, err := files.ReadAll(bounded.Body, most)
 	return TrimBOM(document), err
 }
 

@@ -3,8 +3,6 @@ package casefile
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -21,7 +20,7 @@ const maxCases = 4 << 20
 
 // Read reads a file of cases, which is a list in YAML or JSON. Its errors name the file and the line.
 func Read(file string) ([]Case, error) {
-	text, err := readAtMost(file, maxCases+1)
+	text, err := files.Read(file, maxCases)
 	if err != nil {
 		return nil, err
 	}
@@ -59,16 +58,6 @@ func Read(file string) ([]Case, error) {
 		names[c.Name] = true
 	}
 	return cases, errors.Join(errs...)
-}
-
-// readAtMost returns the first bytes of a file, at most limit.
-func readAtMost(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // noValue returns the message for a member without a value, or for an item of a list if name is empty.

@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // OutputPath returns the path of the module of the plugin in dir.
@@ -52,7 +54,10 @@ func (c Compiler) Build(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return replaceFile(out, wasm)
+	if err := files.Replace(out, wasm, 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", out, err)
+	}
+	return nil
 }
 
 // checkEscapes returns an error for each escape of a sealed field. The plugin has a reference in place of its value, and the host would
@@ -214,21 +219,4 @@ func commandError(ctx context.Context, what string, err error, output []byte) er
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w:\n%s", what, err, text)
-}
-
-// replaceFile replaces a file atomically.
-func replaceFile(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".keywright-*.wasm")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

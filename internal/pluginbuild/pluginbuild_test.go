@@ -198,7 +198,7 @@ func TestBuildThatFailsKeepsTheModule(t *testing.T) {
 	if content, _ := os.ReadFile(old); string(content) != "old" {
 		t.Errorf("the module is now %q", content)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".keywright-*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

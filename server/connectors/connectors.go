@@ -24,7 +24,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,6 +33,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -203,7 +203,7 @@ func readFile(ctx context.Context, name string) ([]byte, error) {
 	}
 	defer file.Close()
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // the file may be a pipe without a writer
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	text, err := files.ReadAll(file, maxFile)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -109,7 +109,7 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 		name := filepath.Join(dir, entry.Name())
 		text, err := readRegular(name, maxFile)
 		if err != nil {
-			return nil, fmt.Errorf("has the file %s, which cannot be read: %w", entry.Name(), err)
+			return nil, fmt.Errorf("has the file %s, which cannot be read: %s", entry.Name(), cause(err))
 		}
 		if size += len(text); size > maxFile {
 			return nil, fmt.Errorf("has files that have, with this one, more than %d MiB", maxFile>>20)
@@ -122,28 +122,14 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 
 // readRegular reads a regular file, up to one byte more than most. To open a pipe would block until its other end is opened.
 func readRegular(name string, most int) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
 	}
-	var text []byte
-	if err == nil {
-		text, err = readUpTo(name, most)
-	}
+	text, err := files.Read(name, most)
 	if err != nil {
 		return nil, errors.New(cause(err))
 	}
 	return text, nil
-}
-
-// readUpTo reads a file, up to one byte more than most.
-func readUpTo(name string, most int) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, int64(most)+1))
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/codings"
@@ -160,10 +161,10 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 }
 
 // candidates reads the plugins of the file, and reports those that cannot be read.
-func (l *loader) candidates(files []pluginFile) (all []candidate) {
+func (l *loader) candidates(named []pluginFile) (all []candidate) {
 	var seen []os.FileInfo
 	room := maxModules
-	for _, f := range files {
+	for _, f := range named {
 		if f.Ref != "" {
 			if c, ok := l.fromRegistry(f, room); ok {
 				room -= len(c.Wasm)
@@ -190,7 +191,7 @@ func (l *loader) candidates(files []pluginFile) (all []candidate) {
 			err = errTwice
 		default:
 			seen = append(seen, info)
-			if wasm, err = readUpTo(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
+			if wasm, err = files.Read(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
 				err = errRoom
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // passedHeaders lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the
@@ -152,7 +154,7 @@ func readFirst(response *http.Response, buf *buffer) error {
 
 // readDecoded is readFirst for a body whose coding was undone, so that its length is not known.
 func readDecoded(response *http.Response) error {
-	first, err := io.ReadAll(io.LimitReader(response.Body, maxReadFirst+1))
+	first, err := files.ReadAll(response.Body, maxReadFirst)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -132,7 +133,7 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 	}
 	if c.sentBody != nil {
 		if body, err := c.sentBody(); err == nil {
-			shown, _ := io.ReadAll(io.LimitReader(body, maxShown+1)) // the body is in memory
+			shown, _ := files.ReadAll(body, maxShown) // the body is in memory
 			t.Body = show(shown)
 		}
 	}

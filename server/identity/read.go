@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/internal/codings"
 )
 
@@ -28,12 +28,11 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 		if !info.Mode().IsRegular() {
 			return nil, errors.New("the file of keys is not a regular file") // to open a pipe would block until its other end is opened
 		}
-		file, err := os.Open(name)
+		document, err := files.Read(name, maxDocument)
 		if err != nil {
 			return nil, fmt.Errorf("the file of keys cannot be read: %w", err)
 		}
-		defer file.Close()
-		return readBounded(file)
+		return bounded(answers.TrimBOM(document), nil)
 	}
 }
 
@@ -85,11 +84,6 @@ func server(what, address string) string {
 		what += " (" + host.Printable(u.Host) + ")"
 	}
 	return what
-}
-
-func readBounded(r io.Reader) ([]byte, error) {
-	document, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
-	return bounded(answers.TrimBOM(document), err)
 }
 
 // bounded returns the error for a document that could not be read, or is too long.

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
@@ -161,19 +160,14 @@ func moduleOf(name string) ([]byte, error) {
 	if wasm := plugins.Of(name); wasm != nil {
 		return wasm, nil
 	}
-	file, err := os.Open(name)
+	wasm, err := files.Read(name, host.Limits{}.WithDefaults().ModuleBytes) // one byte more, so that the host refuses a longer one
 	if errors.Is(err, fs.ErrNotExist) {
 		if name == filepath.Base(name) && filepath.Ext(name) == "" {
 			return nil, fmt.Errorf("%s is neither a file nor a built-in auth type%s", host.Printable(name), problem.DidYouMean(name, plugins.Types()))
 		}
 		return nil, fmt.Errorf("%s: there is no such file", name)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	limit := host.Limits{}.WithDefaults().ModuleBytes
-	return io.ReadAll(io.LimitReader(file, int64(limit)+1)) // one byte more, so that the host refuses a longer one
+	return wasm, err
 }
 
 // withSinks returns fields with the sink that every key has, even if its plugin does not declare it.

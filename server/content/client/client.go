@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -207,7 +207,7 @@ func (c *Client) send(ctx context.Context, segments []string, query url.Values, 
 		return nil, fmt.Errorf("content client: %s: %w", c.base.Host, err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
+	body, err := files.ReadAll(response.Body, MaxBody)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("content client: %s: the answer broke off: %w", c.base.Host, err)

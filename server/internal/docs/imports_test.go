@@ -34,9 +34,9 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"internal/files", "abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/jws", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
-	{packages: "internal/casefile", ours: []string{"host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "internal/casefile", ours: []string{"internal/files", "host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/hosttest/conform", ours: []string{"abi", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
 	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
@@ -67,8 +67,8 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
-	{packages: "server/identity", ours: []string{"server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
+	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
+	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "golang.org/x/net",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -80,7 +80,7 @@ var rules = []rule{
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/places"}, others: []string{"github.com/klauspost/compress"}},
-	{packages: "server/content/client", ours: []string{"internal/answers", "server/content"}},
+	{packages: "server/content/client", ours: []string{"internal/files", "internal/answers", "server/content"}},
 	{packages: "server/content/embed", ours: []string{"server/internal/codings", "internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
@@ -90,10 +90,11 @@ var rules = []rule{
 
 	{packages: "server/internal/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/identity", "server/internal/secretstore"}},
-	{packages: "server/internal/login", ours: []string{"server/identity"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
+	{packages: "server/internal/login", ours: []string{"internal/files", "server/identity"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
 	{packages: "server/internal/contentserver", ours: []string{"server/content", "server/content/httpapi", "server/internal/callers", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
-	{packages: "internal/answers"},
+	{packages: "internal/answers", ours: []string{"internal/files"}},
+	{packages: "internal/files"},
 	{packages: "internal/places"},
 	{packages: "internal/printable"},
 	{packages: "internal/problem"},
@@ -103,7 +104,7 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/wellknown"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "server/connectors", ours: []string{"server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/connectors", ours: []string{"internal/files", "server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "plugins", "internal/problem", "server/internal/httpserver", "server/internal/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/pkcs12", others: []string{"software.sslmate.com/src/go-pkcs12"}},
 	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	{packages: "server/internal/artifact", others: []string{
@@ -117,22 +118,22 @@ var rules = []rule{
 	{packages: "server/internal/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/lock"}},
 	{packages: "server/internal/reach", ours: []string{"host", "server/connectors", "server/internal/lock"}},
 	{packages: "server/internal/catalogue", ours: []string{"internal/problem"}, others: []string{"go.yaml.in/yaml/v4"}},
-	{packages: "server/internal/registry", ours: []string{"host", "internal/answers", "server/internal/artifact", "server/internal/signature"}, others: []string{
+	{packages: "server/internal/registry", ours: []string{"internal/files", "host", "internal/answers", "server/internal/artifact", "server/internal/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
-	{packages: "server/internal/lock", ours: []string{"abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
+	{packages: "server/internal/lock", ours: []string{"internal/files", "abi", "host", "server/internal/artifact", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
 	{packages: "server/internal/install", ours: []string{"abi", "host", "plugins", "server/internal/artifact", "server/internal/lock", "server/internal/registry", "server/internal/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/audit", others: []string{"github.com/gofrs/flock"}},
-	{packages: "server/internal/httpserver"},
+	{packages: "server/internal/httpserver", ours: []string{"internal/files"}},
 	{packages: "server/internal/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/record", ours: []string{"abi", "host", "host/hosttest", "internal/casefile"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/internal/record", ours: []string{"internal/files", "abi", "host", "host/hosttest", "internal/casefile"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},
 	{packages: "server/cmd/demo", ours: []string{"server/internal/demo/tour", "server/internal/terminal"}},
-	{packages: "internal/pluginbuild"},
+	{packages: "internal/pluginbuild", ours: []string{"internal/files"}},
 	{packages: "server/internal/migrate", others: []string{"github.com/pressly/goose/v3"}},
 	{packages: "server/internal/postgresurl", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/sqlitefile"},

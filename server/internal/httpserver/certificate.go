@@ -4,12 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // Files is the names of two PEM files: a certificate with its chain, and its key.
@@ -174,12 +175,7 @@ func readFile(name string, info os.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file: put one in PEM there", name)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxPEM+1))
+	text, err := files.Read(name, maxPEM)
 	if err == nil && len(text) > maxPEM {
 		err = fmt.Errorf("%s has more than %d MiB, which no certificate or key has", name, maxPEM>>20)
 	}

@@ -4,12 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/internal/artifact"
 	"github.com/keywright/keywright/server/internal/signature"
 )
@@ -71,12 +71,7 @@ func readFile(name string, limit int) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	return files.Read(name, limit)
 }
 
 // Store writes bytes into a directory, under their digest. A file that is there already is replaced.
@@ -84,7 +79,7 @@ func Store(dir string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, fileOf(artifact.Digest(content))), content)
+	return files.Replace(filepath.Join(dir, fileOf(artifact.Digest(content))), content, 0o644)
 }
 
 // Open returns the module of a plugin, and the files that were read. It believes nothing but digests and the signature: the manifest

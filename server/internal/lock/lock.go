@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/internal/artifact"
 	"github.com/keywright/keywright/server/internal/signature"
 )
@@ -163,12 +163,7 @@ func readText(dir string) (string, error) {
 	case !info.Mode().IsRegular(): // to open a pipe would block until its other end is opened
 		return "", fmt.Errorf("%s is no regular file", Name)
 	}
-	file, err := os.Open(filepath.Join(dir, Name))
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
+	text, err := files.Read(filepath.Join(dir, Name), maxBytes)
 	return string(text), err
 }
 
@@ -239,24 +234,9 @@ func (l *Lock) Write(dir string) error {
 			return ErrChanged
 		}
 	}
-	if err := replace(filepath.Join(dir, Name), b.Bytes()); err != nil {
+	if err := files.Replace(filepath.Join(dir, Name), b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	l.read = new(b.String())
 	return nil
-}
-
-// replace replaces a file by a new one, so that no reader sees a part of it.
-func replace(name string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // not there any more if all went well
-	_, err = file.Write(text)
-	err = errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
 }

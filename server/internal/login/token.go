@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // Limits of a token, in bytes. A shorter one could be guessed by trying.
@@ -61,12 +62,7 @@ func (f *tokenFile) read() (digest, error) {
 	case info.Mode().Perm()&others != 0 && runtime.GOOS != "windows": // Windows has no such modes
 		return digest{}, fmt.Errorf("%s is open to everybody on this machine (its mode is %04o): chmod o= it, and make a new token", f.path, info.Mode().Perm())
 	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return digest{}, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxToken+1))
+	content, err := files.Read(f.path, maxToken)
 	if err != nil {
 		return digest{}, err
 	}

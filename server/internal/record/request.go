@@ -3,7 +3,6 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/files"
 )
 
 // maxBody is the maximum length of a body in a case, in bytes.
@@ -124,7 +124,7 @@ func (r *recorder) body() (string, error) {
 		return "", err
 	}
 	defer reader.Close()
-	text, err := io.ReadAll(io.LimitReader(reader, maxBody+1))
+	text, err := files.ReadAll(reader, maxBody)
 	if err != nil {
 		return "", fmt.Errorf("the body of the request cannot be read again: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/internal/artifact"
 )
 
@@ -182,7 +183,7 @@ func manifest(ctx context.Context, r *remote.Repository, name string) ([]byte, e
 		return nil, err
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, artifact.MaxManifest+1))
+	text, err := files.ReadAll(body, artifact.MaxManifest)
 	if err == nil && len(text) > artifact.MaxManifest {
 		err = fmt.Errorf("its manifest is larger than %d KiB", artifact.MaxManifest>>10)
 	}
@@ -219,7 +220,7 @@ func fetch(ctx context.Context, r *remote.Repository, d ocispec.Descriptor) ([]b
 		return nil, err
 	}
 	defer body.Close()
-	content, err := io.ReadAll(io.LimitReader(body, d.Size+1))
+	content, err := files.ReadAll(body, d.Size)
 	switch {
 	case err != nil:
 		return nil, err
