@@ -63,12 +63,7 @@ func (a *auditor) observe(m *gatewayMetrics) {
 		_, lost := a.log.Lines()
 		return float64(lost)
 	})
-	m.Gauge("audit_writable", "1 while the audit log can be written, 0 since it could not be.", func() float64 {
-		if a.log.Failure() == nil {
-			return 1
-		}
-		return 0
-	})
+	m.Flag("audit_writable", "1 while the audit log can be written, 0 since it could not be.", func() bool { return a.log.Failure() == nil })
 }
 
 // add adds the connectors of a set that is to be used.

@@ -73,12 +73,7 @@ const (
 // newMetrics returns the metrics of a daemon.
 func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
-	r.Gauge("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() float64 {
-		if d.since().IsZero() {
-			return 1
-		}
-		return 0
-	})
+	r.Flag("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() bool { return d.since().IsZero() })
 	r.Gauge("configuration_last_reload_success_timestamp_seconds", "When what is in use was read, in Unix time.", func() float64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()

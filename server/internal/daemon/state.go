@@ -161,12 +161,7 @@ func (s *sharedState) observe(r *gatewayMetrics) {
 		}
 		return float64(store.State.Unwritten())
 	})
-	r.Gauge("state_available", "1 while the store of state answers, 0 since it failed to.", func() float64 {
-		if s.since().IsZero() {
-			return 1
-		}
-		return 0
-	})
+	r.Flag("state_available", "1 while the store of state answers, 0 since it failed to.", func() bool { return s.since().IsZero() })
 }
 
 // since returns the time since which the store fails, or zero.

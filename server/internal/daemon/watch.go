@@ -19,9 +19,9 @@ import (
 // settle is the time for which the files must be unchanged before they are read, because editors write in several steps.
 const settle = 200 * time.Millisecond
 
-// glance is the interval at which the files are checked without an event. Some changes cause no event: a changed link to their
+// pollInterval is the interval at which the files are checked without an event. Some changes cause no event: a changed link to their
 // directory, a replaced directory, or a write from another machine.
-const glance = 5 * time.Second
+const pollInterval = 5 * time.Second
 
 // watch watches the directories of the file and of its plugins. It does not watch the files, because a replaced file would not
 // be watched any more.
@@ -103,8 +103,8 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	defer signal.Stop(hangup)
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	glances := time.NewTicker(glance)
-	defer glances.Stop()
+	polls := time.NewTicker(pollInterval)
+	defer polls.Stop()
 	seen, used := "", d.state(ctx) // the state of the files when last checked, and when last read
 	for {
 		select {
@@ -121,7 +121,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 			if errors.Is(err, fsnotify.ErrEventOverflow) { // some changes are unknown
 				timer.Reset(settle)
 			}
-		case <-glances.C:
+		case <-polls.C:
 			if state := d.state(ctx); state != used {
 				used = state // so that each change causes one reload, even a failed one
 				timer.Reset(settle)

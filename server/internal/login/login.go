@@ -78,8 +78,6 @@ type refusal struct {
 	text   string
 }
 
-func (r *refusal) Error() string { return r.text }
-
 // Guard returns a handler that passes the requests of operators on to h. It serves /login and /logout itself.
 func (l *Login) Guard(h http.Handler) http.Handler {
 	mux := http.NewServeMux()

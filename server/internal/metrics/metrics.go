@@ -70,6 +70,16 @@ func (r *Registry) Gauge(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
 
+// Flag adds a gauge that is 1 while value returns true, and 0 otherwise.
+func (r *Registry) Flag(name, help string, value func() bool) {
+	r.Gauge(name, help, func() float64 {
+		if value() {
+			return 1
+		}
+		return 0
+	})
+}
+
 // Total adds a counter whose value is kept elsewhere. value is called for each request of the metrics. The name gets the prefix
 // keywright_.
 func (r *Registry) Total(name, help string, value func() float64) {
