@@ -49,17 +49,17 @@ func Conceal(line string) string {
 
 // Conceal returns a text with stars in place of the credentials that stand in the file, if [Options].Conceal is set. It finds those that
 // Warnings has, also percent-encoded.
-func (s *Set) Conceal(text string) string {
-	s.concealing.Do(func() {
-		var forms []string
-		for _, literal := range slices.SortedFunc(slices.Values(s.literals), func(a, b string) int { return len(b) - len(a) }) {
-			for _, form := range []string{literal, url.QueryEscape(literal), url.PathEscape(literal)} {
-				forms = append(forms, form, "***")
-			}
+func (s *Set) Conceal(text string) string { return s.concealer.Replace(text) }
+
+// concealer returns a replacer of credentials, the longest first.
+func concealer(literals []string) *strings.Replacer {
+	var forms []string
+	for _, literal := range slices.SortedFunc(slices.Values(literals), func(a, b string) int { return len(b) - len(a) }) {
+		for _, form := range []string{literal, url.QueryEscape(literal), url.PathEscape(literal)} {
+			forms = append(forms, form, "***")
 		}
-		s.concealer = strings.NewReplacer(forms...)
-	})
-	return s.concealer.Replace(text)
+	}
+	return strings.NewReplacer(forms...)
 }
 
 // valueEnd returns the length of the value at the beginning of a line's rest. inside reports whether it is within brackets.

@@ -29,7 +29,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -107,11 +106,8 @@ type Set struct {
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
 
-	// literals has the credentials that stand in the file.
-	literals []string
-	// concealer replaces literals. It is made once, by Conceal.
-	concealer  *strings.Replacer
-	concealing sync.Once
+	// concealer replaces the credentials that stand in the file.
+	concealer *strings.Replacer
 	// memory is the State of a Set without a store.
 	memory *host.State
 	// secrets are the stores of secrets, or nil.
@@ -241,7 +237,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 			File: name, Problems: l.sorted(l.parts, moreProblems), Warnings: l.warnings.sorted(l.parts, moreWarnings), Files: l.set.Files,
 		}
 	}
-	l.set.Warnings = l.warnings.sorted(l.parts, moreWarnings)
+	l.set.Warnings, l.set.concealer = l.warnings.sorted(l.parts, moreWarnings), concealer(l.literals)
 	return l.set, nil
 }
 
@@ -326,6 +322,8 @@ type loader struct {
 	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
 	lacking  bool
 	warnings problems
+	// literals has the credentials that stand in the file.
+	literals []string
 	// connecting is the connector that is being checked, of which the host may warn.
 	connecting *definition
 

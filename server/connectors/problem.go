@@ -41,21 +41,16 @@ type Error struct {
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		lines[i] = p.String()
-		if p.File == "" {
-			lines[i] = e.File + ":" + lines[i]
-		}
+		place, text := p.Parts(e.File)
+		lines[i] = place + " " + text
 	}
 	return strings.Join(lines, "\n")
 }
 
 // String returns a problem as one line. It begins with File and a colon, or is meant to follow them.
 func (p Problem) String() string {
-	text := problem.Problem{Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message}.String()
-	if p.File != "" {
-		text = p.File + ":" + text
-	}
-	return text
+	place, text := p.Parts("")
+	return strings.TrimPrefix(place, ":") + " " + text
 }
 
 // Parts returns the place of a problem as in file:line:column:, and its text. file is that of the [Error] or the [Set].

@@ -30,7 +30,7 @@ func (l *loader) addWarning(found Problem) {
 // warnOfText adds a warning of the characters from one to another of a text, counted from 0, which no output may show.
 func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 	text, _ := n.value.(string)
-	l.set.literals = append(l.set.literals, string([]rune(text)[from:to]))
+	l.literals = append(l.literals, string([]rune(text)[from:to]))
 	if !l.options.Inspect || l.warnings.skip() {
 		return // to find a place takes time
 	}
