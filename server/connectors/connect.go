@@ -36,7 +36,7 @@ func (c *definition) expressions() int {
 
 // connect connects a connector, and reports its problems with their places in the file. It checks the headers, query and
 // response of the connector even if it cannot be connected.
-func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInfo, taken map[string]string) {
+func (l *loader) connect(ctx context.Context, c *definition) {
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
 		if l.expressions > maxExpressions {
@@ -52,37 +52,37 @@ func (l *loader) connect(ctx context.Context, c *definition, info host.PluginInf
 	}
 	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
 	if err != nil {
-		if upstream := l.wrong(ctx, c, err, info); upstream != nil {
-			l.named(ctx, c, upstream, upstream.Secrets(), info, taken)
+		if upstream := l.wrong(ctx, c, err); upstream != nil {
+			l.checkSecrets(ctx, c, upstream, upstream.Secrets())
 		}
 		return
 	}
-	l.named(ctx, c, connected.Upstream(), connected.Secrets(), info, taken)
+	l.checkSecrets(ctx, c, connected.Upstream(), connected.Secrets())
 	l.set.Connectors = append(l.set.Connectors, connected)
 	l.warnOfConsent(c, l.set.ConsentNotice(connected))
 }
 
-// named checks the secrets that a connector names.
-func (l *loader) named(ctx context.Context, c *definition, upstream *host.Connector, names []string, info host.PluginInfo, taken map[string]string) {
-	l.variables(c, names, taken)
+// checkSecrets checks the secrets that a connector names.
+func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host.Connector, names []string) {
+	l.checkVariables(c, names)
 	if l.options.ReadSecrets {
-		l.secrets(ctx, c, upstream, names, info)
+		l.secrets(ctx, c, upstream, names)
 	}
 }
 
 // wrong reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the
 // host's connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
-func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.PluginInfo) *host.Connector {
+func (l *loader) wrong(ctx context.Context, c *definition, err error) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
 		l.at(c.member.Place, c.path(), "%v", err)
 		return nil
 	}
-	misspelt := misspelt(c, info)
+	misspelt := c.misspelt()
 	for _, p := range wrong.Problems {
 		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
-		if !known && !misspelt[p.Path] && !l.lacks(c, p, info) {
-			l.problem(c, p, info)
+		if !known && !misspelt[p.Path] && !l.lacks(c, p) {
+			l.problem(c, p)
 		}
 	}
 	l.more += wrong.More
@@ -103,8 +103,8 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error, info host.
 
 // lacks reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
 // of a built-in one. That of a plugin may resemble that of another, as acme_1 and acme_2 do.
-func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool {
-	if !l.lacking || info.Type != "" || p.Path != "auth.type" {
+func (l *loader) lacks(c *definition, p host.Problem) bool {
+	if !l.lacking || c.info.Type != "" || p.Path != "auth.type" {
 		return false
 	}
 	_, slip := problem.Nearest(c.gateway.Auth.Type, plugins.Types())
@@ -112,9 +112,9 @@ func (l *loader) lacks(c *definition, p host.Problem, info host.PluginInfo) bool
 }
 
 // misspelt returns the paths of fields that are missing because their names are misspelt.
-func misspelt(c *definition, info host.PluginInfo) map[string]bool {
-	fields := make([]string, len(info.Fields))
-	for i, f := range info.Fields {
+func (c *definition) misspelt() map[string]bool {
+	fields := make([]string, len(c.info.Fields))
+	for i, f := range c.info.Fields {
 		fields[i] = f.Name
 	}
 	paths := map[string]bool{}
@@ -123,7 +123,7 @@ func misspelt(c *definition, info host.PluginInfo) map[string]bool {
 			paths["auth.config."+meant] = true
 		}
 	}
-	for _, f := range info.Fields {
+	for _, f := range c.info.Fields {
 		if _, there := c.gateway.Auth.Config[c.writtenAs(f)]; there {
 			delete(paths, "auth.config."+f.Name)
 		}
@@ -141,7 +141,7 @@ func (c *definition) writtenAs(f abi.Field) string {
 	return f.Name
 }
 
-func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
+func (l *loader) problem(c *definition, p host.Problem) {
 	if l.skip() {
 		return
 	}
@@ -149,7 +149,8 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	n, where, found := c.member.locate(path)
 	message := p.Message
 	name, inConfig := strings.CutPrefix(path, "auth.config.")
-	known := hasField(info, name)
+	first, _, _ := step(name)
+	_, known := c.field(first) // if not, the name is wrong, and the place is that of the name
 	switch {
 	case p.Column > 0 && found:
 		at, ok := l.source.character(n, p.Column)
@@ -166,14 +167,7 @@ func (l *loader) problem(c *definition, p host.Problem, info host.PluginInfo) {
 	case host.CodeNoKeyStore:
 		message += ": give a store of type vault the member transit"
 	case host.CodeNoState:
-		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", info.Type)
+		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", c.info.Type)
 	}
 	l.at(where, c.path()+"."+path, "%s", message)
-}
-
-// hasField reports whether the auth type has the field of a path within auth.config. If not, the name is wrong, and the
-// problem's place is that of the name.
-func hasField(info host.PluginInfo, path string) bool {
-	name, _, _ := step(path)
-	return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
 }

@@ -327,6 +327,8 @@ type loader struct {
 	// connecting is the connector that is being checked, of which the host may warn.
 	connecting *definition
 
+	// variables has the name of a secret for each environment variable.
+	variables map[string]string
 	// expressions counts the bytes of texts with expressions in the connectors read so far.
 	expressions int
 	// patterns is shared by all connectors.
@@ -397,18 +399,18 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			known[name] = info
 		}
 	}
-	taken := map[string]string{} // the name of a secret for each environment variable
+	l.variables = map[string]string{}
 	for _, name := range l.set.StateSecrets {
-		taken[host.EnvName(name)] = name
+		l.variables[host.EnvName(name)] = name
 	}
 	for _, c := range definitions {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if c.member.kind == object {
-			l.connecting = c
-			l.inspected(c, known[c.gateway.Auth.Type])
-			l.connect(ctx, c, known[c.gateway.Auth.Type], taken)
+			l.connecting, c.info = c, known[c.gateway.Auth.Type]
+			l.inspected(c)
+			l.connect(ctx, c)
 		}
 	}
 	return nil

@@ -27,6 +27,8 @@ type definition struct {
 	// permalink is empty if the file's permalink is invalid, or if none can be derived from the name.
 	permalink string
 	gateway   gateway.Definition
+	// info describes the auth type. It is the zero value if the host does not have the type.
+	info host.PluginInfo
 }
 
 // path returns the path of the connector in problems.

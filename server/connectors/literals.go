@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host"
 )
 
 // tokens matches credentials by the form that their issuers have for them, so that secret scanners find them.
@@ -57,11 +56,11 @@ func isRandom(text string) bool {
 }
 
 // credentials warns of credentials that stand in a connector (threats.md 250).
-func (i *inspector) credentials(c *definition, info host.PluginInfo) {
+func (i *inspector) credentials(c *definition) {
 	path := c.path()
 	if config := c.member.get("auth"); config != nil {
 		if m := config.value.get("config"); m != nil {
-			i.config(m.value, path+".auth.config", info)
+			i.config(c, m.value, path+".auth.config")
 		}
 	}
 	for _, list := range []string{"headers", "query"} {
@@ -82,9 +81,9 @@ func (i *inspector) credentials(c *definition, info host.PluginInfo) {
 }
 
 // config warns of the sealed fields of an auth type, and of its keys, that are written out.
-func (i *inspector) config(n *node, path string, info host.PluginInfo) {
+func (i *inspector) config(c *definition, n *node, path string) {
 	for _, m := range n.members {
-		if f, known := fieldOf(info, m.name); known && (f.Sealed || f.Kind == abi.KindKey) {
+		if f, known := c.field(m.name); known && (f.Sealed || f.Kind == abi.KindKey) {
 			i.secret(m.value, path+"."+m.name)
 			continue
 		}

@@ -29,6 +29,15 @@ func (n *node) locate(path string) (target *node, where problem.Place, found boo
 	return n, where, true
 }
 
+// place returns the place of the text at a path within n, or that of the innermost member on the path that exists.
+func (n *node) place(path string) problem.Place {
+	target, where, found := n.locate(path)
+	if found && target.kind == scalar {
+		return target.Place
+	}
+	return where
+}
+
 // step cuts the first step off a path: a member's name, plain or in quotes and brackets, or an index. For a name, index is -1.
 func step(path string) (name string, index int, rest string) {
 	if !strings.HasPrefix(path, "[") {

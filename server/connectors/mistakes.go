@@ -9,12 +9,11 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 )
 
 // mistakes warns of what authors of connectors often confuse.
-func (i *inspector) mistakes(c *definition, info host.PluginInfo) {
+func (i *inspector) mistakes(c *definition) {
 	i.belowURL(c)
 	for _, at := range []string{"headers", "query"} {
 		if m := c.member.get(at); m != nil {
@@ -30,7 +29,7 @@ func (i *inspector) mistakes(c *definition, info host.PluginInfo) {
 		return
 	}
 	added := map[string]string{} // texts of fields, which the plugin may put before a credential
-	for _, f := range info.Fields {
+	for _, f := range c.info.Fields {
 		text, given := stringOf(config.get(c.writtenAs(f)))
 		if !given {
 			text = f.Default
@@ -40,7 +39,7 @@ func (i *inspector) mistakes(c *definition, info host.PluginInfo) {
 		}
 	}
 	for _, m := range config.members {
-		f, known := fieldOf(info, m.name)
+		f, known := c.field(m.name)
 		text, isText := m.value.value.(string)
 		at := problem.Join(c.path()+".auth.config", m.name)
 		meant := slices.IndexFunc(f.Suggested, func(s string) bool {
@@ -72,8 +71,7 @@ func (i *inspector) belowURL(c *definition) {
 	for n, pattern := range c.gateway.Paths {
 		if rest, found := strings.CutPrefix(pattern, own); own != "" && found && (rest == "" || rest[0] == '/') {
 			at := fmt.Sprintf("paths[%d]", n)
-			_, where, _ := c.member.locate(at)
-			i.warn(where, c.path()+"."+at, "stands below url, whose path %s it repeats: write the rest of it, unless the API has the path %s", own, own+pattern)
+			i.warn(c.member.place(at), c.path()+"."+at, "stands below url, whose path %s it repeats: write the rest of it, unless the API has the path %s", own, own+pattern)
 		}
 	}
 }

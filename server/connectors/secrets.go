@@ -19,8 +19,8 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// variables reports secrets whose environment variable is that of another one.
-func (l *loader) variables(c *definition, names []string, taken map[string]string) {
+// checkVariables reports secrets whose environment variable is that of another one.
+func (l *loader) checkVariables(c *definition, names []string) {
 	if !l.options.Environment {
 		return
 	}
@@ -29,48 +29,41 @@ func (l *loader) variables(c *definition, names []string, taken map[string]strin
 			continue // of a tenant or a user, which are not in the environment
 		}
 		variable := host.EnvName(name)
-		other, known := taken[variable]
-		if !known {
-			taken[variable] = name
+		switch other, known := l.variables[variable]; {
+		case !known:
+			l.variables[variable] = name
+		case other != name && !l.skip():
+			path, where := l.mention(c, name)
+			l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
 		}
-		switch {
-		case !known || other == name:
-			continue
-		case l.skip():
-			continue
-		}
-		path, where := l.mention(c, name)
-		l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
 	}
 }
 
 // secrets reports secrets that cannot be read. If all can be read, it reports keys and values that cannot be used. It reports
 // nothing about the secrets of tenants and users that the options do not name, which may exist or not.
-func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string, info host.PluginInfo) {
+func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Connector, names []string) {
 	complete := true
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return
 		}
-		var value string
-		var err error
-		unread := l.options.Unread(name)
-		if !unread {
-			value, err = l.set.secret(ctx, name, l.options.User)
+		if l.options.Unread(name) {
+			complete = false
+			continue
 		}
-		switch {
-		case err == nil && !unread:
+		value, err := l.set.secret(ctx, name, l.options.User)
+		if err == nil {
 			l.warnOfSecret(ctx, c, name, oddSecret(value))
 			continue
-		case unread, l.skip():
-		default:
+		}
+		complete = false
+		if !l.skip() {
 			path, where := l.mention(c, name)
 			l.at(where, path, "secret %q: %v", name, err)
 		}
-		complete = false
 	}
 	if complete && c.url != nil && l.certificate(ctx, c, connected) {
-		l.rehearse(ctx, c, connected, info)
+		l.rehearse(ctx, c, connected)
 	}
 }
 
@@ -88,7 +81,7 @@ func (l *loader) warnOfSecret(ctx context.Context, c *definition, name, message 
 
 // certificate reports a client certificate that cannot be used, and returns false then.
 func (l *loader) certificate(ctx context.Context, c *definition, connected *host.Connector) bool {
-	certificate, err := connected.ClientCertificate(host.WithUser(ctx, l.somebody()))
+	certificate, err := connected.ClientCertificate(host.WithUser(ctx, l.rehearsalUser()))
 	var failed *host.Error
 	path := "tls"
 	switch {
@@ -100,28 +93,15 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 	if err == nil {
 		if certificate != nil {
 			l.set.ClientCertificates[c.gateway.Permalink] = certificate
-			l.warnOfEnd(c, certificate)
+			if certificate.EndsSoon(l.now()) {
+				l.warn(c.member.place(certificate.Path), c.path()+"."+certificate.Path,
+					"%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
+			}
 		}
 		return true
 	}
-	n, where, found := c.member.locate(path)
-	if found && n.kind == scalar {
-		where = n.Place
-	}
-	l.at(where, c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+	l.at(c.member.place(path), c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
 	return false
-}
-
-// warnOfEnd warns of a client certificate that ends soon.
-func (l *loader) warnOfEnd(c *definition, certificate *host.ClientCertificate) {
-	if !certificate.EndsSoon(l.now()) {
-		return
-	}
-	n, where, found := c.member.locate(certificate.Path)
-	if found {
-		where = n.Place
-	}
-	l.warn(where, c.path()+"."+certificate.Path, "%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
 }
 
 // now returns the time of the host.
@@ -132,8 +112,8 @@ func (l *loader) now() time.Time {
 	return time.Now()
 }
 
-// somebody returns the user of a rehearsal, because a check of the file cannot know whether requests have a user.
-func (l *loader) somebody() host.User {
+// rehearsalUser returns the user of a rehearsal, because a check of the file cannot know whether requests have a user.
+func (l *loader) rehearsalUser() host.User {
 	return host.User{
 		ID: cmp.Or(l.options.User.ID, "1"), Email: "user@example.com", Username: "user", FirstName: "First", LastName: "Last",
 		TenantID: cmp.Or(l.options.User.TenantID, "1"), Token: "token",
@@ -143,16 +123,16 @@ func (l *loader) somebody() host.User {
 // rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are
 // used. It ignores errors of the plugin, which may be due to the made-up request. Then it checks the keys that stay in their
 // store, which no explained request uses.
-func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector, info host.PluginInfo) {
-	ctx = host.WithUser(ctx, l.somebody())
+func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector) {
+	ctx = host.WithUser(ctx, l.rehearsalUser())
 	err := explain(ctx, connected, http.MethodGet, c.url)
 	var failed *host.Error
 	if errors.As(err, &failed) && failed.Stage == host.StageMutation {
 		method, target := c.writable()
 		err = explain(ctx, connected, method, target)
 	}
-	if !l.rehearsed(c, err, info) {
-		l.rehearsed(c, connected.CheckKeys(ctx), info)
+	if !l.reportRehearsal(c, err) {
+		l.reportRehearsal(c, connected.CheckKeys(ctx))
 	}
 }
 
@@ -178,8 +158,8 @@ func (c *definition) writable() (method string, target *url.URL) {
 	return append(methods, http.MethodGet)[0], c.url.JoinPath(texts...)
 }
 
-// rehearsed reports an error of a rehearsal. It returns false if there is nothing to report.
-func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool {
+// reportRehearsal reports an error of a rehearsal. It returns false if there is nothing to report.
+func (l *loader) reportRehearsal(c *definition, err error) bool {
 	var failed *host.Error
 	var metadata *host.DiscoveryError
 	switch {
@@ -192,10 +172,11 @@ func (l *loader) rehearsed(c *definition, err error, info host.PluginInfo) bool 
 	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageMutation:
 		return false
 	}
-	_, where, _ := c.member.locate("auth.config")
-	for _, f := range info.Fields {
+	where := c.member.place("auth.config")
+	_, named := c.field(failed.Field)
+	for _, f := range c.info.Fields {
 		n, _, found := c.member.locate("auth.config." + c.writtenAs(f))
-		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !hasField(info, failed.Field)) {
+		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !named) {
 			where = n.Place
 		}
 	}
@@ -227,6 +208,5 @@ func (l *loader) mention(c *definition, secret string) (at string, where problem
 			return at, where
 		}
 	}
-	_, where, _ = c.member.locate("auth.config")
-	return c.path() + ".auth.config", where
+	return c.path() + ".auth.config", c.member.place("auth.config")
 }

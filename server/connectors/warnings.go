@@ -49,11 +49,7 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 // warned adds a warning of the host about the connector that is being checked.
 func (l *loader) warned(_ string, p host.Problem) {
 	c, path := l.connecting, cmp.Or(p.Path, "auth")
-	n, where, exact := c.member.locate(path)
-	if exact && n.kind == scalar {
-		where = n.Place
-	}
-	l.warn(where, c.path()+"."+path, "%s", p.Message)
+	l.warn(c.member.place(path), c.path()+"."+path, "%s", p.Message)
 }
 
 // inspectRoot warns of credentials in all of the file but its connectors.
@@ -67,15 +63,15 @@ func (l *loader) inspectRoot(root *node) {
 }
 
 // inspected adds the warnings of a connector that need nothing but its definition.
-func (l *loader) inspected(c *definition, info host.PluginInfo) {
+func (l *loader) inspected(c *definition) {
 	if !l.options.Inspect && !l.options.Conceal {
 		return
 	}
 	i := inspector{loader: l, done: map[*node]bool{}, hidden: map[*node]bool{}}
-	if i.credentials(c, info); !l.options.Inspect {
+	if i.credentials(c); !l.options.Inspect {
 		return
 	}
-	i.mistakes(c, info)
+	i.mistakes(c)
 	i.placeholders(c.member, c.path())
 	if n, _, found := c.member.locate("egress.ca_file"); found {
 		l.checkAuthorities(n, c.path()+".egress.ca_file")
@@ -99,14 +95,9 @@ func (s *Set) ConsentNotice(c *gateway.Connector) string {
 
 // warnOfConsent warns of a connector that nobody can connect.
 func (l *loader) warnOfConsent(c *definition, notice string) {
-	if notice == "" {
-		return
+	if notice != "" {
+		l.warn(c.member.place("auth.type"), c.path(), "%s", notice)
 	}
-	n, where, found := c.member.locate("auth.type")
-	if found {
-		where = n.Place
-	}
-	l.warn(where, c.path(), "%s", notice)
 }
 
 // An inspector walks a part of a file and warns of its texts.
@@ -130,11 +121,11 @@ func (i *inspector) each(n *node, path string, do func(n *node, path, text strin
 	})
 }
 
-// fieldOf returns the field that a member of auth.config sets.
-func fieldOf(info host.PluginInfo, name string) (abi.Field, bool) {
-	i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
+// field returns the field that a member of auth.config sets.
+func (c *definition) field(name string) (abi.Field, bool) {
+	i := slices.IndexFunc(c.info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
 	if i < 0 {
 		return abi.Field{}, false
 	}
-	return info.Fields[i], true
+	return c.info.Fields[i], true
 }
