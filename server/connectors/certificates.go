@@ -39,9 +39,9 @@ func (l *loader) checkFiles(ctx context.Context, root *node) {
 	}
 }
 
-// there reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
+// isReadable reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
 // is a warning: the file may be on another machine, or belong to the user of the gateway (specification.md "files of another machine").
-func (l *loader) there(n *node, path, name string) bool {
+func (l *loader) isReadable(n *node, path, name string) bool {
 	var why string
 	info, err := os.Stat(name)
 	if err == nil && info.Mode().IsRegular() { // to open a pipe would block until its other end is opened
@@ -78,8 +78,8 @@ func (l *loader) ownCertificate(root *node) {
 	}
 	cert, key := n.get("cert").value, n.get("key").value
 	const certPath, keyPath = "gateway.tls.cert", "gateway.tls.key"
-	certThere, keyThere := l.there(cert, certPath, files.Cert), l.there(key, keyPath, files.Key)
-	if !certThere {
+	certReadable, keyReadable := l.isReadable(cert, certPath, files.Cert), l.isReadable(key, keyPath, files.Key)
+	if !certReadable {
 		return
 	}
 	chain, err := certificates(files.Cert)
@@ -87,7 +87,7 @@ func (l *loader) ownCertificate(root *node) {
 		l.at(cert.Place, certPath, "%v", err)
 		return
 	}
-	if keyThere {
+	if keyReadable {
 		if _, err := httpserver.ReadPair(httpserver.Files(files)); err != nil {
 			l.at(key.Place, keyPath, "%v", err)
 		}
@@ -96,7 +96,7 @@ func (l *loader) ownCertificate(root *node) {
 		l.at(cert.Place, certPath, "the certificate ended at %s, and callers refuse it: renew it", moment(end))
 		return
 	}
-	l.ends(chain, cert, certPath)
+	l.warnOfEnds(chain, cert, certPath)
 }
 
 // checkAuthorities warns of authorities that have ended, or end soon. What is wrong with the file otherwise is reported already.
@@ -114,14 +114,14 @@ func (l *loader) checkAuthorities(n *node, path string) {
 	all, err := certificates(name)
 	switch {
 	case err == nil:
-		l.ends(all, n, path)
+		l.warnOfEnds(all, n, path)
 	case !slices.ContainsFunc(l.all, func(p Problem) bool { return p.Path == path }):
 		l.warn(n.Place, path, "%v", err)
 	}
 }
 
-// ends warns of the first certificate to end, if it has ended or does so within 30 days.
-func (l *loader) ends(all []*x509.Certificate, n *node, path string) {
+// warnOfEnds warns of the first certificate to end, if it has ended or does so within 30 days.
+func (l *loader) warnOfEnds(all []*x509.Certificate, n *node, path string) {
 	first := slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 	last := slices.MaxFunc(all, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
 	subject := func(c *x509.Certificate) string { return host.Printable(c.Subject.String()) }
@@ -140,7 +140,7 @@ func (l *loader) sessionKeys(ctx context.Context, root *node) {
 	n, _, found := root.locate("gateway.user.jwt.jwks_file")
 	user := l.set.Settings.User
 	const path = "gateway.user.jwt.jwks_file"
-	if !found || user.JWT == nil || len(user.Check(l.set.Egress.AllowsHTTP)) > 0 || !l.there(n, path, user.JWT.JWKSFile) {
+	if !found || user.JWT == nil || len(user.Check(l.set.Egress.AllowsHTTP)) > 0 || !l.isReadable(n, path, user.JWT.JWKSFile) {
 		return
 	}
 	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, HTTP: l.set.Egress.AllowsHTTP})

@@ -52,7 +52,7 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	}
 	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
 	if err != nil {
-		if upstream := l.wrong(ctx, c, err); upstream != nil {
+		if upstream := l.reportConfig(ctx, c, err); upstream != nil {
 			l.checkSecrets(ctx, c, upstream, upstream.Secrets())
 		}
 		return
@@ -70,9 +70,9 @@ func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host
 	}
 }
 
-// wrong reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the
+// reportConfig reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the
 // host's connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
-func (l *loader) wrong(ctx context.Context, c *definition, err error) *host.Connector {
+func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
 		l.at(c.member.Place, c.path(), "%v", err)
@@ -81,8 +81,8 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error) *host.Conn
 	misspelt := c.misspelt()
 	for _, p := range wrong.Problems {
 		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
-		if !known && !misspelt[p.Path] && !l.lacks(c, p) {
-			l.problem(c, p)
+		if !known && !misspelt[p.Path] && !l.mayLackPlugin(c, p) {
+			l.reportProblem(c, p)
 		}
 	}
 	l.more += wrong.More
@@ -101,10 +101,10 @@ func (l *loader) wrong(ctx context.Context, c *definition, err error) *host.Conn
 	return upstream // nil after an error
 }
 
-// lacks reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
+// mayLackPlugin reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
 // of a built-in one. That of a plugin may resemble that of another, as acme_1 and acme_2 do.
-func (l *loader) lacks(c *definition, p host.Problem) bool {
-	if !l.lacking || c.info.Type != "" || p.Path != "auth.type" {
+func (l *loader) mayLackPlugin(c *definition, p host.Problem) bool {
+	if !l.pluginsMissing || c.info.Type != "" || p.Path != "auth.type" {
 		return false
 	}
 	_, slip := problem.Nearest(c.gateway.Auth.Type, plugins.Types())
@@ -141,7 +141,7 @@ func (c *definition) writtenAs(f abi.Field) string {
 	return f.Name
 }
 
-func (l *loader) problem(c *definition, p host.Problem) {
+func (l *loader) reportProblem(c *definition, p host.Problem) {
 	if l.skip() {
 		return
 	}

@@ -242,15 +242,15 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 }
 
 // Find returns the connector with a permalink or name. It returns an error if there is none, or if several have the name.
-func (s *Set) Find(wanted string) (*gateway.Connector, error) {
+func (s *Set) Find(name string) (*gateway.Connector, error) {
 	var named []*gateway.Connector
 	permalinks := make([]string, 0, len(s.Connectors))
 	for _, c := range s.Connectors {
 		permalinks = append(permalinks, c.Definition().Permalink)
-		if c.Definition().Permalink == wanted {
+		if c.Definition().Permalink == name {
 			return c, nil
 		}
-		if c.Definition().Name == wanted {
+		if c.Definition().Name == name {
 			named = append(named, c)
 		}
 	}
@@ -261,17 +261,17 @@ func (s *Set) Find(wanted string) (*gateway.Connector, error) {
 		if len(permalinks) == 0 {
 			return nil, errors.New("the file has no connectors")
 		}
-		if meant, ok := problem.Nearest(wanted, permalinks); ok {
-			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(wanted), meant)
+		if meant, ok := problem.Nearest(name, permalinks); ok {
+			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(name), meant)
 		}
 		const most = 20
 		more := ""
 		if len(permalinks) > most {
 			permalinks, more = permalinks[:most], fmt.Sprintf(" and %d more", len(permalinks)-most)
 		}
-		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(wanted), strings.Join(permalinks, ", "), more)
+		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(name), strings.Join(permalinks, ", "), more)
 	}
-	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(wanted))
+	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(name))
 }
 
 // CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
@@ -319,13 +319,13 @@ type loader struct {
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
-	// lacking is true if a plugin of the file could not be loaded, so that its auth types are missing.
-	lacking  bool
-	warnings problems
+	// pluginsMissing is true if a plugin of the file could not be loaded, so that its auth types are missing.
+	pluginsMissing bool
+	warnings       problems
 	// literals has the credentials that stand in the file.
 	literals []string
-	// connecting is the connector that is being checked, of which the host may warn.
-	connecting *definition
+	// current is the connector that is being checked, of which the host may warn.
+	current *definition
 
 	// variables has the name of a secret for each environment variable.
 	variables map[string]string
@@ -339,7 +339,7 @@ func newLoader(ctx context.Context, name string, text []byte, o Options) *loader
 	return &loader{
 		definer: definer{
 			ctx: ctx, dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
-			given: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
+			hostEgress: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
 		},
 		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
 	}
@@ -382,9 +382,9 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	if l.options.Inspect {
 		l.inspectRoot(root)
-		l.options.Host.Warn = l.warned
+		l.options.Host.Warn = l.hostWarning
 	}
-	l.lacking = len(l.file.Plugins) > maxPlugins
+	l.pluginsMissing = len(l.file.Plugins) > maxPlugins
 	if err := l.host(ctx, plugins); err != nil {
 		return err
 	}
@@ -408,8 +408,8 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			return err
 		}
 		if c.member.kind == object {
-			l.connecting, c.info = c, known[c.gateway.Auth.Type]
-			l.inspected(c)
+			l.current, c.info = c, known[c.gateway.Auth.Type]
+			l.inspectConnector(c)
 			l.connect(ctx, c)
 		}
 	}

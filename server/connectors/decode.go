@@ -68,8 +68,8 @@ func MemberName(f reflect.StructField) string {
 	return cmp.Or(strings.TrimPrefix(name, "-"), snake)
 }
 
-// wanted describes the values of some members, and of their items, in more detail than "an object" or "a list".
-var wanted = map[string]string{
+// kindWords describes the values of some members, and of their items, in more detail than "an object" or "a list".
+var kindWords = map[string]string{
 	"":           "an object with the member connectors",
 	"connectors": "a list of connectors, each beginning with a hyphen,", "connectors[]": "an object with name, url and auth",
 	"plugins": "a list of plugins, each beginning with a hyphen,", "plugins[]": "an object with path, or with name and ref",
@@ -179,7 +179,7 @@ func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 // is reports whether a value is of kind k, and adds a problem if it is not.
 func (d *definer) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
-		d.at(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(wanted[name], "an "+string(k)))
+		d.at(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
 	}
 	return n.kind == k
 }

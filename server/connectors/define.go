@@ -127,8 +127,8 @@ type definer struct {
 	problems
 	// dir is the directory of the file.
 	dir string
-	// given is the Egress of the options, and egress that of the file.
-	given, egress host.Egress
+	// hostEgress is the Egress of the options, and egress that of the file.
+	hostEgress, egress host.Egress
 	// trusted has the TLS of each file of authorities, and files the names of these files.
 	trusted map[string]*tls.Config
 	files   []string
@@ -152,7 +152,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		return nil, nil
 	}
 	d.decode(root, "", &d.file)
-	d.egress = d.given
+	d.egress = d.hostEgress
 	if d.file.Egress != nil {
 		d.changeEgress(root.get("egress").value, d.file.Egress, "egress", &d.egress)
 	}
@@ -169,7 +169,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 		c := d.connector(n, i)
 		if other := permalinks[c.permalink]; other != nil && c.permalink != "" {
 			d.at(c.keyOrPlace("permalink", "name"), c.path(),
-				"its permalink is also that of the connector on %s: give one of them another permalink", d.written(other.member.Place, c.member.Place))
+				"its permalink is also that of the connector on %s: give one of them another permalink", d.placeText(other.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)

@@ -20,8 +20,8 @@ const maxFiles = 1000
 // is in.
 type part struct {
 	name, text string
-	// before is the number of lines before the first one of this part.
-	before int
+	// offset is the number of lines before the first one of this part.
+	offset int
 }
 
 // lineBreaks are the line breaks of YAML.
@@ -62,7 +62,7 @@ func (d *definer) directory(root *node) {
 	text := padded(d.source.text)
 	yaml := yamlOf(d.source.text)
 	for i := range parts {
-		parts[i].before = strings.Count(text, "\n")
+		parts[i].offset = strings.Count(text, "\n")
 		text += padded(parts[i].text)
 		yaml += yamlOf(parts[i].text)
 	}
@@ -138,13 +138,13 @@ func (d *definer) part(p part) *node {
 	n := parse(d.ctx, p.text, &own)
 	for _, found := range own.all {
 		if !d.skip() {
-			found.Line = max(found.Line, 1) + p.before
+			found.Line = max(found.Line, 1) + p.offset
 			d.all = append(d.all, found)
 		}
 	}
 	d.more += own.more
 	if n != nil {
-		n.shift(p.before, map[*node]bool{})
+		n.shift(p.offset, map[*node]bool{})
 	}
 	return n
 }
@@ -183,8 +183,8 @@ func (d *definer) ofPart(n *node) {
 	d.file.Connectors = append(d.file.Connectors, d.items(m.value, "connectors", "connectors")...)
 }
 
-// written returns where a place is, in words: the line, with the file if that is another than the one of from.
-func (d *definer) written(at, from problem.Place) string {
+// placeText returns where a place is, in words: the line, with the file if that is another than the one of from.
+func (d *definer) placeText(at, from problem.Place) string {
 	name, line := locatePart(d.parts, at.Line)
 	if other, _ := locatePart(d.parts, from.Line); other == name {
 		return fmt.Sprintf("line %d", line)
@@ -199,10 +199,10 @@ func (d *definer) written(at, from problem.Place) string {
 func locatePart(parts []part, line int) (name string, own int) {
 	own = line
 	for _, p := range parts {
-		if line <= p.before {
+		if line <= p.offset {
 			break
 		}
-		name, own = p.name, line-p.before
+		name, own = p.name, line-p.offset
 	}
 	return name, own
 }

@@ -40,7 +40,7 @@ const maxAuthorities = 4 << 20
 // changeEgress changes an Egress as a member egress says. What the member does not have stays.
 func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
 	if n.get("allow") != nil {
-		e.Allow = slices.Clone(d.given.Allow)
+		e.Allow = slices.Clone(d.hostEgress.Allow)
 	}
 	for i, text := range f.Allow {
 		prefix, err := parseRange(text)
@@ -51,7 +51,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 		e.Allow = append(e.Allow, prefix)
 	}
 	if n.get("plain_http") != nil {
-		e.PlainHTTP = slices.Clone(d.given.PlainHTTP)
+		e.PlainHTTP = slices.Clone(d.hostEgress.PlainHTTP)
 	}
 	for i, text := range f.PlainHTTP {
 		if _, err := urlcheck.ParseHost(text); err != nil {
@@ -124,8 +124,8 @@ func (d *definer) authorities(name string) (*tls.Config, error) {
 		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if d.given.TLS != nil {
-		config = d.given.TLS.Clone()
+	if d.hostEgress.TLS != nil {
+		config = d.hostEgress.TLS.Clone()
 	}
 	if config.RootCAs != nil {
 		config.RootCAs = config.RootCAs.Clone()

@@ -56,7 +56,7 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 	}
 	where, at := f.member.get("ref").value.Place, f.at+".ref"
 	if l.lockError != nil {
-		l.lacking = true
+		l.pluginsMissing = true
 		l.at(where, at, "%v", l.lockError)
 		return candidate{}, false
 	}
@@ -78,22 +78,22 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 		}
 		l.at(where, at, "%v%s", err, advice)
 	}
-	l.lacking = true
+	l.pluginsMissing = true
 	return candidate{}, false
 }
 
-// asLocked reports the loaded plugins that are not as keywright.lock says.
-func (l *loader) asLocked(candidates []candidate) {
+// checkLocks reports the loaded plugins that are not as keywright.lock says.
+func (l *loader) checkLocks(candidates []candidate) {
 	infos := l.set.Host.Plugins()
 	infos = infos[len(infos)-len(candidates):] // in this order, after all others
 	for i, c := range candidates {
-		l.isLocked(c, infos[i])
+		l.matchesLock(c, infos[i])
 	}
 }
 
-// isLocked reports whether a plugin is as keywright.lock says: nobody has edited the lock, and describe says what it said when the
+// matchesLock reports whether a plugin is as keywright.lock says: nobody has edited the lock, and describe says what it said when the
 // operator accepted it.
-func (l *loader) isLocked(c candidate, info host.PluginInfo) bool {
+func (l *loader) matchesLock(c candidate, info host.PluginInfo) bool {
 	if c.locked == nil {
 		return true
 	}
@@ -102,6 +102,6 @@ func (l *loader) isLocked(c candidate, info host.PluginInfo) bool {
 		l.at(c.member.get("ref").value.Place, c.at+".ref", "its %s is %q in %s, and %q in the module: the lock was edited, or the module describes itself differently now; run `keywright plugin verify`",
 			change.What, strings.Join(change.Before, ", "), lock.Name, strings.Join(change.Now, ", "))
 	}
-	l.lacking = l.lacking || len(changes) > 0
+	l.pluginsMissing = l.pluginsMissing || len(changes) > 0
 	return len(changes) == 0
 }

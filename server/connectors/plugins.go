@@ -34,7 +34,7 @@ func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	candidates := l.candidates(files)
 	err := l.hostWith(ctx, candidates)
 	if err == nil {
-		l.asLocked(candidates)
+		l.checkLocks(candidates)
 	}
 	if err == nil || ctx.Err() != nil || len(candidates) == 0 {
 		return err
@@ -147,7 +147,7 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 			l.at(c.member.Place, c.at, "%v", err)
 		case i >= 0:
 			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Plugin.Name, names[i], taken[names[i]])
-		case !l.isLocked(c, info): // reported there
+		case !l.matchesLock(c, info): // reported there
 		default:
 			good = append(good, c)
 			for _, name := range names {
@@ -155,7 +155,7 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 			}
 			continue
 		}
-		l.lacking = true
+		l.pluginsMissing = true
 	}
 	return good, nil
 }
@@ -173,7 +173,7 @@ func (l *loader) candidates(named []pluginFile) (all []candidate) {
 			continue
 		}
 		if f.Path == "" {
-			l.lacking = true // already reported
+			l.pluginsMissing = true // already reported
 			continue
 		}
 		name := f.Path
@@ -197,7 +197,7 @@ func (l *loader) candidates(named []pluginFile) (all []candidate) {
 		}
 		if err != nil {
 			l.at(f.member.get("path").value.Place, f.at+".path", "%s", unreadable(err))
-			l.lacking = true
+			l.pluginsMissing = true
 			continue
 		}
 		room -= len(wasm)

@@ -128,7 +128,7 @@ func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Co
 	err := explain(ctx, connected, http.MethodGet, c.url)
 	var failed *host.Error
 	if errors.As(err, &failed) && failed.Stage == host.StageMutation {
-		method, target := c.writable()
+		method, target := c.writableRequest()
 		err = explain(ctx, connected, method, target)
 	}
 	if !l.reportRehearsal(c, err) {
@@ -145,9 +145,9 @@ func explain(ctx context.Context, connected *host.Connector, method string, targ
 	return err
 }
 
-// writable returns the method and the URL of a request that callers may make, and that has a place for each credential: its method has
+// writableRequest returns the method and the URL of a request that callers may make, and that has a place for each credential: its method has
 // a body, if one of the connector's does, and its path each text of the configuration, since any may be one that a credential replaces.
-func (c *definition) writable() (method string, target *url.URL) {
+func (c *definition) writableRequest() (method string, target *url.URL) {
 	methods := slices.DeleteFunc(slices.Clone(c.gateway.Methods), func(m string) bool { return m == http.MethodGet || m == http.MethodHead })
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(c.gateway.Auth.Config)) {

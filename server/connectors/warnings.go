@@ -46,9 +46,9 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 	l.addWarning(found)
 }
 
-// warned adds a warning of the host about the connector that is being checked.
-func (l *loader) warned(_ string, p host.Problem) {
-	c, path := l.connecting, cmp.Or(p.Path, "auth")
+// hostWarning adds a warning of the host about the connector that is being checked.
+func (l *loader) hostWarning(_ string, p host.Problem) {
+	c, path := l.current, cmp.Or(p.Path, "auth")
 	l.warn(c.member.place(path), c.path()+"."+path, "%s", p.Message)
 }
 
@@ -62,8 +62,8 @@ func (l *loader) inspectRoot(root *node) {
 	}
 }
 
-// inspected adds the warnings of a connector that need nothing but its definition.
-func (l *loader) inspected(c *definition) {
+// inspectConnector adds the warnings of a connector that need nothing but its definition.
+func (l *loader) inspectConnector(c *definition) {
 	if !l.options.Inspect && !l.options.Conceal {
 		return
 	}

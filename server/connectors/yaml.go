@@ -154,8 +154,8 @@ func (p *problems) syntax(text string, err error, deep bool) {
 		p.malformed(problem.Place{}, "it cannot be parsed")
 		return
 	}
-	at := located.Mark
-	if lines := strings.Count(text, "\n") + 1; at.Line >= lines && located.ContextMark.Line > 0 {
+	at, lines := located.Mark, strings.Split(text, "\n")
+	if at.Line >= len(lines) && located.ContextMark.Line > 0 {
 		at = located.ContextMark // at the end of the file, the place of the unclosed value is more useful
 	}
 	where, message := problem.Place{Line: at.Line, Column: at.Column}, located.Message
@@ -165,7 +165,7 @@ func (p *problems) syntax(text string, err error, deep bool) {
 	switch {
 	case deep:
 		p.at(where, "", "is nested deeper than %d", maxNesting)
-	case bareTemplate(text, where.Line):
+	case where.Line > 0 && where.Line <= len(lines) && bareTemplate(lines[where.Line-1]):
 		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
 	default:
 		p.malformed(where, message)
@@ -178,22 +178,8 @@ func (p *problems) malformed(where problem.Place, why string) {
 
 // bareTemplate reports whether a line has a value that begins with {{ without quotes. This is the most common mistake: YAML
 // reads it as an object in an object.
-func bareTemplate(text string, line int) bool {
-	for _, before := range []string{": {{", "- {{", ":{{"} {
-		if strings.Contains(lineOf(text, line), before) {
-			return true
-		}
-	}
-	return false
-}
-
-func lineOf(text string, line int) string {
-	for l := range strings.Lines(text) {
-		if line--; line == 0 {
-			return l
-		}
-	}
-	return ""
+func bareTemplate(line string) bool {
+	return strings.Contains(line, ": {{") || strings.Contains(line, "- {{") || strings.Contains(line, ":{{")
 }
 
 // A yamlReader turns the parser's tree into nodes, and reports features of YAML that connectors do not use.
