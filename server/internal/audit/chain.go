@@ -173,36 +173,26 @@ func (v *verifier) fits(m *members) bool {
 		v.broken("says that the line before it was not written whole, and it is: a line was taken out")
 		return false
 	}
-	if v.Lines == 0 {
-		return v.starts(m, begins)
-	}
-	switch continues, err := hex.DecodeString(m.Continues); {
+	before, err := hex.DecodeString(m.Continues)
+	switch {
+	case v.Lines == 0 && !begins:
+		v.broken("is not the first line of a file: lines before it are missing")
+	case v.Lines == 0 && m.N == 1 && m.Continues == "":
+		return true
+	case v.Lines == 0 && (m.N <= 1 || err != nil || len(before) != len(v.last.hash)):
+		v.broken("does not say which line it continues")
+	case v.Lines == 0: // what was before it is taken from the line
+		copy(v.last.hash[:], before)
+		return true
 	case begins && m.N == 1:
 		v.broken("begins another log: the file before it is missing, or was removed before a process started")
 	case m.N > v.last.n+1:
 		v.broken("is line %d of the log, after line %d: lines are missing before it", m.N, v.last.n)
 	case m.N <= v.last.n:
 		v.broken("is line %d of the log, after line %d: it was moved or is there twice, or the files are not in order", m.N, v.last.n)
-	case begins && (err != nil || !bytes.Equal(continues, v.last.hash[:])):
+	case begins && (err != nil || !bytes.Equal(before, v.last.hash[:])):
 		v.broken("continues other lines than those before it")
 	default:
-		return true
-	}
-	return false
-}
-
-// starts reports whether a line may be the first one. What was before it is taken from the line.
-func (v *verifier) starts(m *members, begins bool) bool {
-	before, err := hex.DecodeString(m.Continues)
-	switch {
-	case !begins:
-		v.broken("is not the first line of a file: lines before it are missing")
-	case m.N == 1 && m.Continues == "":
-		return true
-	case m.N <= 1 || err != nil || len(before) != len(v.last.hash):
-		v.broken("does not say which line it continues")
-	default:
-		copy(v.last.hash[:], before)
 		return true
 	}
 	return false

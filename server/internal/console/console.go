@@ -91,8 +91,8 @@ func New(c Config) *Console {
 // Routes returns the handlers of the console, by their patterns for [http.ServeMux].
 func (c *Console) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
-		"GET /console.css": c.file("console.css", "text/css; charset=utf-8"),
-		"GET /console.js":  c.file("console.js", "text/javascript; charset=utf-8"),
+		"GET /console.css": file("console.css", "text/css; charset=utf-8"),
+		"GET /console.js":  file("console.js", "text/javascript; charset=utf-8"),
 	}
 	for _, p := range pages {
 		routes[p.pattern] = protected(c.handler(&p))
@@ -146,14 +146,10 @@ func (c *Console) write(w http.ResponseWriter, status int, p *page, shown *layou
 }
 
 // file returns the handler of a file that pages refer to.
-func (c *Console) file(name, contentType string) http.Handler {
-	text, err := files.ReadFile("pages/" + name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return protected(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+func file(name, contentType string) http.Handler {
+	return protected(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(text)
+		http.ServeFileFS(w, r, files, "pages/"+name)
 	}))
 }
 

@@ -2,11 +2,9 @@ package console
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/lock"
@@ -30,12 +28,10 @@ type pluginRow struct {
 	Same bool
 	// Connectors has the permalinks of the connectors with the type.
 	Connectors []string
-	Rights     []right
-	Fuel       Fuel
+	// Rights are what it may do, by the things that it may use. The name of its type is no right.
+	Rights lock.Capabilities
+	Fuel   Fuel
 }
-
-// right has the rights of a plugin for one thing.
-type right struct{ What, May string }
 
 // Limited reports whether the operator has given the plugin limits of its own.
 func (p *pluginRow) Limited() bool { return p.Limits != host.PluginLimits{} }
@@ -53,7 +49,9 @@ func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 		used[d.Auth.Type] = append(used[d.Auth.Type], d.Permalink)
 	}
 	for _, p := range s.Set.Host.Plugins() {
-		row := pluginRow{PluginInfo: p, From: "a file", Rights: rightsOf(p)}
+		row := pluginRow{PluginInfo: p, From: "a file", Rights: lock.Of(p)}
+		delete(row.Rights, "type")
+		delete(row.Rights, "aliases")
 		for _, name := range append([]string{p.Type}, p.Aliases...) {
 			row.Connectors = append(row.Connectors, used[name]...)
 		}
@@ -80,15 +78,4 @@ func pluginsByType(s *State) map[string]host.PluginInfo {
 		}
 	}
 	return types
-}
-
-// rightsOf returns the rights of a plugin, in the order of their names. The name of its type is no right.
-func rightsOf(p host.PluginInfo) (all []right) {
-	capabilities := lock.Of(p)
-	delete(capabilities, "type")
-	delete(capabilities, "aliases")
-	for _, what := range slices.Sorted(maps.Keys(capabilities)) {
-		all = append(all, right{host.Printable(what), host.Printable(strings.Join(capabilities[what], ", "))})
-	}
-	return all
 }

@@ -44,10 +44,9 @@ type record struct {
 	// refused reports whether a token endpoint has refused a token since one was got.
 	refused atomic.Bool
 
-	mu       sync.Mutex
-	requests uint64
-	minutes  [window + 1]minute
-	latency  [spans]span
+	mu      sync.Mutex
+	minutes [window + 1]minute
+	latency [spans]span
 	// failures has the last failures. Once it is full, next is the place of the oldest one.
 	failures []Failure
 	next     int
@@ -136,7 +135,6 @@ func (r *Recorder) Request(e *gateway.Event) {
 	of := r.of(e.Connector)
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	of.requests++
 	of.users.met(e)
 	m := &of.minutes[number%int64(len(of.minutes))]
 	if m.number != number {
@@ -246,9 +244,7 @@ func (r *Recorder) Backoffs() map[string]float64 {
 
 // summary holds the figures of a record at a time.
 type summary struct {
-	// Requests is the number since the start. Lately and Failed are those of the last minutes, and Stages the failures of these by stage,
-	// the most first.
-	Requests       uint64
+	// Lately and Failed are the numbers of requests of the last minutes, and Stages the failures of these by stage, the most first.
 	Lately, Failed uint64
 	// Unconnected counts the requests of Lately whose users have not connected. They are none of Failed.
 	Unconnected     uint64
@@ -285,7 +281,6 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	}
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	s.Requests = of.requests
 	current := now.Unix() / 60
 	for i := range of.minutes {
 		m := &of.minutes[i]

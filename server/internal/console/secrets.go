@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -16,8 +15,11 @@ import (
 
 // secretsView is the page of the secrets.
 type secretsView struct {
-	Secrets []secretRow
+	// Secrets are the secrets by their names.
+	Secrets map[string]*secretRow
 	Missing int
+	// Origins are those of the connectors, by permalink.
+	Origins map[string]string
 }
 
 // secretRow is a secret, with its uses.
@@ -25,20 +27,12 @@ type secretRow struct {
 	Name string
 	// Of is tenant or user for a secret of which each has its own.
 	Of string
-	// Found reports whether the store has the secret. Problem says why not.
-	Found   bool
+	// Problem says why it cannot be read. It is empty if the store has it, or if Of is not empty.
 	Problem string
 	// Uses are the places of the file that name it.
-	Uses []secretUse
+	Uses []reach.Use
 	// Rotation says what a new value of it does.
 	Rotation []string
-}
-
-// secretUse is a place that names a secret.
-type secretUse struct {
-	reach.Use
-	// Origins are those of the connector.
-	Origins string
 }
 
 // lookTime limits the time in which the secrets of a page are looked for.
@@ -48,20 +42,19 @@ const lookTime = 5 * time.Second
 func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
-	rows := map[string]*secretRow{}
+	view, types := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}, pluginsByType(s)
 	row := func(name string) *secretRow {
-		if rows[name] == nil {
-			rows[name] = &secretRow{Name: name}
+		if view.Secrets[name] == nil {
+			view.Secrets[name] = &secretRow{Name: name}
 		}
-		return rows[name]
+		return view.Secrets[name]
 	}
-	origins, types := map[string]string{}, pluginsByType(s)
 	for _, connector := range s.Set.Connectors {
-		origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
+		view.Origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
 	}
 	for _, use := range reach.Of(s.Set) {
 		shown := row(use.Secret)
-		shown.Uses = append(shown.Uses, secretUse{use, origins[use.Connector]})
+		shown.Uses = append(shown.Uses, use)
 		for _, effect := range rotates(use, types[use.Type]) {
 			if !slices.Contains(shown.Rotation, effect) {
 				shown.Rotation = append(shown.Rotation, effect)
@@ -76,15 +69,11 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		shown := row(name)
 		shown.Rotation = append(shown.Rotation, effect)
 	}
-	view := &secretsView{}
-	for _, shown := range rows {
-		look(ctx, s, shown)
-		if !shown.Found && shown.Of == "" {
+	for _, shown := range view.Secrets {
+		if look(ctx, s, shown); shown.Problem != "" {
 			view.Missing++
 		}
-		view.Secrets = append(view.Secrets, *shown)
 	}
-	slices.SortFunc(view.Secrets, func(a, b secretRow) int { return cmp.Compare(a.Name, b.Name) })
 	return view, nil
 }
 
@@ -99,7 +88,6 @@ func look(ctx context.Context, s *State, row *secretRow) {
 	err := s.Set.CheckSecret(ctx, row.Name, host.User{})
 	switch {
 	case err == nil:
-		row.Found = true
 	case errors.Is(err, host.ErrSecretNotFound):
 		row.Problem = "missing"
 	default:

@@ -21,9 +21,10 @@ type users struct {
 	more bool
 }
 
-// userCounts holds numbers of users by condition.
+// userCounts holds numbers of users.
 type userCounts struct {
-	Connected, NotConnected, Uncertain, Lost, Refused int
+	// By has the numbers by condition.
+	By map[string]int
 	// More reports whether these are lower bounds.
 	More bool
 }
@@ -67,20 +68,9 @@ func (u *users) met(e *gateway.Event) {
 
 // counts returns the numbers of users.
 func (u *users) counts() userCounts {
-	c := userCounts{More: u.more}
+	c := userCounts{By: map[string]int{}, More: u.more}
 	for _, condition := range u.known {
-		switch condition {
-		case host.Connected:
-			c.Connected++
-		case host.NotConnected:
-			c.NotConnected++
-		case host.Uncertain:
-			c.Uncertain++
-		case host.Lost:
-			c.Lost++
-		case host.Refused:
-			c.Refused++
-		}
+		c.By[string(condition)]++
 	}
 	return c
 }
