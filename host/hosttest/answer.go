@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"testing/iotest"
 
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/internal/testworld"
@@ -23,27 +23,13 @@ type Answer func(*http.Request) (*http.Response, error)
 
 // JSON returns an Answer with a status and a JSON document.
 func JSON(status int, body string) Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		return &http.Response{
-			Status:     fmt.Sprintf("%d %s", status, http.StatusText(status)),
-			StatusCode: status,
-			Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header:        http.Header{"Content-Type": {"application/json"}},
-			Body:          io.NopCloser(strings.NewReader(body)),
-			ContentLength: int64(len(body)),
-			Request:       r,
-		}, nil
-	}
+	return Answer(testworld.Respond(status, body, "Content-Type", "application/json"))
 }
 
 // Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1. expiresIn is in
 // seconds.
 func Token(accessToken string, expiresIn int) Answer {
-	body, err := json.Marshal(map[string]any{"access_token": accessToken, "token_type": "Bearer", "expires_in": expiresIn})
-	if err != nil {
-		panic(err) // strings and numbers are JSON
-	}
-	return JSON(http.StatusOK, string(body))
+	return JSON(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
 }
 
 // Unreachable returns an Answer that fails like a refused connection.
@@ -70,7 +56,7 @@ func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endpoints[target] = newScript(answers...)
+	h.endpoints[target] = &answers
 }
 
 // API sets the answers of the API. Each request gets the next answer, and the last answer is repeated. By default, the
@@ -80,31 +66,24 @@ func (h *Harness) API(answers ...Answer) {
 	if len(answers) == 0 {
 		h.tb.Fatalf("hosttest: API without an answer; give it one, such as hosttest.JSON")
 	}
-	h.api.restart(answers)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.api = answers
 }
 
-// script returns its answers one after the other, and repeats the last.
-type script struct {
-	mu      sync.Mutex
-	answers []Answer
-}
-
-func newScript(answers ...Answer) *script { return &script{answers: answers} }
-
-func (s *script) next() Answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer := s.answers[0]
-	if len(s.answers) > 1 {
-		s.answers = s.answers[1:]
+// answer returns the first of several answers to a request, and drops it unless it is the last.
+func (h *Harness) answer(r *http.Request, answers *[]Answer) (*http.Response, error) {
+	h.mu.Lock()
+	first := (*answers)[0]
+	if len(*answers) > 1 {
+		*answers = (*answers)[1:]
 	}
-	return answer
-}
-
-func (s *script) restart(answers []Answer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answers = answers
+	h.mu.Unlock()
+	response, err := first(r)
+	if response != nil && response.Request == nil {
+		response.Request = r
+	}
+	return response, err
 }
 
 // anyEndpoint is the URL of TokenEndpoint for all others.
@@ -139,7 +118,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.URL, r.URL, known)
 		return nil, errors.New("hosttest: the test has no answer for this URL")
 	}
-	response, err := endpoint.next()(r)
+	response, err := h.answer(r, endpoint)
 	if err == nil {
 		h.recordTokens(r.URL.String(), response)
 	}
@@ -156,7 +135,7 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 	response.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), failing{err}, response.Body), response.Body}
+	}{io.MultiReader(bytes.NewReader(body), iotest.ErrReader(cmp.Or(err, io.EOF)), response.Body), response.Body}
 	for name, value := range answer.Sealed(h.Description().Answers, response.Header, body) {
 		if len(value) >= testworld.Shortest {
 			h.evidence.secret("the answer "+name+" of "+target, value)
@@ -175,16 +154,6 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 		}
 		h.evidence.secret("the "+name+" that "+target+" gave", token)
 	}
-}
-
-// failing is a reader that returns err, or io.EOF if err is nil.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) {
-	if f.err == nil {
-		return 0, io.EOF
-	}
-	return 0, f.err
 }
 
 // readBody reads a request's body, and replaces it by a copy for the Answer.

@@ -13,6 +13,14 @@ type Collector struct {
 	cleanups       []func()
 }
 
+// Collect calls f with a new Collector, and then End.
+func Collect(f func(tb TB)) *Collector {
+	c := &Collector{}
+	c.Run(func() { f(c) })
+	c.End()
+	return c
+}
+
 // Helper implements [TB].
 func (*Collector) Helper() {}
 

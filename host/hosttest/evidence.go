@@ -18,8 +18,6 @@ import (
 type evidence struct {
 	mu      sync.Mutex
 	needles []needle
-	// known contains each text that has needles.
-	known   map[string]bool
 	outputs []output
 	// running counts the requests in flight. Their credentials may not be known yet.
 	running int
@@ -85,13 +83,9 @@ func parts(text string) []string {
 func (e *evidence) note(what, text string, forms []testworld.Form, sent bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.known[text] {
+	if slices.ContainsFunc(e.needles, func(n needle) bool { return n.whole == text }) {
 		return
 	}
-	if e.known == nil {
-		e.known = map[string]bool{}
-	}
-	e.known[text] = true
 	written := map[string]bool{}
 	for _, f := range forms {
 		if !written[f.Text] {
@@ -207,11 +201,8 @@ func (e *evidence) settle(keep int) []string {
 	leaks := e.leaks()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.outputs, e.found, e.known = nil, nil, map[string]bool{}
+	e.outputs, e.found = nil, nil
 	e.needles = e.needles[:min(keep, len(e.needles))]
-	for _, n := range e.needles {
-		e.known[n.whole] = true
-	}
 	return leaks
 }
 

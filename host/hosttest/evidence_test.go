@@ -8,11 +8,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A secret is found in each of its forms, wherever it stands in an encoded text.
 func TestFormsOfASecret(t *testing.T) {
-	secrets := []string{"12345678", randomText(32), "a b\"c\\d<e>é\n", strings.Repeat("\xff/", 9)}
+	secrets := []string{"12345678", testworld.RandomSecret(), "a b\"c\\d<e>é\n", strings.Repeat("\xff/", 9)}
 	for name, encode := range map[string]func(string) string{
 		"plain":            func(s string) string { return s },
 		"hex":              func(s string) string { return hex.EncodeToString([]byte(s)) },

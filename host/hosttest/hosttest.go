@@ -61,10 +61,10 @@ type Harness struct {
 	// tokenHosts are the hosts of token endpoints that may get the user's token.
 	tokenHosts []string
 	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
-	endpoints map[string]*script
+	endpoints map[string]*[]Answer
 	// connection is the name of connectors that are made from now on.
 	connection string
-	api        *script
+	api        []Answer
 	exchanges  []Exchange
 	calls      []host.Attempt
 	logs       []slog.Record
@@ -80,8 +80,8 @@ func newHarness(tb TB, name string, plugin func(grants []string) host.Plugin, bu
 		variables:  map[string]string{},
 		secrets:    map[string]string{},
 		clock:      testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
-		endpoints:  map[string]*script{},
-		api:        newScript(JSON(200, `{}`)),
+		endpoints:  map[string]*[]Answer{},
+		api:        []Answer{JSON(200, `{}`)},
 		connectors: map[string]*host.Connector{},
 		connection: "test",
 	}
@@ -97,10 +97,10 @@ func (h *Harness) Secret(name, value string) {
 	h.evidence.secret(fmt.Sprintf("secret %q", name), value)
 }
 
-// Canary sets a secret of the host to 32 random characters and returns them. Some of the characters have a meaning in
+// Canary sets a secret of the host to 33 random characters and returns them. Some of the characters have a meaning in
 // URLs.
 func (h *Harness) Canary(name string) string {
-	secret := randomText(32)
+	secret := testworld.RandomSecret()
 	h.Secret(name, secret)
 	return secret
 }

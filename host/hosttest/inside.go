@@ -2,7 +2,6 @@ package hosttest
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,16 +10,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 )
-
-func randomText(n int) string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=&%~"
-	random := make([]byte, n)
-	_, _ = rand.Read(random) // never fails
-	for i, b := range random {
-		random[i] = alphabet[int(b)%len(alphabet)]
-	}
-	return string(random)
-}
 
 // secrets is the host's view of the harness's secrets.
 type secrets struct{ harness *Harness }

@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"sync"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // rsaKey returns the RSA key of the process. Making a key takes longer than a test.
@@ -22,7 +24,7 @@ func (h *Harness) Key(name, algorithm string) any {
 	var err error
 	switch algorithm {
 	case "HS256", "HS384", "HS512":
-		secret := randomText(64) // as long as the longest hash: the host warns of shorter ones
+		secret := testworld.RandomSecret() + testworld.RandomSecret() // the host warns of one that is shorter than the longest hash
 		h.Secret(name, secret)
 		return []byte(secret)
 	case "RS256", "RS384", "RS512", "PS256", "PS384", "PS512":

@@ -222,7 +222,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.result.Requests = append(u.result.Requests, kept)
 	u.result.Attempts++
 	u.harness.evidence.sent(r.Header, r.URL.Query())
-	return u.harness.api.next()(r)
+	return u.harness.answer(r, &u.harness.api)
 }
 
 // JWT decodes a compact JWT without verifying it, and fails the test if it is invalid. Numbers are json.Number.

@@ -52,8 +52,7 @@ func (c *conformer) keys() error {
 	if !slices.ContainsFunc(c.info.Fields, func(f abi.Field) bool { return f.Kind == abi.KindKey || f.Kind == abi.KindCertificate }) {
 		return nil
 	}
-	tb := &hosttest.Collector{}
-	tb.Run(func() {
+	making := hosttest.Collect(func(tb hosttest.TB) {
 		h := hosttest.New(tb, "keys", c.module)
 		for _, algorithm := range []string{"RS256", "ES256", "ES384", "ES512", "EdDSA", "HS256"} {
 			name := keySecret(algorithm)
@@ -61,8 +60,7 @@ func (c *conformer) keys() error {
 			c.secrets[name], _ = h.Render("{{ get_secret('" + name + "') }}") // it is there
 		}
 	})
-	tb.End()
-	if texts := failures(tb); len(texts) > 0 {
+	if texts := failures(making); len(texts) > 0 {
 		return errors.New(texts[0])
 	}
 	var err error

@@ -141,18 +141,16 @@ func (t *caseRun) file(ctx context.Context, file string) error {
 
 // one runs a case and prints a line for it, and a line for each failure.
 func (t *caseRun) one(c *casefile.Case) error {
-	report := &hosttest.Collector{}
 	fuel := int64(0)
-	report.Run(func() {
-		h := hosttest.New(report, c.Name, hosttest.Module{Name: t.name, Wasm: t.wasm, Verbose: t.verbose})
-		report.Cleanup(func() {
+	report := hosttest.Collect(func(tb hosttest.TB) {
+		h := hosttest.New(tb, c.Name, hosttest.Module{Name: t.name, Wasm: t.wasm, Verbose: t.verbose})
+		tb.Cleanup(func() {
 			for _, call := range h.Calls() {
 				fuel = max(fuel, call.Fuel)
 			}
 		})
-		c.Run(report, h)
+		c.Run(tb, h)
 	})
-	report.End()
 	failures := report.Failures()
 	word := "ok  "
 	if t.passed++; len(failures) > 0 {

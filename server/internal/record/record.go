@@ -114,7 +114,7 @@ func (s *Sent) info() (host.PluginInfo, error) {
 		switch {
 		case info.Consent:
 			return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
-		case slices.ContainsFunc(configTexts(s.Connector.Config().Auth.Config), func(text string) bool { return strings.Contains(text, "get_key(") }):
+		case names(s.Connector.Config().Auth.Config, "get_key("):
 			return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
 		}
 		return info, nil
@@ -217,25 +217,6 @@ func (r *recorder) object(value any) any {
 	})
 }
 
-// mapped returns a value of JSON in which name makes the names of members, and leaf all values but objects and lists.
-func mapped(value any, name func(string) string, leaf func(any) any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		made := make(map[string]any, len(v))
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			made[name(key)] = mapped(v[key], name, leaf)
-		}
-		return made
-	case []any:
-		made := make([]any, len(v))
-		for i := range v {
-			made[i] = mapped(v[i], name, leaf)
-		}
-		return made
-	}
-	return leaf(value)
-}
-
 // plainNumber returns a number as package yaml writes it.
 func plainNumber(n json.Number) any {
 	if whole, err := n.Int64(); err == nil {
@@ -257,7 +238,7 @@ func (r *recorder) sealed(field, text string) string {
 
 // user sets the user of the case, with fields of the same kind.
 func (r *recorder) user() {
-	if slices.ContainsFunc(configTexts(r.out.Case.Config), func(text string) bool { return strings.Contains(text, "user.token") }) {
+	if names(r.out.Case.Config, "user.token") {
 		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
 	}
 	u, ok := host.UserFrom(r.ctx)

@@ -94,11 +94,10 @@ func (r *recorder) reply(a host.Answer) casefile.Reply {
 }
 
 // whole returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
-func whole(value any) any {
-	same := func(name string) string { return name }
-	return mapped(value, same, func(value any) any {
-		if v, ok := value.(float64); ok && float64(int64(v)) == v {
-			return int64(v)
+func whole(document any) any {
+	return mapped(document, strings.Clone, func(value any) any {
+		if number, ok := value.(float64); ok && float64(int64(number)) == number {
+			return int64(number)
 		}
 		return value
 	})
@@ -136,12 +135,9 @@ func (r *recorder) replay() {
 
 // run calls f with a new harness, and returns the failures.
 func (r *recorder) run(f func(hosttest.TB, *hosttest.Harness)) []string {
-	report := &hosttest.Collector{}
-	report.Run(func() {
-		f(report, hosttest.New(report, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
-	})
-	report.End()
-	return report.Failures()
+	return hosttest.Collect(func(tb hosttest.TB) {
+		f(tb, hosttest.New(tb, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
+	}).Failures()
 }
 
 // endpoints sets the answers of token endpoints by the URLs at which the run asked for them, and that it has to ask there.

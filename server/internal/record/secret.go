@@ -4,13 +4,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/host/hosttest"
 )
 
 // secret sets a secret of the case in place of a value: a key of the same kind, a document of the same shape, or a text.
@@ -32,8 +33,8 @@ func (r *recorder) madeUp(value string) string {
 		}
 	}
 	if label, _, ok := strings.Cut(strings.TrimPrefix(value, pemBegin), "-----"); ok && strings.HasPrefix(value, pemBegin) {
-		if key := r.key(value); key != "" {
-			return key
+		if algorithm := algorithmOf(value); algorithm != "" {
+			return newKey(algorithm)
 		}
 		for _, known := range []string{"CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PUBLIC KEY", "OPENSSH PRIVATE KEY"} {
 			if label == known {
@@ -48,13 +49,13 @@ const pemBegin = "-----BEGIN "
 
 // document returns a document of the same shape, such as a key file of Google, with other texts.
 func (r *recorder) document(value any) any {
-	name := func(name string) string {
-		if plainName.MatchString(name) || r.names(name) {
+	memberName := func(name string) string {
+		if plainName.MatchString(name) || name != "" && names(r.out.Case.Config, name) {
 			return name
 		}
 		return r.text(name)
 	}
-	return mapped(value, name, func(value any) any {
+	return mapped(value, memberName, func(value any) any {
 		switch v := value.(type) {
 		case string:
 			switch url := r.withHosts(v); {
@@ -71,38 +72,29 @@ func (r *recorder) document(value any) any {
 	})
 }
 
-// names reports whether an expression of the configuration has a name, such as that of a member of a document.
-func (r *recorder) names(name string) bool {
-	return name != "" && slices.ContainsFunc(configTexts(r.out.Case.Config), func(text string) bool { return strings.Contains(text, name) })
-}
-
 // documentWords are texts of such documents that are the same everywhere.
 var documentWords = []string{
 	"service_account", "authorized_user", "RSA", "EC", "OKP", "oct", "sig", "enc", "P-256", "P-384", "P-521", "Ed25519",
 	"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512",
 }
 
-// parsed returns the private key in a PEM text, or nil.
-func parsed(text string) any {
-	block, _ := pem.Decode([]byte(text))
-	if block == nil {
-		return nil
-	}
-	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-		return key
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key
-	}
-	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
-		return key
-	}
-	return nil
-}
-
 // algorithmOf returns an algorithm for which the private key in a PEM text is, or "".
 func algorithmOf(text string) string {
-	switch key := parsed(text).(type) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return ""
+	}
+	var key any
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	}
+	if err != nil {
+		if key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
+			return ""
+		}
+	}
+	switch key := key.(type) {
 	case *rsa.PrivateKey:
 		return "RS256"
 	case ed25519.PrivateKey:
@@ -113,26 +105,10 @@ func algorithmOf(text string) string {
 	return ""
 }
 
-// key returns a new private key of the same kind as that in a PEM text, or "" if there is none.
-func (r *recorder) key(text string) string {
-	var made any
-	var err error
-	switch key := parsed(text).(type) {
-	case *rsa.PrivateKey:
-		made, err = rsa.GenerateKey(rand.Reader, 2048)
-	case ed25519.PrivateKey:
-		_, made, err = ed25519.GenerateKey(rand.Reader)
-	case *ecdsa.PrivateKey:
-		made, err = ecdsa.GenerateKey(key.Curve, rand.Reader)
-	default:
-		return ""
-	}
-	if err != nil {
-		return ""
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(made)
-	if err != nil {
-		return ""
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+// newKey returns a new private key in PEM for an algorithm.
+func newKey(algorithm string) string {
+	h := hosttest.New(&hosttest.Collector{}, "key", hosttest.Module{})
+	h.Key("key", algorithm)
+	key, _ := h.Render("{{ get_secret('key') }}") // it is there
+	return key
 }

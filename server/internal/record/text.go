@@ -171,19 +171,37 @@ func (r *recorder) url(text string) string {
 	return u.Scheme + "://" + u.Host + shape(rest, true)
 }
 
-// configTexts returns the texts in a configuration at any depth, in no order.
-func configTexts(value any) (all []string) {
+// configTexts returns the texts in a configuration at any depth, in the order of their members' names.
+func configTexts(config any) (all []string) {
+	mapped(config, strings.Clone, func(value any) any {
+		if text, ok := value.(string); ok {
+			all = append(all, text)
+		}
+		return value
+	})
+	return all
+}
+
+// names reports whether a text of a configuration has a name in it.
+func names(config any, name string) bool {
+	return slices.ContainsFunc(configTexts(config), func(text string) bool { return strings.Contains(text, name) })
+}
+
+// mapped returns a copy of a value, with other names of members and with other values where there are neither members nor elements.
+func mapped(value any, memberName func(string) string, leaf func(any) any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		for _, member := range v {
-			all = append(all, configTexts(member)...)
+		made := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			made[memberName(name)] = mapped(v[name], memberName, leaf)
 		}
+		return made
 	case []any:
-		for _, element := range v {
-			all = append(all, configTexts(element)...)
+		made := make([]any, len(v))
+		for i := range v {
+			made[i] = mapped(v[i], memberName, leaf)
 		}
-	case string:
-		all = append(all, v)
+		return made
 	}
-	return all
+	return leaf(value)
 }
