@@ -3,7 +3,9 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"maps"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/template"
 )
 
@@ -14,7 +16,10 @@ func (h *Harness) Render(text string) (string, error) {
 	if len(wrong) > 0 {
 		return "", wrong[0]
 	}
-	parts, err := compiled.Render(values{h})
+	h.mu.Lock()
+	v := values{h, maps.Clone(h.variables), h.user}
+	h.mu.Unlock()
+	parts, err := compiled.Render(v)
 	if err != nil {
 		return "", err
 	}
@@ -22,33 +27,29 @@ func (h *Harness) Render(text string) (string, error) {
 }
 
 // values are the values of expressions that a harness has.
-type values struct{ harness *Harness }
+type values struct {
+	harness   *Harness
+	variables map[string]string
+	user      host.User
+}
 
 var _ template.Values = values{}
 
 func (v values) Secret(name string) (string, error) {
-	return secrets(v).Secret(context.Background(), name)
+	return secrets{v.harness}.Secret(context.Background(), name)
 }
 
 func (v values) Variable(name string) (string, bool) {
-	v.harness.mu.Lock()
-	defer v.harness.mu.Unlock()
-	value, ok := v.harness.variables[name]
+	value, ok := v.variables[name]
 	return value, ok
 }
 
 func (v values) User() *template.User {
-	v.harness.mu.Lock()
-	defer v.harness.mu.Unlock()
-	u := v.harness.user
+	u := v.user
 	return &template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Token: u.Token}
 }
 
-func (v values) TenantID() string {
-	v.harness.mu.Lock()
-	defer v.harness.mu.Unlock()
-	return v.harness.user.TenantID
-}
+func (v values) TenantID() string { return v.user.TenantID }
 
 func (v values) Now() int64 { return v.harness.Now().Unix() }
 

@@ -58,15 +58,9 @@ func (s *Step) does() bool { return s.Request != nil || s.Consent != nil || s.Di
 
 // problem returns what is wrong with a step, or "". An expectation that would not be compared is wrong.
 func (s *Step) problem() string {
-	several := 0
-	for _, does := range []bool{s.Request != nil, s.Consent != nil, s.Disconnect} {
-		if does {
-			several++
-		}
-	}
 	x := s.Expect
 	switch {
-	case several > 1:
+	case s.Request != nil && (s.Consent != nil || s.Disconnect), s.Consent != nil && s.Disconnect:
 		return "a step is a request, a consent or disconnect, and only one of them"
 	case s.Request != nil && s.Request.URL == "":
 		return "a request has no url"

@@ -87,25 +87,20 @@ func bodyOf(r *http.Request) string {
 	return string(body)
 }
 
-// inOrder sends a request with each configuration, in a new host, and returns the results by configuration. The host makes references
-// and generated keys from the seed. order has the indexes of the configurations.
-func (c *conformer) inOrder(k *checking, seed string, order []int) []*result {
+// each sends a request with each configuration, in a new host, and returns the results by configuration. The host makes references and
+// generated keys from the seed. If backwards is set, the last configuration is the first.
+func (c *conformer) each(k *checking, seed string, backwards bool) []*result {
 	all := make([]*result, len(c.configs))
 	c.trial(k, seed, func(t *trial) {
-		for _, i := range order {
+		for i := range c.configs {
+			if backwards {
+				i = len(c.configs) - 1 - i
+			}
 			t.n = i // so that the connector has the same name
 			all[i] = t.send(fmt.Sprintf("configuration %d", i+1), c.configs[i], formRequest())
 		}
 	})
 	return all
-}
-
-// order returns the indexes of the configurations.
-func (c *conformer) order() (order []int) {
-	for i := range c.configs {
-		order = append(order, i)
-	}
-	return order
 }
 
 // usesWASI reports whether the plugin may read random bytes of WASI.
@@ -118,12 +113,12 @@ func (c *conformer) usesWASI() bool {
 
 // determinism compares the requests and the fuel of two hosts, which differ in their references only.
 func (c *conformer) determinism(k *checking) {
-	c.firsts = c.inOrder(k, "first host", c.order())
+	c.firsts = c.each(k, "first host", false)
 	seed := "second host"
 	if c.usesWASI() { // its random bytes come from the same source as the references
 		seed = "first host"
 	}
-	for i, second := range c.inOrder(k, seed, c.order()) {
+	for i, second := range c.each(k, seed, false) {
 		switch first := c.firsts[i]; {
 		case first.text() != second.text():
 			k.find("configuration %d: the request differs in two hosts with the same inputs: take random bytes from random, and none from references", i+1)
@@ -135,9 +130,7 @@ func (c *conformer) determinism(k *checking) {
 
 // pristine compares the requests of a host with those after other requests.
 func (c *conformer) pristine(k *checking) {
-	order := c.order()
-	slices.Reverse(order)
-	for i, after := range c.inOrder(k, "first host", order) {
+	for i, after := range c.each(k, "first host", true) {
 		if after.text() != c.firsts[i].text() {
 			k.find("configuration %d: the request differs after requests of other configurations", i+1)
 		}

@@ -202,8 +202,9 @@ func (r *recorder) object(value any) any {
 	return mapped(value, r.memberName, func(value any) any {
 		switch v := value.(type) {
 		case string:
+			_, length := literals(v)
 			switch url := r.withHosts(v); {
-			case isTemplate(v) && plainLength(v) < shortest:
+			case isTemplate(v) && length < shortest:
 				return url
 			case url != v:
 				return r.url(url)

@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/wellknown"
 )
 
 // answers sets the answers of the token endpoints and of the API. The URLs of the endpoints are not known yet.
@@ -47,18 +48,11 @@ func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 		}
 	}
 	for issuer, document := range documents {
-		scheme, rest, _ := strings.Cut(issuer, "://")
-		name, path, _ := strings.Cut(rest, "/")
-		if path != "" {
-			path = "/" + strings.TrimSuffix(path, "/")
-		}
-		reply := casefile.Reply{JSON: document}
+		ofOAuth, ofOpenID := wellknown.Locations(issuer)
+		endpoints[ofOAuth] = []casefile.Reply{{JSON: document}}
 		if failed != nil {
-			reply = casefile.Reply{Unreachable: true}
-		}
-		endpoints[scheme+"://"+name+"/.well-known/oauth-authorization-server"+path] = []casefile.Reply{reply}
-		if failed != nil {
-			endpoints[scheme+"://"+name+path+"/.well-known/openid-configuration"] = []casefile.Reply{reply}
+			endpoints[ofOAuth] = []casefile.Reply{{Unreachable: true}}
+			endpoints[ofOpenID] = []casefile.Reply{{Unreachable: true}}
 		}
 		r.replaced("the metadata of issuers")
 	}
@@ -147,7 +141,7 @@ func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
 	expected := []casefile.Exchange{}
 	for _, e := range exchanges {
 		expected = append(expected, casefile.Exchange{Method: e.Method, URL: e.URL})
-		if _, known := step.Endpoints[e.URL]; known && isMetadata(e.URL) {
+		if _, known := step.Endpoints[e.URL]; known && wellknown.Issuer(e.URL) != "" {
 			continue
 		}
 		if len(rest) > 0 {
@@ -163,8 +157,6 @@ func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
 		step.Endpoints = nil
 	}
 }
-
-func isMetadata(url string) bool { return strings.Contains(url, "/.well-known/") }
 
 // stageOf returns the part of an error that says at which stage the request failed.
 func stageOf(err error) string {

@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // shortest is the minimum length of a literal text in an object that may be a credential. One beside an expression that is shorter
@@ -49,22 +49,16 @@ func isASCII(text string) bool {
 // shape returns a text of the same length with x in place of each letter and 0 in place of each digit. If encoded is set, the text is
 // part of a URL, and what stands for a letter or digit in percent-encoding is replaced, too.
 func shape(text string, encoded bool) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		size := utf8.RuneLen('%') + 2
-		if encoded && len(text) >= size && text[0] == '%' {
-			if octet, err := hex.DecodeString(text[1:size]); err == nil {
-				b.WriteString(shapeOfEscape(text[:size], octet[0]))
-				text = text[size:]
-				continue
-			}
+	return character.ReplaceAllStringFunc(text, func(part string) string {
+		if encoded && len(part) > 1 && part[0] == '%' {
+			return shapeOfEscape(part)
 		}
-		char, n := utf8.DecodeRuneInString(text)
-		text = text[n:]
-		b.WriteRune(shapeOf(char))
-	}
-	return b.String()
+		return strings.Map(shapeOf, part)
+	})
 }
+
+// character is a character, or one in percent-encoding.
+var character = regexp.MustCompile(`(?s)%[0-9A-Fa-f]{2}|.`)
 
 func shapeOf(char rune) rune {
 	switch {
@@ -82,7 +76,8 @@ func shapeOf(char rune) rune {
 
 // shapeOfEscape returns an escape in place of another one. Those of punctuation and controls stay, because signatures depend
 // on them. A byte that is no ASCII becomes a letter.
-func shapeOfEscape(escape string, octet byte) string {
+func shapeOfEscape(escape string) string {
+	octet, _ := strconv.ParseUint(escape[1:], 16, 8) // of two digits
 	if octet > unicode.MaxASCII {
 		return "%78"
 	}
@@ -107,18 +102,18 @@ var (
 // isTemplate reports whether a text has an expression.
 func isTemplate(text string) bool { return expression.MatchString(text) }
 
-// plainLength returns the number of bytes in a template that are literal: outside of expressions, or in them in quotes or as
-// numbers, but for the names of secrets, variables and members of documents.
-func plainLength(text string) int {
-	n := len(expression.ReplaceAllString(text, ""))
+// literals returns the literal texts of a template and their length: what is outside of expressions, or in them in quotes, but for the
+// names of secrets, variables and members of documents. The length is also that of numbers.
+func literals(text string) (texts []string, length int) {
+	texts = []string{expression.ReplaceAllString(text, "")}
 	for _, inside := range expression.FindAllString(text, -1) {
 		inside = memberName.ReplaceAllString(namedCall.ReplaceAllString(inside, ""), "")
 		for _, found := range quoted.FindAllStringSubmatch(inside, -1) {
-			n += len(found[1] + found[2] + found[3])
+			texts = append(texts, found[1]+found[2]+found[3])
 		}
-		n += len(strings.Join(digits.FindAllString(quoted.ReplaceAllString(inside, ""), -1), ""))
+		length += len(strings.Join(digits.FindAllString(quoted.ReplaceAllString(inside, ""), -1), ""))
 	}
-	return n
+	return texts, length + len(strings.Join(texts, ""))
 }
 
 // known matches the literal texts of a template that are no credential: punctuation, and words in front of one.
@@ -126,18 +121,8 @@ var known = regexp.MustCompile(`(?i)^[\s:=,;"'|/._-]*((bearer|basic|token|api-?k
 
 // isPlain reports whether a template has no literal text that may be a credential, or a part of one, however short it is.
 func isPlain(text string) bool {
-	if !isTemplate(text) || plainLength(text) >= shortest || !known.MatchString(expression.ReplaceAllString(text, "")) {
-		return false
-	}
-	for _, inside := range expression.FindAllString(text, -1) {
-		inside = memberName.ReplaceAllString(namedCall.ReplaceAllString(inside, ""), "")
-		for _, found := range quoted.FindAllStringSubmatch(inside, -1) {
-			if !known.MatchString(found[1] + found[2] + found[3]) {
-				return false
-			}
-		}
-	}
-	return true
+	texts, length := literals(text)
+	return isTemplate(text) && length < shortest && !slices.ContainsFunc(texts, func(text string) bool { return !known.MatchString(text) })
 }
 
 // withHosts returns a text with made-up hosts in place of those of the URLs in it, and of those that other URLs have.
