@@ -97,73 +97,70 @@ func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Du
 	return Lease{ID: id, Fence: r.fence, Generation: r.generation}, true, nil
 }
 
-// Put implements Store.
-func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+// change calls f with a row, if there is one, and returns its result.
+func (m *Memory) change(ctx context.Context, id ID, f func(r *memoryRow) bool) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	r := m.rows[lease.ID]
-	if r == nil || r.fence != lease.Fence || r.generation != lease.Generation {
-		return false, nil
-	}
-	r.generation++
-	r.value, r.written, r.expires = slices.Clone(value), m.now(), time.Time{}
-	if expires > 0 {
-		r.expires = r.written.Add(expires)
-	}
-	if release {
-		r.leased = time.Time{}
-	}
-	r.wake()
-	return true, nil
+	r := m.rows[id]
+	return r != nil && f(r), nil
+}
+
+// Put implements Store.
+func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	return m.change(ctx, lease.ID, func(r *memoryRow) bool {
+		if r.fence != lease.Fence || r.generation != lease.Generation {
+			return false
+		}
+		r.generation++
+		r.value, r.written, r.expires = slices.Clone(value), m.now(), time.Time{}
+		if expires > 0 {
+			r.expires = r.written.Add(expires)
+		}
+		if release {
+			r.leased = time.Time{}
+		}
+		r.wake()
+		return true
+	})
 }
 
 // Release implements Store.
 func (m *Memory) Release(ctx context.Context, lease Lease) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if r := m.rows[lease.ID]; r != nil && r.fence == lease.Fence {
-		r.leased = time.Time{}
-		r.wake()
-	}
-	return nil
+	_, err := m.change(ctx, lease.ID, func(r *memoryRow) bool {
+		if r.fence == lease.Fence {
+			r.leased = time.Time{}
+			r.wake()
+		}
+		return true
+	})
+	return err
 }
 
 // Delete implements Store.
 func (m *Memory) Delete(ctx context.Context, id ID, generation int64) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	r := m.rows[id]
-	if r == nil || r.generation != generation {
-		return false, nil
-	}
-	r.generation++
-	r.value, r.expires = nil, time.Time{}
-	r.wake()
-	return true, nil
+	return m.change(ctx, id, func(r *memoryRow) bool {
+		if r.generation != generation {
+			return false
+		}
+		r.generation++
+		r.value, r.expires = nil, time.Time{}
+		r.wake()
+		return true
+	})
 }
 
 // Reseal implements Store.
 func (m *Memory) Reseal(ctx context.Context, id ID, generation int64, value []byte) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	r := m.rows[id]
-	if r == nil || r.generation != generation || r.value == nil {
-		return false, nil
-	}
-	r.value = slices.Clone(value)
-	return true, nil
+	return m.change(ctx, id, func(r *memoryRow) bool {
+		if r.generation != generation || r.value == nil {
+			return false
+		}
+		r.value = slices.Clone(value)
+		return true
+	})
 }
 
 // Wait implements Store.

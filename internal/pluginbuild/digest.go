@@ -67,10 +67,8 @@ func digestOf(packages []goPackage, dir string) (string, error) {
 
 // listPackages returns the packages that the plugin in dir is built from. The plugin's own package is the last one.
 func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("plugin directory: %w", err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("plugin directory: %s is a file", dir)
+	if err := checkDirectory(dir); err != nil {
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-buildvcs=false", "-tags", strings.Join(buildTags, ","),
 		"-json=ImportPath,Name,Dir,Standard,GoFiles,CgoFiles,CFiles,HFiles,SFiles,EmbedFiles", ".")

@@ -26,10 +26,8 @@ func Languages() []Language { return []Language{Go, C, AssemblyScript} }
 // LanguageOf returns the language of the plugin in dir. A directory with Go files, other than tests, has a plugin in Go, one with C
 // files has one in C, and one with package.json and asconfig.json has one in AssemblyScript.
 func LanguageOf(dir string) (Language, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return "", fmt.Errorf("plugin directory: %w", err)
-	} else if !info.IsDir() {
-		return "", fmt.Errorf("plugin directory: %s is a file", dir)
+	if err := checkDirectory(dir); err != nil {
+		return "", err
 	}
 	inGo, err := sources(dir, ".go")
 	if err != nil {
@@ -54,6 +52,16 @@ func LanguageOf(dir string) (Language, error) {
 		return "", fmt.Errorf("%s has %s and no %s, which names the version of AssemblyScript: `keywright plugin new NAME --lang assemblyscript` writes both", dir, asconfigFile, packageFile)
 	}
 	return "", fmt.Errorf("%s has no plugin: there is neither a Go file nor a C file, nor %s of AssemblyScript. `keywright plugin new NAME` writes the directory of a plugin", dir, asconfigFile)
+}
+
+// checkDirectory returns an error unless dir is a directory.
+func checkDirectory(dir string) error {
+	if info, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("plugin directory: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("plugin directory: %s is a file", dir)
+	}
+	return nil
 }
 
 // sources returns the names of the files in dir with an extension, or of that name, sorted.

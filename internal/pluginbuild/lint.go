@@ -66,27 +66,37 @@ var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywrig
 // those of the standard library and the SDK. It also returns the places where the plugin escapes configuration fields, which
 // is wrong for sealed ones.
 func lint(packages []goPackage) ([]escape, error) {
-	var l linter
+	l := linter{findings: findings{fset: token.NewFileSet()}}
 	for _, p := range packages {
 		main := packages[len(packages)-1].ImportPath
 		l.own = p.ImportPath == main || strings.HasPrefix(p.ImportPath, main+"/")
 		if p.Standard || isLibrary(p.ImportPath) {
 			continue
 		}
+		var files []*ast.File
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
-			if err := l.file(filepath.Join(p.Dir, name)); err != nil {
-				return nil, err
+			file, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				return nil, fmt.Errorf("sources of the plugin: %w", err)
 			}
+			l.file(file)
+			files = append(files, file)
 		}
 		if l.own {
-			problems, err := lintOwn(p)
-			if err != nil {
-				return nil, err
-			}
-			l.problems = append(l.problems, problems...)
+			l.problems = append(l.problems, lintOwn(l.fset, files)...)
 		}
 	}
 	return l.escapes, errors.Join(l.problems...)
+}
+
+// findings are the problems in files.
+type findings struct {
+	fset     *token.FileSet
+	problems []error
+}
+
+func (f *findings) refuse(n ast.Node, what, why string) {
+	f.problems = append(f.problems, fmt.Errorf("%s: %s %s", f.fset.Position(n.Pos()), what, why))
 }
 
 func isLibrary(path string) bool {
@@ -99,21 +109,16 @@ func isLibrary(path string) bool {
 }
 
 type linter struct {
-	fset *token.FileSet
+	findings
 	// imports are the import paths of the current file, by the names that the file uses.
 	imports map[string]string
 	// own means that the file is one of the plugin itself, and not of a package of others.
-	own      bool
-	problems []error
-	escapes  []escape
+	own     bool
+	escapes []escape
 }
 
-func (l *linter) file(path string) error {
-	l.fset, l.imports = token.NewFileSet(), map[string]string{}
-	file, err := parser.ParseFile(l.fset, path, nil, 0)
-	if err != nil {
-		return fmt.Errorf("sources of the plugin: %w", err)
-	}
+func (l *linter) file(file *ast.File) {
+	l.imports = map[string]string{}
 	for _, spec := range file.Imports {
 		l.imported(spec)
 	}
@@ -136,7 +141,6 @@ func (l *linter) file(path string) error {
 		}
 		return true
 	})
-	return nil
 }
 
 func (l *linter) imported(spec *ast.ImportSpec) {
@@ -258,8 +262,4 @@ func fields(n ast.Node, depth int) (names []string) {
 		return true
 	})
 	return names
-}
-
-func (l *linter) refuse(n ast.Node, what, why string) {
-	l.problems = append(l.problems, fmt.Errorf("%s: %s %s", l.fset.Position(n.Pos()), what, why))
 }

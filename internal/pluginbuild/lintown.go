@@ -1,12 +1,8 @@
 package pluginbuild
 
 import (
-	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"path/filepath"
-	"slices"
 )
 
 // Reasons for refusing code of the plugin itself. Packages of others may have it in functions that a plugin does not call.
@@ -19,40 +15,33 @@ var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinti
 
 // ownLinter checks one package of the plugin.
 type ownLinter struct {
-	fset  *token.FileSet
-	files []*ast.File
+	findings
 	// specs are the declarations of package variables, and variables and functions the names at the top of the package.
 	specs     map[*ast.ValueSpec]bool
 	variables map[string]bool
 	functions map[string]*ast.FuncDecl
 	// first are the functions that run while the module is initialised. They may set package variables.
-	first    map[string]bool
-	problems []error
+	first map[string]bool
 }
 
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
-func lintOwn(p goPackage) ([]error, error) {
+func lintOwn(fset *token.FileSet, files []*ast.File) []error {
 	l := ownLinter{
-		fset: token.NewFileSet(), specs: map[*ast.ValueSpec]bool{}, variables: map[string]bool{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
+		findings: findings{fset: fset}, specs: map[*ast.ValueSpec]bool{}, variables: map[string]bool{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
 	}
-	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
-		file, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, 0)
-		if err != nil {
-			return nil, fmt.Errorf("sources of the plugin: %w", err)
-		}
-		l.files = append(l.files, file)
+	for _, file := range files {
 		l.declare(file)
 	}
-	for _, file := range l.files {
+	for _, file := range files {
 		l.findFirst(file)
 	}
-	for _, file := range l.files {
+	for _, file := range files {
 		for _, decl := range file.Decls {
 			function, ok := decl.(*ast.FuncDecl)
 			l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
 		}
 	}
-	return l.problems, nil
+	return l.problems
 }
 
 // declare records the names at the top of a file.
@@ -151,8 +140,4 @@ func (l *ownLinter) isPackageVariable(n *ast.Ident) bool {
 	}
 	spec, ok := n.Obj.Decl.(*ast.ValueSpec)
 	return ok && l.specs[spec]
-}
-
-func (l *ownLinter) refuse(n ast.Node, what, why string) {
-	l.problems = append(l.problems, fmt.Errorf("%s: %s %s", l.fset.Position(n.Pos()), what, why))
 }

@@ -2,6 +2,7 @@
 package statetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,11 +126,17 @@ func (f *fixture) acquire(id state.ID) state.Lease {
 func (f *fixture) put(lease state.Lease, value string, expires time.Duration, release, want bool) {
 	f.Helper()
 	ok, err := f.store.Put(f.Context(), lease, []byte(value), expires, release)
+	f.changed(fmt.Sprintf("Put of %.20q", value), ok, want, err)
+}
+
+// changed checks the result of a method that changes a row, or does not.
+func (f *fixture) changed(method string, got, want bool, err error) {
+	f.Helper()
 	if err != nil {
-		f.Fatalf("Put: %v", err)
+		f.Fatalf("%s: %v", method, err)
 	}
-	if ok != want {
-		f.Fatalf("Put of %.20q wrote: %t, want %t", value, ok, want)
+	if got != want {
+		f.Fatalf("%s changed the row: %t, want %t", method, got, want)
 	}
 }
 
@@ -151,12 +158,7 @@ func (f *fixture) release(lease state.Lease) {
 func (f *fixture) delete(id state.ID, generation int64, want bool) {
 	f.Helper()
 	ok, err := f.store.Delete(f.Context(), id, generation)
-	if err != nil {
-		f.Fatalf("Delete: %v", err)
-	}
-	if ok != want {
-		f.Fatalf("Delete removed: %t, want %t", ok, want)
-	}
+	f.changed("Delete", ok, want, err)
 }
 
 // holds checks the value of a row. "" stands for no value.
@@ -170,12 +172,7 @@ func (f *fixture) holds(id state.ID, value string) {
 func (f *fixture) reseal(id state.ID, generation int64, value string, want bool) {
 	f.Helper()
 	ok, err := f.store.Reseal(f.Context(), id, generation, []byte(value))
-	if err != nil {
-		f.Fatalf("Reseal: %v", err)
-	}
-	if ok != want {
-		f.Fatalf("Reseal wrote: %t, want %t", ok, want)
-	}
+	f.changed("Reseal", ok, want, err)
 }
 
 // older checks an age. A slow machine may have added half an hour to it.

@@ -84,7 +84,7 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 // verified reports whether each connection that a URL allows is inside this machine, or verifies the certificate of the
 // database. A malformed URL counts as verified, because it is an error later.
 func verified(address string) bool {
-	config, err := postgresurl.Parse(address, nil)
+	config, err := postgresurl.Parse(address)
 	if err != nil {
 		return true
 	}

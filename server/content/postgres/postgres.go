@@ -11,11 +11,8 @@ import (
 	"io"
 	"net"
 	"strings"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
@@ -36,43 +33,16 @@ type Options struct {
 // if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
 // schema. Errors do not contain the password.
 func Open(ctx context.Context, address string, options Options) (content.Database, error) {
-	parameters := settings
-	if options.Pooler {
-		parameters = nil
-	}
-	config, err := postgresurl.Parse(address, parameters)
+	config, err := postgresurl.Config(address, nil, options.Pooler)
 	if err != nil {
 		return nil, err
 	}
-	if options.Pooler {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	} else {
-		config.RuntimeParams["default_transaction_isolation"] = "read committed" // a writer that waited for the lock must see what the others wrote
-	}
 	connections := cmp.Or(options.Connections, 16)
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	db.SetConnMaxIdleTime(5 * time.Minute)
-	store, err := open(ctx, db, connections, options.Pooler)
+	store, err := open(ctx, postgresurl.Open(config, connections), connections, options.Pooler)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s of PostgreSQL: %w", config.Database, err)
 	}
 	return store, nil
-}
-
-// settings are the default parameters of a connection. The URL may override them.
-var settings = map[string]string{
-	"application_name": "keywright",
-	// All statements find their rows by indexes. PostgreSQL's estimates for a table that was just filled can be so
-	// wrong that it would read the whole table. So the settings exclude other plans and make one plan per statement.
-	// JIT compilation would take longer than the statements run.
-	"enable_seqscan":    "off",
-	"enable_bitmapscan": "off",
-	"enable_hashjoin":   "off",
-	"enable_mergejoin":  "off",
-	"plan_cache_mode":   "force_generic_plan",
-	"jit":               "off",
 }
 
 // open migrates the database and returns its store. It closes db if it fails.

@@ -1,20 +1,67 @@
-// Package postgresurl reads URLs of PostgreSQL databases. Its errors do not have the password.
+// Package postgresurl reads URLs of PostgreSQL databases, and connects to them. Its errors do not have the password.
 package postgresurl
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Parse parses the URL of a database, postgres://user:password@host:port/database. settings are parameters of the
-// connection, which the URL may override. Its error does not quote a malformed URL, because it is unknown which part is
+// settings are the default parameters of a connection.
+var settings = map[string]string{
+	"application_name": "keywright",
+	// All statements find their rows by indexes. PostgreSQL's estimates for a table that is small or was just filled can be so wrong that
+	// it would read the whole table, and keep to that plan when the table has grown. So the settings exclude other plans and make one
+	// plan per statement. JIT compilation would take longer than the statements run.
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
+	"plan_cache_mode":   "force_generic_plan",
+	"jit":               "off",
+}
+
+// Config returns the configuration of a store's connections to the database of a URL. own are the store's own parameters. The URL may
+// override them, and those of all stores. If a pooler such as PgBouncer is in between, no parameters are set, and no statements are
+// prepared.
+func Config(address string, own map[string]string, pooler bool) (*pgx.ConnConfig, error) {
+	config, err := Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case pooler:
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		return config, nil
+	}
+	given := config.RuntimeParams
+	config.RuntimeParams = maps.Clone(settings)
+	maps.Copy(config.RuntimeParams, own)
+	maps.Copy(config.RuntimeParams, given)
+	// A statement that waited for a row must see what the others wrote, and not fail.
+	config.RuntimeParams["default_transaction_isolation"] = "read committed"
+	return config, nil
+}
+
+// Open returns a database with this many connections at most. It makes none yet. Before the database uses a connection that was idle
+// for a second, pgx sends an empty statement (stdlib.OptionShouldPing), and replaces the connection if the server has cut it.
+func Open(config *pgx.ConnConfig, connections int) *sql.DB {
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db
+}
+
+// Parse parses the URL of a database, postgres://user:password@host:port/database. Its error does not quote a malformed URL, because it is unknown which part is
 // the password. In errors about other URLs, pgx masks the password.
-func Parse(address string, settings map[string]string) (*pgx.ConnConfig, error) {
+func Parse(address string) (*pgx.ConnConfig, error) {
 	if _, err := url.Parse(address); err != nil || !plain(address) {
 		return nil, errors.New("the URL of the PostgreSQL database is malformed: it has to be like postgres://user:password@host:5432/database, with percent-encoding where the password has special characters")
 	}
@@ -22,9 +69,6 @@ func Parse(address string, settings map[string]string) (*pgx.ConnConfig, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the URL of the PostgreSQL database: %w", err)
 	}
-	given := maps.Clone(config.RuntimeParams)
-	maps.Copy(config.RuntimeParams, settings)
-	maps.Copy(config.RuntimeParams, given)
 	return config, nil
 }
 

@@ -192,7 +192,7 @@ func TestIdleNodes(t *testing.T) {
 	code, network := t.TempDir(), login()
 	synctest.Test(t, func(t *testing.T) {
 		var statements atomic.Int64
-		config, err := postgresurl.Parse(address, settings)
+		config, err := postgresurl.Config(address, settings, false)
 		if err != nil {
 			t.Fatal(err)
 		}

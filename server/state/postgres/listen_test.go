@@ -46,7 +46,7 @@ func TestChangesWake(t *testing.T) {
 // cuttable returns a store whose connection that listens is made only while the returned flag is not set.
 func cuttable(t *testing.T, address string, times tuning) (state.Database, *atomic.Bool) {
 	t.Helper()
-	config, err := postgresurl.Parse(address, settings)
+	config, err := postgresurl.Config(address, settings, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,21 +32,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// settings are the default parameters of a connection. The URL may override them.
+// settings are the default parameters of a connection, beside those of all stores. The URL may override them.
 var settings = map[string]string{
-	"application_name": "keywright",
 	// A token that may be used once is lost for good if a change is lost that was reported.
 	"synchronous_commit": "on",
 	// The server ends a statement whose caller is gone.
 	"statement_timeout": "30s",
-	// All statements find their rows by indexes. PostgreSQL would read a small table as a whole, and keep to that plan when
-	// the table has grown. JIT compilation would take longer than the statements run.
-	"enable_seqscan":    "off",
-	"enable_bitmapscan": "off",
-	"enable_hashjoin":   "off",
-	"enable_mergejoin":  "off",
-	"plan_cache_mode":   "force_generic_plan",
-	"jit":               "off",
 }
 
 // tuning are the times of a store. Tests have others.
@@ -66,11 +57,7 @@ func Open(ctx context.Context, address string, options Options) (state.Database,
 }
 
 func open(ctx context.Context, address string, options Options, times tuning) (state.Database, error) {
-	parameters := settings
-	if options.Pooler {
-		parameters = nil
-	}
-	config, err := postgresurl.Parse(address, parameters)
+	config, err := postgresurl.Config(address, settings, options.Pooler)
 	if err != nil {
 		return nil, err
 	}
@@ -79,22 +66,11 @@ func open(ctx context.Context, address string, options Options, times tuning) (s
 
 // connect opens the database of a configuration.
 func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (state.Database, error) {
-	if options.Pooler {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	} else {
-		// A statement that waited for a row must see what the others wrote, and not fail.
-		config.RuntimeParams["default_transaction_isolation"] = "read committed"
-	}
 	connections := cmp.Or(options.Connections, 16)
 	if connections < 2 {
 		return nil, fmt.Errorf("a store of state needs 2 connections at least, and may have %d", connections)
 	}
-	// Before it uses a connection that was idle for a second, pgx sends an empty statement (stdlib.OptionShouldPing). Without it, the
-	// first call by each connection that a restart of the database has cut would fail, and three failures pause the store.
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	db.SetConnMaxIdleTime(5 * time.Minute)
+	db := postgresurl.Open(config, connections) // without its empty statement, the first call after a restart of the database would fail
 	return start(ctx, db, func(context.Context) (*pgx.ConnConfig, error) { return config, nil }, options, times)
 }
 

@@ -223,20 +223,11 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 	if invalid(id) {
 		return nil, content.ErrNotFound
 	}
-	ctx, done, err := s.reader(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read a product update: %w", err)
-	}
-	defer done()
-	var p content.ProductUpdate
 	statement := &s.shownProductUpdate
 	if audience == content.Moderators {
 		statement = &s.productUpdate
 	}
-	if err := one(statement.row(ctx, id), &p); err != nil {
-		return nil, s.failed("read a product update", err)
-	}
-	return &p, nil
+	return record[content.ProductUpdate](ctx, s, "read a product update", statement, id)
 }
 
 // Reply implements [content.Store].
@@ -244,32 +235,33 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	if invalid(articleID) || invalid(id) {
 		return nil, content.ErrNotFound
 	}
-	ctx, done, err := s.reader(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read a reply: %w", err)
-	}
-	defer done()
-	var r content.Reply
 	statement := &s.shownReply
 	if audience == content.Moderators {
 		statement = &s.reply
 	}
-	if err := one(statement.row(ctx, articleID, id), &r); err != nil {
-		return nil, s.failed("read a reply", err)
-	}
-	return &r, nil
+	return record[content.Reply](ctx, s, "read a reply", statement, articleID, id)
 }
 
-// one decodes the record in a row. It returns content.ErrNotFound if there is no row.
-func one(row *sql.Row, record any) error {
-	var text []byte
-	switch err := row.Scan(&text); {
-	case errors.Is(err, sql.ErrNoRows):
-		return content.ErrNotFound
-	case err != nil:
-		return err
+// record reads the record that a statement selects. It returns content.ErrNotFound if there is none.
+func record[T any](ctx context.Context, s *Store, doing string, from *statement, ids ...any) (*T, error) {
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return decode(text, record)
+	defer done()
+	var text []byte
+	r := new(T)
+	err = from.row(ctx, ids...).Scan(&text)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = content.ErrNotFound
+	case err == nil:
+		err = decode(text, r)
+	}
+	if err != nil {
+		return nil, s.failed(doing, err)
+	}
+	return r, nil
 }
 
 // Moderator implements [content.Store].
