@@ -330,7 +330,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
 	if observe := c.host.config.Observe; observe != nil {
 		attempt := *stats
-		attempt.By, attempt.Connector, attempt.Type, attempt.Err = c, c.config.Name, c.config.Auth.Type, err
+		attempt.Source, attempt.Connector, attempt.AuthType, attempt.Err = c, c.config.Name, c.config.Auth.Type, err
 		observe(ctx, attempt)
 	}
 }

@@ -94,12 +94,12 @@ type Config struct {
 
 // Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 type Attempt struct {
-	// By is the connector. Connector is its name, and Type is its auth type.
-	By              *Connector
-	Connector, Type string
-	// Sandbox is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
+	// Source is the connector. Connector is its name, and AuthType is its auth type.
+	Source              *Connector
+	Connector, AuthType string
+	// SandboxTime is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
 	// store of keys, and for other guests.
-	Sandbox time.Duration
+	SandboxTime time.Duration
 	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
 	// fuel.
 	Fuel int64
@@ -109,9 +109,9 @@ type Attempt struct {
 	MostFuel int64
 	// Failure says in which way the plugin failed, if it is the plugin that has failed the attempt.
 	Failure PluginFailure
-	// Exchanges is the number of token requests that were sent, and Token is the time that their endpoints took.
+	// Exchanges is the number of token requests that were sent, and TokenTime is the time that their endpoints took.
 	Exchanges int
-	Token     time.Duration
+	TokenTime time.Duration
 	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was, or
 	// if a secret is a part of its host.
 	Endpoint string

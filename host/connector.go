@@ -176,7 +176,7 @@ func (c *Connector) fail(stage Stage, err error) error {
 	if errors.Is(err, ErrClosed) {
 		stage = StageClosed
 	}
-	failed := &Error{Connector: c.config.Name, Type: c.config.Auth.Type, Stage: stage, Err: err}
+	failed := &Error{Connector: c.config.Name, AuthType: c.config.Auth.Type, Stage: stage, Err: err}
 	var field *hostfn.FieldError
 	if errors.As(err, &field) {
 		failed.Field = field.Field

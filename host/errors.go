@@ -47,8 +47,8 @@ const (
 // Error is the reason why a request was not sent, or why its answer was not passed on. Its text has the connector, the
 // auth type and the stage. It never contains a secret.
 type Error struct {
-	// Connector is the name of the connector, and Type is its auth type.
-	Connector, Type string
+	// Connector is the name of the connector, and AuthType is its auth type.
+	Connector, AuthType string
 	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Field is the field of the auth type that Err is about, or the member of tls such as tls.key. It is "" if that is not known.
@@ -59,7 +59,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("connector %q (%s): %s: %v", e.Connector, e.Type, e.Stage, e.Err)
+	return fmt.Sprintf("connector %q (%s): %s: %v", e.Connector, e.AuthType, e.Stage, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

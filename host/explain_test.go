@@ -183,12 +183,12 @@ func TestObserveIsTold(t *testing.T) {
 	if len(w.calls) != 3 {
 		t.Fatalf("%d calls, want 3", len(w.calls))
 	}
-	asked := host.Attempt{Exchanges: 1, Token: took, Endpoint: "https://login.test"}
+	asked := host.Attempt{Exchanges: 1, TokenTime: took, Endpoint: "https://login.test"}
 	for i, want := range []host.Attempt{asked, {Cached: true}, asked} {
 		got := w.calls[i]
-		if got.Connector != "crm" || got.Type != "oauth_client_credentials" || got.Exchanges != want.Exchanges ||
-			got.Token != want.Token || got.Endpoint != want.Endpoint ||
-			got.Cached != want.Cached || (got.Err != nil) != (i == 2) || got.Sandbox <= 0 {
+		if got.Connector != "crm" || got.AuthType != "oauth_client_credentials" || got.Exchanges != want.Exchanges ||
+			got.TokenTime != want.TokenTime || got.Endpoint != want.Endpoint ||
+			got.Cached != want.Cached || (got.Err != nil) != (i == 2) || got.SandboxTime <= 0 {
 			t.Errorf("call %d is %+v", i, got)
 		}
 	}

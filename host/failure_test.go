@@ -135,7 +135,7 @@ func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
 	}
 	for _, call := range w.calls[3:] {
 		if !call.Expires.IsZero() {
-			t.Errorf("an attempt of %s without a token: %v", call.Type, call.Expires)
+			t.Errorf("an attempt of %s without a token: %v", call.AuthType, call.Expires)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var PluginFailures = []PluginFailure{FailureFuel, FailureTime, FailureMemory, Fa
 // ran adds a run of the guest to the attempt.
 func (a *Attempt) ran(result sandbox.Result) {
 	a.Runs++
-	a.Sandbox += result.Time
+	a.SandboxTime += result.Time
 	a.Fuel += result.Fuel
 	a.MostFuel = max(a.MostFuel, result.Fuel)
 }

@@ -64,7 +64,7 @@ func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.
 	requests, took := call.KeyRequests()
 	stats.ran(result)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
-	stats.Exchanges, stats.Token = stats.Exchanges+call.Exchanges(), stats.Token+call.ExchangeTime()
+	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges(), stats.TokenTime+call.ExchangeTime()
 	if call.Exchanges() > 0 {
 		stats.Endpoint = call.Endpoint()
 	}

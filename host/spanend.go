@@ -34,7 +34,7 @@ func endWith(err error) (e SpanEnd) {
 // endAttempt returns the end of the span of an attempt. stats has no Err.
 func (c *Connector) endAttempt(stats Attempt, err error) SpanEnd {
 	e := endWith(err)
-	stats.By, stats.Connector, stats.Type, stats.Err = c, c.config.Name, c.config.Auth.Type, err
+	stats.Source, stats.Connector, stats.AuthType, stats.Err = c, c.config.Name, c.config.Auth.Type, err
 	e.Attempt = &stats
 	return e
 }

@@ -113,9 +113,9 @@ const (
 // Span describes what begins. Which fields are set depends on Name. [Span.Attributes] returns them under the names of OpenTelemetry.
 type Span struct {
 	Name SpanName
-	// By is the connector. Connector is its name, and Type is its auth type.
-	By              *Connector
-	Connector, Type string
+	// Source is the connector. Connector is its name, and AuthType is its auth type.
+	Source              *Connector
+	Connector, AuthType string
 	// Second reports whether a SpanAuthenticate or a SpanSend belongs to the second attempt of a request, because of the API's answer
 	// to the first.
 	Second bool
@@ -138,7 +138,7 @@ func (s Span) Client() bool { return s.Name == SpanSend || s.Name == SpanExchang
 // Attributes returns the fields that are set as attributes, whose values are of the kinds String, Int64 and Bool. Their names are those
 // of the semantic conventions of OpenTelemetry, where these have one, and begin with keywright. otherwise.
 func (s Span) Attributes() []slog.Attr {
-	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.Connector), slog.String("keywright.type", s.Type))
+	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.Connector), slog.String("keywright.type", s.AuthType))
 	all = texts(all, "http.request.method", s.Method, "url.scheme", s.Scheme)
 	if s.Host != "" {
 		all = server(all, s.Scheme, s.Host)
@@ -220,7 +220,7 @@ func (c *Connector) startSpan(ctx context.Context, s Span) (within context.Conte
 	if c.host == nil || c.host.config.Tracer == nil { // c.host is nil if Host.Connect has not made the connector
 		return ctx, nil
 	}
-	s.By, s.Connector, s.Type = c, c.config.Name, c.config.Auth.Type
+	s.Source, s.Connector, s.AuthType = c, c.config.Name, c.config.Auth.Type
 	return c.startWith(ctx, s)
 }
 

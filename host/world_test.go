@@ -232,8 +232,8 @@ func (w *world) refuse(c *host.Connector, r *http.Request, stage host.Stage, wor
 	if !errors.As(err, &failure) {
 		w.t.Fatalf("the error is %v, want a host.Error", err)
 	}
-	if failure.Stage != stage || failure.Connector == "" || failure.Type == "" {
-		w.t.Errorf("the error is of connector %q, type %q, stage %q, want stage %q: %v", failure.Connector, failure.Type, failure.Stage, stage, err)
+	if failure.Stage != stage || failure.Connector == "" || failure.AuthType == "" {
+		w.t.Errorf("the error is of connector %q, type %q, stage %q, want stage %q: %v", failure.Connector, failure.AuthType, failure.Stage, stage, err)
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {

@@ -127,9 +127,9 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 	defer e.mu.Unlock()
 	e.sent += attempt.Exchanges
 	e.keyRequests += attempt.KeyRequests
-	e.spent.Token += attempt.Token
+	e.spent.Token += attempt.TokenTime
 	e.spent.Keys += attempt.KeyTime
-	e.spent.Sandbox += attempt.Sandbox
+	e.spent.Sandbox += attempt.SandboxTime
 	e.spent.Fuel += attempt.Fuel
 	e.spent.Cached = e.spent.Cached || attempt.Cached
 	if attempt.Failure != "" {

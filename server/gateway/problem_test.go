@@ -39,8 +39,8 @@ func TestServerTiming(t *testing.T) {
 			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				now = now.Add(c.api)
-				gateway.Observe(r.Context(), host.Attempt{Ahead: true, Token: time.Hour, Exchanges: 1}) // no request waits for it
-				gateway.Observe(r.Context(), host.Attempt{Token: c.token, Exchanges: 1, KeyTime: c.key, KeyRequests: uses})
+				gateway.Observe(r.Context(), host.Attempt{Ahead: true, TokenTime: time.Hour, Exchanges: 1}) // no request waits for it
+				gateway.Observe(r.Context(), host.Attempt{TokenTime: c.token, Exchanges: 1, KeyTime: c.key, KeyRequests: uses})
 				if c.fails {
 					return nil, io.ErrUnexpectedEOF
 				}
@@ -79,7 +79,7 @@ func TestServerTimingOfTwoAttempts(t *testing.T) {
 	w.reading = func(ctx context.Context) {
 		if attempts == 1 { // as if the second attempt requested a token
 			now = now.Add(20 * ms)
-			gateway.Observe(ctx, host.Attempt{Token: 18 * ms, Exchanges: 1})
+			gateway.Observe(ctx, host.Attempt{TokenTime: 18 * ms, Exchanges: 1})
 		}
 	}
 	got := httptest.NewRecorder()

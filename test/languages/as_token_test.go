@@ -236,7 +236,7 @@ func testTokenEndpointRefuses(t *testing.T, wasm []byte) {
 
 	err := get(t, s.client(t, "crm"))
 	var failed *host.Error
-	if !errors.As(err, &failed) || failed.Connector != "crm" || failed.Type != "as_token" || failed.Stage != host.StageToken {
+	if !errors.As(err, &failed) || failed.Connector != "crm" || failed.AuthType != "as_token" || failed.Stage != host.StageToken {
 		t.Errorf("got the error %v, want a host.Error of connector crm, type as_token, at stage token", err)
 	}
 	var answer *host.TokenError

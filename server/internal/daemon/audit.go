@@ -140,7 +140,7 @@ func (a *auditor) attempted(ctx context.Context, attempt *host.Attempt) {
 	}
 	user, _ := host.UserFrom(ctx)
 	a.log.Add(&audit.Record{
-		Time: a.clock(), Use: use, RequestID: gateway.RequestID(ctx), Tenant: user.TenantID, User: user.ID, Subject: a.subject(attempt.By).token,
+		Time: a.clock(), Use: use, RequestID: gateway.RequestID(ctx), Tenant: user.TenantID, User: user.ID, Subject: a.subject(attempt.Source).token,
 		Origin: attempt.Endpoint, Stage: stage, TokenRequests: attempt.Exchanges, KeyRequests: attempt.KeyRequests,
 	})
 }

@@ -43,8 +43,8 @@ var attemptSums = [...]struct{ name, help string }{
 // figures returns what an attempt adds to attemptSums.
 func figures(a *host.Attempt) [len(attemptSums)]float64 {
 	return [...]float64{
-		float64(a.Exchanges), a.Token.Seconds(), float64(a.KeyRequests), a.KeyTime.Seconds(), float64(a.Discoveries),
-		a.Sandbox.Seconds(), float64(a.Fuel),
+		float64(a.Exchanges), a.TokenTime.Seconds(), float64(a.KeyRequests), a.KeyTime.Seconds(), float64(a.Discoveries),
+		a.SandboxTime.Seconds(), float64(a.Fuel),
 	}
 }
 

@@ -29,11 +29,11 @@ func page(t *testing.T, m *gatewayMetrics) string {
 func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 	m := metricsOf()
 	requested := func() {
-		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, Token: time.Second, KeyRequests: 2, KeyTime: 3 * time.Second, Sandbox: time.Second, Fuel: 7})
+		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, TokenTime: time.Second, KeyRequests: 2, KeyTime: 3 * time.Second, SandboxTime: time.Second, Fuel: 7})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Discoveries: 1})
 		m.attempted(host.Attempt{Connector: "crm", Reused: true, Cached: true})
-		m.attempted(host.Attempt{Connector: "crm", Ahead: true, Cached: true, Exchanges: 1, Token: time.Second})
-		m.attempted(host.Attempt{Connector: "crm", Consent: true, Exchanges: 1, Token: time.Second})
+		m.attempted(host.Attempt{Connector: "crm", Ahead: true, Cached: true, Exchanges: 1, TokenTime: time.Second})
+		m.attempted(host.Attempt{Connector: "crm", Consent: true, Exchanges: 1, TokenTime: time.Second})
 		m.attempted(host.Attempt{Connector: "crm", Ahead: true, Err: errors.New("refused")})
 		m.request(gateway.Event{Connector: "crm", Status: 200, Total: time.Second, Upstream: time.Second})
 		m.request(gateway.Event{Connector: "crm", Status: 502, Problem: "upstream-failed", Total: time.Second})
@@ -83,12 +83,12 @@ func TestUsersToConnectAreNoFailures(t *testing.T) {
 // not shown.
 func TestMetricsOfPlugins(t *testing.T) {
 	m := metricsOf()
-	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, Fuel: 30_000, MostFuel: 30_000})
-	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 2, Fuel: 5_020_000, MostFuel: 5_000_001, Failure: host.FailureFuel, Err: errors.New("over")})
-	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Runs: 1, MostFuel: 7, Err: errors.New("the endpoint refused")})
-	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Reused: true})
-	m.attempted(host.Attempt{Connector: "crm", Type: "acme", Err: errors.New("no secret")})
-	m.attempted(host.Attempt{Connector: "other", Type: "none", Runs: 1, Failure: host.FailureTrap, Err: errors.New("trapped")})
+	m.attempted(host.Attempt{Connector: "crm", AuthType: "acme", Runs: 1, Fuel: 30_000, MostFuel: 30_000})
+	m.attempted(host.Attempt{Connector: "crm", AuthType: "acme", Runs: 2, Fuel: 5_020_000, MostFuel: 5_000_001, Failure: host.FailureFuel, Err: errors.New("over")})
+	m.attempted(host.Attempt{Connector: "crm", AuthType: "acme", Runs: 1, MostFuel: 7, Err: errors.New("the endpoint refused")})
+	m.attempted(host.Attempt{Connector: "crm", AuthType: "acme", Reused: true})
+	m.attempted(host.Attempt{Connector: "crm", AuthType: "acme", Err: errors.New("no secret")})
+	m.attempted(host.Attempt{Connector: "other", AuthType: "none", Runs: 1, Failure: host.FailureTrap, Err: errors.New("trapped")})
 	text := page(t, m)
 	for _, line := range []string{
 		`keywright_plugin_calls_total{type="acme"} 3`, `keywright_plugin_failures_total{reason="fuel",type="acme"} 1`,

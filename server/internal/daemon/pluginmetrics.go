@@ -59,7 +59,7 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	if attempt.Runs == 0 {
 		return
 	}
-	t := m.types.Of(attempt.Type, m.ofType)
+	t := m.types.Of(attempt.AuthType, m.ofType)
 	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
 	for most := t.most.Load(); attempt.MostFuel > most && !t.most.CompareAndSwap(most, attempt.MostFuel); {

@@ -163,7 +163,7 @@ func (t *tour) send(client *http.Client, request *http.Request) (Request, error)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Request{
-		Status: response.StatusCode, Exchanges: t.last.Exchanges, Cached: t.last.Cached, Sandbox: t.last.Sandbox,
+		Status: response.StatusCode, Exchanges: t.last.Exchanges, Cached: t.last.Cached, Sandbox: t.last.SandboxTime,
 	}, nil
 }
 
