@@ -6,26 +6,29 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // threats.md 65: the memory for made-up key IDs is bounded.
-func TestKeysThatAreNotThereAreRememberedWithinBounds(t *testing.T) {
+func TestUnknownKeysAreBounded(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	c := &keyCache{
 		refreshPolicy: urlRefresh, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},
 		read: func(context.Context) ([]byte, error) { return []byte(`{"keys":[]}`), nil },
 	}
+	c.unknown, _ = lru.New[keyRef, bool](maxUnknown)
 	for i := range 3 * maxUnknown {
 		set, err := c.current(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		came := now
+		received := now
 		now = now.Add(c.minInterval)
-		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, came); err != nil {
+		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, received); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(c.unknown); n != i%maxUnknown+1 { // at the limit, all entries are dropped
+		if n := c.unknown.Len(); n != min(i+1, maxUnknown) {
 			t.Fatalf("%d keys are remembered after %d", n, i+1)
 		}
 	}

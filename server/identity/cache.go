@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // refreshPolicy configures how often keys are read again.
@@ -61,7 +63,7 @@ type keyCache struct {
 	// lastForced is the time of the last attempt that was started because of a token with an unknown key.
 	lastForced time.Time
 	// unknown holds the keys that were looked for in the current set and not found.
-	unknown map[keyRef]bool
+	unknown *lru.Cache[keyRef, bool]
 }
 
 // keyRef is a digest of the algorithm and the key ID of a token: a key ID may be long.
@@ -69,8 +71,7 @@ type keyRef [sha256.Size]byte
 
 func refOf(t *token) keyRef { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
 
-// maxUnknown limits keyCache.unknown, because callers can make up any number of key IDs. When the limit is reached, all
-// entries are dropped.
+// maxUnknown limits keyCache.unknown, because callers can make up any number of key IDs.
 const maxUnknown = 1000
 
 func (c *keyCache) close() {
@@ -121,7 +122,7 @@ func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, received t
 			if err := c.wait(ctx, attempt); err != nil {
 				return than, err
 			}
-		} else if c.err == nil && !c.unknown[ref] {
+		} else if c.err == nil && !c.unknown.Contains(ref) {
 			return than, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
 		}
 	}
@@ -129,13 +130,7 @@ func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, received t
 		return than, unavailable("the token names a key that is not known, and there is no newer list of keys", nil)
 	}
 	if c.set.find(t.algorithm, t.keyID) == nil {
-		if len(c.unknown) >= maxUnknown {
-			c.unknown = nil
-		}
-		if c.unknown == nil {
-			c.unknown = map[keyRef]bool{}
-		}
-		c.unknown[ref] = true
+		c.unknown.Add(ref, true)
 	}
 	return c.set, nil
 }
@@ -221,7 +216,8 @@ func (c *keyCache) refresh() {
 		c.since = c.clock()
 		if !same {
 			set.age(c.set, c.since)
-			c.set, c.document, c.unknown = set, document, nil
+			c.set, c.document = set, document
+			c.unknown.Purge()
 		}
 	}
 	have, closed := c.set, c.closed

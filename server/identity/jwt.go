@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/jws"
@@ -43,6 +44,7 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 		s.algorithms = Asymmetric()
 	}
 	s.keys = &keyCache{refreshPolicy: urlRefresh, clock: o.Clock, log: o.Logger}
+	s.keys.unknown, _ = lru.New[keyRef, bool](maxUnknown) // the only error is for sizes below one
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	switch {
 	case c.JWKSFile != "":

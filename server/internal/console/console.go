@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -72,7 +74,8 @@ type State struct {
 type Console struct {
 	config    Config
 	templates map[string]*template.Template
-	presence  presence
+	// known has the conditions of secrets.
+	known *lru.Cache[string, found]
 }
 
 //go:embed pages
@@ -80,7 +83,8 @@ var files embed.FS
 
 // New returns the console.
 func New(c Config) *Console {
-	console := &Console{config: c, templates: map[string]*template.Template{}}
+	known, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
+	console := &Console{config: c, templates: map[string]*template.Template{}, known: known}
 	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
 	for _, name := range append(names(), failedPage.template) {
 		console.templates[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name))

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -17,13 +16,10 @@ const (
 	secretTime   = 2 * time.Second
 )
 
-// presence remembers which secrets are there, and nothing of their values.
-type presence struct {
-	mu    sync.Mutex
-	known map[string]found
-}
+// maxKnown is the maximum number of secrets of which the console remembers that.
+const maxKnown = 10_000
 
-// found is the condition of a secret at a time.
+// found is the condition of a secret at a time. Nothing of its value is remembered.
 type found struct {
 	at time.Time
 	// problem says why it cannot be read, or is "".
@@ -45,18 +41,17 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 	for _, name := range names {
 		state := secretState{Name: name, Owned: strings.Contains(name, "*")}
 		if !state.Owned {
-			state.Problem = c.presence.problem(ctx, c.config.Clock(), s.Set, name)
+			state.Problem = c.secretProblem(ctx, s.Set, name)
 		}
 		all = append(all, state)
 	}
 	return all
 }
 
-// problem says why a secret cannot be read, or returns "".
-func (p *presence) problem(ctx context.Context, now time.Time, set *connectors.Set, name string) string {
-	p.mu.Lock()
-	before, known := p.known[name]
-	p.mu.Unlock()
+// secretProblem says why a secret cannot be read, or returns "".
+func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name string) string {
+	now := c.config.Clock()
+	before, known := c.known.Get(name)
 	if known && now.Sub(before.at).Abs() < secretMemory {
 		return before.problem
 	}
@@ -67,11 +62,6 @@ func (p *presence) problem(ctx context.Context, now time.Time, set *connectors.S
 	if ctx.Err() != nil {
 		return "the store does not answer in time"
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known == nil || len(p.known) > 10_000 {
-		p.known = map[string]found{}
-	}
-	p.known[name] = found{now, text}
+	c.known.Add(name, found{now, text})
 	return text
 }

@@ -69,7 +69,7 @@ var rules = []rule{
 
 	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
-		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "golang.org/x/net",
+		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net",
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 
@@ -113,7 +113,7 @@ var rules = []rule{
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/explained", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal"}},
-	{packages: "server/internal/console", ours: []string{"server/internal/difference", "server/internal/explained", "host", "abi", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/lock", "server/internal/login", "server/internal/reach"}},
+	{packages: "server/internal/console", ours: []string{"server/internal/difference", "server/internal/explained", "host", "abi", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/lock", "server/internal/login", "server/internal/reach"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/remedy", ours: []string{"host", "host/state"}},
 	{packages: "server/internal/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/lock"}},
 	{packages: "server/internal/reach", ours: []string{"host", "server/connectors", "server/internal/lock"}},
