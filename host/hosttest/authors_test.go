@@ -84,9 +84,7 @@ func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
 					}
 					return looping
 				}
-				h := newHarness(tb, "", func(grants []string) host.Plugin {
-					return testhook.NativePlugin("native", plugin, grants).(host.Plugin)
-				}, false)
+				h := newHarness(tb, "", testhook.NativePlugin("native", plugin, nil).(host.Plugin), false)
 				h.Canary("crm")
 				err := h.AuthenticateError(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test"))
 				if !strings.Contains(err.Error(), "did not end") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -54,7 +55,7 @@ func mustJSON(s string) []byte {
 
 // A single line of a PEM key is a leak. The first and the last line are no secret.
 func TestLinesOfAKey(t *testing.T) {
-	h := newHarness(t, "", nil, false)
+	h := newHarness(t, "", host.Plugin{}, false)
 	h.Key("key", "ES256")
 	lines := strings.Split(h.secrets["key"], "\n")
 	for text, leaks := range map[string]bool{

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"log/slog"
-	"maps"
 	randv2 "math/rand/v2"
 	"slices"
 	"strings"
@@ -27,13 +25,11 @@ type Config = map[string]any
 // A Harness is a host with one plugin, and everything that the host connects to. [Harness.Grant], [Harness.Variable],
 // [Harness.Limits] and [Harness.AllowHTTP] must be called before the first request. A Harness is safe for concurrent use.
 type Harness struct {
-	tb     TB
-	plugin func(grants []string) host.Plugin
+	tb TB
 	// verbose is set if the test's log shows what calls do.
 	verbose bool
 	// builtIn is set if the plugin is one of the host's own.
 	builtIn bool
-	random  io.Reader
 	clock   *testworld.Clock
 
 	// making is held while the host or a connector is made. That locks mu, so making must be locked first.
@@ -41,16 +37,14 @@ type Harness struct {
 	// connectors has the connectors by type, origin and configuration.
 	connectors map[string]*host.Connector
 
-	mu   sync.Mutex
-	host *host.Host
+	mu sync.Mutex
+	// config is that of the host, which is nil before the first request.
+	config host.Config
+	host   *host.Host
 	// store and state keep the states of the plugin. They are nil if its description lists no states.
-	store     *store
-	state     *host.State
-	grants    []string
-	variables map[string]string
-	limits    host.Limits
-	http      bool
-	secrets   map[string]string
+	store   *store
+	state   *host.State
+	secrets map[string]string
 	// randomText replaces random bytes if it is not empty.
 	randomText string
 	// fixedRandom is set if all random bytes that the plugin asks for are the same.
@@ -58,8 +52,6 @@ type Harness struct {
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
-	// tokenHosts are the hosts of token endpoints that may get the user's token.
-	tokenHosts []string
 	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
 	endpoints map[string]*[]Answer
 	// connection is the name of connectors that are made from now on.
@@ -71,19 +63,22 @@ type Harness struct {
 	evidence   evidence
 }
 
-func newHarness(tb TB, name string, plugin func(grants []string) host.Plugin, builtIn bool) *Harness {
+func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 	h := &Harness{
 		tb:         tb,
-		plugin:     plugin,
 		builtIn:    builtIn,
-		random:     &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
-		variables:  map[string]string{},
 		secrets:    map[string]string{},
 		clock:      testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
 		endpoints:  map[string]*[]Answer{},
 		api:        []Answer{JSON(200, `{}`)},
 		connectors: map[string]*host.Connector{},
 		connection: "test",
+	}
+	h.config = host.Config{
+		Secrets: secrets{h}, Variables: map[string]string{},
+		BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{plugin}, // the plugin may be a built-in one
+		Clock: h.Now, Random: &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
+		Logger: slog.New(&logger{harness: h}), Base: tokenEndpoints{h}, Observe: h.observe,
 	}
 	tb.Cleanup(h.finish)
 	return h
@@ -107,23 +102,26 @@ func (h *Harness) Canary(name string) string {
 
 // Variable sets a variable for get_variable in templates.
 func (h *Harness) Variable(name, value string) {
-	h.prepare("Variable", func() { h.variables[name] = value })
+	h.prepare("Variable", func() { h.config.Variables[name] = value })
 }
 
 // Grant grants rights to the plugin: sign_raw, reveal. A plugin may keep revealed values in its memory, and what it
 // makes of them for a request. Both are leaks anywhere else.
 func (h *Harness) Grant(grants ...string) {
-	h.prepare("Grant", func() { h.grants = append(h.grants, grants...) })
+	h.prepare("Grant", func() {
+		plugin := &h.config.Plugins[0]
+		plugin.Grants = append(plugin.Grants, grants...)
+	})
 }
 
 // Limits sets the limits of the host. Zero values are the host's defaults.
 func (h *Harness) Limits(limits host.Limits) {
-	h.prepare("Limits", func() { h.limits = limits })
+	h.prepare("Limits", func() { h.config.Limits = limits })
 }
 
 // AllowHTTP allows origins and token URLs of plain http, for examples of specifications.
 func (h *Harness) AllowHTTP() {
-	h.prepare("AllowHTTP", func() { h.http = true })
+	h.prepare("AllowHTTP", func() { h.config.Egress.AllowHTTP = true })
 }
 
 // Random sets the text that the plugin gets from now on when it asks for random bytes, for examples of specifications. After
@@ -154,7 +152,7 @@ func (h *Harness) Type(name string) {
 
 // UserTokenHosts sets the hosts of token endpoints that may get user.token, see [host.Config].
 func (h *Harness) UserTokenHosts(hosts ...string) {
-	h.prepare("UserTokenHosts", func() { h.tokenHosts = hosts })
+	h.prepare("UserTokenHosts", func() { h.config.UserTokenHosts = hosts })
 }
 
 // As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of
@@ -224,7 +222,7 @@ func (h *Harness) live() *host.Host {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.Lock()
-	made, grants, variables, limits, plain, tokenHosts := h.host, h.grants, maps.Clone(h.variables), h.limits, h.http, h.tokenHosts
+	made, config := h.host, h.config
 	h.mu.Unlock()
 	if made != nil {
 		return made
@@ -240,21 +238,6 @@ func (h *Harness) live() *host.Host {
 	ctx := testhook.With(context.Background(), testhook.Hooks{
 		Memory: h.evidence.memory, Reveal: h.evidence.reveal, Random: random, Explain: h.explain, Code: code,
 	})
-	config := host.Config{
-		Secrets:   secrets{h},
-		BuiltIns:  []host.Plugin{}, // the plugin may be one of them
-		Plugins:   []host.Plugin{h.plugin(grants)},
-		Variables: variables,
-		Limits:    limits,
-		Logger:    slog.New(&logger{harness: h}),
-		Base:      tokenEndpoints{h},
-		Egress:    host.Egress{AllowHTTP: plain},
-
-		UserTokenHosts: tokenHosts,
-		Clock:          h.Now,
-		Random:         h.random,
-		Observe:        h.observe,
-	}
 	made, err := host.New(ctx, config)
 	if err == nil && len(made.Plugins()[0].State) > 0 {
 		config.State = h.newState()

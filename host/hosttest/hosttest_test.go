@@ -167,9 +167,7 @@ func (s scripted) Authenticate(c *sdk.Call) (sdk.Mutation, error) { return s(c) 
 var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://login.test/token"}
 
 func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
-	return newHarness(tb, "", func(grants []string) host.Plugin {
-		return testhook.NativePlugin("native", newNative(tb, p, callTimeout), grants).(host.Plugin)
-	}, false)
+	return newHarness(tb, "", testhook.NativePlugin("native", newNative(tb, p, callTimeout), nil).(host.Plugin), false)
 }
 
 // leakyModule assembles testdata/leaky.wat with wat2wasm, of the Debian package wabt.
@@ -184,9 +182,7 @@ func leakyModule(t *testing.T) []byte {
 
 // leakyHarness returns a harness for the module of leakyModule, with the grant reveal.
 func leakyHarness(tb testing.TB, wasm []byte) *Harness {
-	h := newHarness(tb, "", func(grants []string) host.Plugin {
-		return host.Plugin{Name: "leaky.wasm", Wasm: wasm, Grants: grants}
-	}, false)
+	h := newHarness(tb, "", host.Plugin{Name: "leaky.wasm", Wasm: wasm}, false)
 	h.Grant("reveal")
 	h.Canary("crm")
 	return h

@@ -30,7 +30,7 @@ func TestAPanicInTheSandboxIsInTheLogOfTheTest(t *testing.T) {
 		t.Fatalf("wat2wasm (install wabt): %v", err)
 	}
 	s := &shown{TB: t}
-	h := newHarness(s, "", func([]string) host.Plugin { return host.Plugin{Name: "panics.wasm", Wasm: wasm} }, false)
+	h := newHarness(s, "", host.Plugin{Name: "panics.wasm", Wasm: wasm}, false)
 	h.Canary("crm")
 	failure := h.AuthenticateError(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test"))
 	if got := strings.Join(s.lines, "; "); !strings.Contains(got, "panic: no such key") || strings.Contains(failure.Error(), "no such key") {

@@ -17,7 +17,7 @@ func (h *Harness) Render(text string) (string, error) {
 		return "", wrong[0]
 	}
 	h.mu.Lock()
-	v := values{h, maps.Clone(h.variables), h.user}
+	v := values{h, maps.Clone(h.config.Variables), h.user}
 	h.mu.Unlock()
 	parts, err := compiled.Render(v)
 	if err != nil {

@@ -62,9 +62,7 @@ type Module struct {
 // call it themselves. Harnesses with the same name get the same random bytes.
 func New(tb TB, name string, m Module) *Harness {
 	tb.Helper()
-	h := newHarness(tb, name, func(grants []string) host.Plugin {
-		return host.Plugin{Name: m.Name, Wasm: m.Wasm, Grants: grants}
-	}, builtIn(m.Wasm))
+	h := newHarness(tb, name, host.Plugin{Name: m.Name, Wasm: m.Wasm}, builtIn(m.Wasm))
 	h.verbose = m.Verbose
 	return h
 }
@@ -78,7 +76,5 @@ func NewNative(tb TB, name string, p sdk.Plugin, wasm string) *Harness {
 // newNativeHarness returns a harness for a plugin as plain Go, whose calls take up to limit. The file wasm is its compiled module.
 func newNativeHarness(tb TB, name string, p sdk.Plugin, wasm string, limit time.Duration) *Harness {
 	module, _ := os.ReadFile(wasm) // the harness of the sandbox reports what is wrong with it
-	return newHarness(tb, name, func(grants []string) host.Plugin {
-		return testhook.NativePlugin("native", newNative(tb, p, limit), grants).(host.Plugin)
-	}, builtIn(module))
+	return newHarness(tb, name, testhook.NativePlugin("native", newNative(tb, p, limit), nil).(host.Plugin), builtIn(module))
 }

@@ -14,7 +14,7 @@ func init() {
 
 // trial returns what package conform does with a harness. In each request, guests get the same random bytes.
 func (h *Harness) trial() testhook.Trial {
-	random, secrets := h.random.(*locked), 0
+	random, secrets := h.config.Random.(*locked), 0
 	h.fixedRandom = true
 	return testhook.Trial{
 		HideSecret: func(name, value, part string) {
