@@ -14,9 +14,9 @@ import (
 )
 
 // A plugin with the grant reveal may have revealed values, and what it makes of them, in its memory.
-func TestAPluginThatRevealsWithTheGrantPasses(t *testing.T) {
+func TestGrantReveal(t *testing.T) {
 	wasm := leakyModule(t)
-	got := complaints(t, func(tb testing.TB) {
+	got := complaints(func(tb TB) {
 		h := leakyHarness(tb, wasm)
 		h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test"))
 	})
@@ -25,7 +25,7 @@ func TestAPluginThatRevealsWithTheGrantPasses(t *testing.T) {
 	}
 }
 
-func TestWhatARevealingPluginMayHaveInItsMemory(t *testing.T) {
+func TestMemoryAfterReveal(t *testing.T) {
 	const memory = "revealed-secret another-secret composed-credential"
 	var e evidence
 	e.begin()
@@ -43,8 +43,8 @@ func TestWhatARevealingPluginMayHaveInItsMemory(t *testing.T) {
 	}
 }
 
-func TestATypeOfTheHostsOwnIsTaken(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) { nativeHarness(tb, taken{}).Description() })
+func TestBuiltInType(t *testing.T) {
+	got := complaints(func(tb TB) { nativeHarness(tb, taken{}).Description() })
 	wantComplaint(t, got, `"apikey" is one of the host's own`, "give it another")
 }
 
@@ -56,7 +56,7 @@ func (taken) Describe() sdk.Description {
 }
 
 // threats.md 71: a native plugin that runs for ever fails the test, whether it calls host functions or not.
-func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
+func TestEndlessNativePlugin(t *testing.T) {
 	for name, test := range map[string]struct {
 		turn func(c *sdk.Call)
 		at   string
@@ -68,7 +68,7 @@ func TestANativePluginThatDoesNotEndFailsTheTest(t *testing.T) {
 			var stop atomic.Bool
 			defer stop.Store(true)
 			looping := make(chan time.Time, 1)
-			got := complaints(t, func(tb testing.TB) {
+			got := complaints(func(tb TB) {
 				plugin := newNative(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 					var once sync.Once
 					loopForEver(&stop, func() {

@@ -74,7 +74,7 @@ func TestLinesOfAKey(t *testing.T) {
 	}
 }
 
-func TestShortTextsAreNotSearchedFor(t *testing.T) {
+func TestShortTexts(t *testing.T) {
 	var e evidence
 	for _, short := range []string{"", "header", "1234567"} {
 		e.secret("a short secret", short)

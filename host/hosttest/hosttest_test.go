@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,44 +18,8 @@ import (
 	"github.com/keywright/keywright/sdk"
 )
 
-// observed is a testing.TB that records the failures of a harness instead of failing.
-type observed struct {
-	testing.TB
-	mu         sync.Mutex
-	complaints []string
-	cleanups   []func()
-}
-
-func (o *observed) Helper() {}
-
-func (o *observed) Cleanup(f func()) { o.cleanups = append(o.cleanups, f) }
-
-func (o *observed) Errorf(format string, args ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.complaints = append(o.complaints, fmt.Sprintf(format, args...))
-}
-
-func (o *observed) Fatalf(format string, args ...any) {
-	o.Errorf(format, args...)
-	runtime.Goexit()
-}
-
 // complaints runs a test with its clean-up functions, and returns its failures.
-func complaints(t *testing.T, test func(tb testing.TB)) []string {
-	t.Helper()
-	o := &observed{TB: t}
-	for _, f := range []func(){func() { test(o) }, func() {
-		for _, cleanup := range o.cleanups {
-			cleanup()
-		}
-	}} {
-		var done sync.WaitGroup
-		done.Go(f) // on a goroutine that Fatal may end
-		done.Wait()
-	}
-	return o.complaints
-}
+func complaints(test func(tb TB)) []string { return Collect(test).Failures() }
 
 // wantComplaint fails the test unless there is exactly one failure, which contains all the texts.
 func wantComplaint(t *testing.T, got []string, texts ...string) {
@@ -72,7 +35,7 @@ func wantComplaint(t *testing.T, got []string, texts ...string) {
 }
 
 // In a verbose test, each call in the sandbox logs what it did, as Explain shows it.
-func TestAVerboseTestShowsWhatCallsDo(t *testing.T) {
+func TestVerboseLogsCalls(t *testing.T) {
 	for name, want := range map[string]struct {
 		verbose bool
 		texts   []string
@@ -86,29 +49,28 @@ func TestAVerboseTestShowsWhatCallsDo(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &logging{observed: observed{TB: t}}
-			h := nativeHarness(o, exchanging{scripted(exchange)})
-			h.verbose = want.verbose
-			h.Canary("crm")
-			h.TokenEndpoint("https://login.test/token", Token("the-access-token", 300))
-			h.Authenticate(config, GET("https://api.test"))
-			h.Authenticate(config, GET("https://api.test")) // uses the mutation again, and so does nothing
-			for _, cleanup := range o.cleanups {
-				cleanup()
+			run := Collect(func(tb TB) {
+				h := nativeHarness(tb, exchanging{scripted(exchange)})
+				h.verbose = want.verbose
+				h.Canary("crm")
+				h.TokenEndpoint("https://login.test/token", Token("the-access-token", 300))
+				h.Authenticate(config, GET("https://api.test"))
+				h.Authenticate(config, GET("https://api.test")) // uses the mutation again, and so does nothing
+			})
+			if failures := run.Failures(); len(failures) > 0 {
+				t.Errorf("failures: %q", failures)
 			}
-			if len(o.complaints) > 0 {
-				t.Errorf("%q", o.complaints)
-			}
-			rest := o.text
+			log := strings.Join(run.Logs(), "\n")
+			rest := log
 			for _, text := range want.texts {
 				_, after, found := strings.Cut(rest, text)
 				if !found {
-					t.Fatalf("no %q, or not in this place:\n%s", text, o.text)
+					t.Fatalf("no %q, or not in this place:\n%s", text, log)
 				}
 				rest = after
 			}
-			if want.texts == nil && o.text != "" || strings.Count(o.text, "the request to the token endpoint") > 1 {
-				t.Errorf("the log is\n%s", o.text)
+			if want.texts == nil && log != "" || strings.Count(log, "the request to the token endpoint") > 1 {
+				t.Errorf("the log is\n%s", log)
 			}
 		})
 	}
@@ -140,14 +102,6 @@ func exchange(c *sdk.Call) (sdk.Mutation, error) {
 	return sdk.Bearer(token), nil
 }
 
-// logging keeps what a test logs.
-type logging struct {
-	observed
-	text string
-}
-
-func (l *logging) Logf(format string, args ...any) { l.text += fmt.Sprintf(format, args...) + "\n" }
-
 // scripted is a plugin whose Authenticate is a function of the test.
 type scripted func(c *sdk.Call) (sdk.Mutation, error)
 
@@ -166,7 +120,7 @@ func (s scripted) Authenticate(c *sdk.Call) (sdk.Mutation, error) { return s(c) 
 
 var config = Config{"value": "{{ get_secret('crm') }}", "token_url": "https://login.test/token"}
 
-func nativeHarness(tb testing.TB, p sdk.Plugin) *Harness {
+func nativeHarness(tb TB, p sdk.Plugin) *Harness {
 	return newHarness(tb, "", testhook.NativePlugin("native", newNative(tb, p, callTimeout), nil).(host.Plugin), false)
 }
 
@@ -181,16 +135,16 @@ func leakyModule(t *testing.T) []byte {
 }
 
 // leakyHarness returns a harness for the module of leakyModule, with the grant reveal.
-func leakyHarness(tb testing.TB, wasm []byte) *Harness {
+func leakyHarness(tb TB, wasm []byte) *Harness {
 	h := newHarness(tb, "", host.Plugin{Name: "leaky.wasm", Wasm: wasm}, false)
 	h.Grant("reveal")
 	h.Canary("crm")
 	return h
 }
 
-func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
+func TestSecretInMemory(t *testing.T) {
 	wasm := leakyModule(t)
-	got := complaints(t, func(tb testing.TB) {
+	got := complaints(func(tb TB) {
 		h := leakyHarness(tb, wasm)
 		h.Secret("other", `"X-Fixed","value":"always"`) // the module has this text in its data, and did not reveal it
 		if got := h.Authenticate(Config{"value": "{{ get_secret('crm') }}"}, GET("https://api.test")); got.Header("X-Fixed") != "always" {
@@ -200,7 +154,7 @@ func TestAGuestThatKeepsASecretInItsMemoryFails(t *testing.T) {
 	wantComplaint(t, got, "the guest's memory holds secret \"other\", as it is")
 }
 
-func TestMemoryIsSearchedForWhatIsKnownOnlyOnceTheRequestLeaves(t *testing.T) {
+func TestMemoryIsSearchedForSentCredentials(t *testing.T) {
 	var e evidence
 	e.begin()
 	e.memory([]byte("\x00\x00eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl\x00\x00"), []byte("and U2VjcmV0 a basic-credential"))
@@ -229,7 +183,7 @@ func TestMemoryIsKeptUntilNothingRuns(t *testing.T) {
 
 // The attributes of a logger are searched as well as those of its records.
 func TestLogs(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) {
+	got := complaints(func(tb TB) {
 		h := nativeHarness(tb, scripted(nil))
 		secret := h.Canary("crm")
 		slog.New(&logger{harness: h}).With("key", secret).Info("text", "other", 1)
@@ -238,7 +192,7 @@ func TestLogs(t *testing.T) {
 }
 
 // A leak of a revealed secret is found in each form and place.
-func TestASecretThatComesOutFails(t *testing.T) {
+func TestLeaks(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		leak   func(c *sdk.Call, secret string) error
@@ -257,7 +211,7 @@ func TestASecretThatComesOutFails(t *testing.T) {
 		{"nowhere", func(*sdk.Call, string) error { return nil }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := complaints(t, func(tb testing.TB) {
+			got := complaints(func(tb TB) {
 				h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 					value := c.Config("value")
 					return sdk.Header("X-Key", value), test.leak(c, string(c.Reveal(value)))
@@ -278,8 +232,8 @@ func TestASecretThatComesOutFails(t *testing.T) {
 	}
 }
 
-func TestARequestToAnUnknownURLFails(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) {
+func TestUnknownURL(t *testing.T) {
+	got := complaints(func(tb TB) {
 		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 			_, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url")})
 			return sdk.Mutation{}, err
@@ -293,8 +247,8 @@ func TestARequestToAnUnknownURLFails(t *testing.T) {
 	wantComplaint(t, got, `"https://login.test/token"`, "h.TokenEndpoint(", `"https://other.test/"`)
 }
 
-func TestATokenThatIsTooShortToBeSearchedForFails(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) {
+func TestShortToken(t *testing.T) {
+	got := complaints(func(tb TB) {
 		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 			token, err := c.RequestToken(sdk.TokenRequest{URL: c.Config("token_url")})
 			return sdk.Bearer(token.AccessToken), err
@@ -306,13 +260,13 @@ func TestATokenThatIsTooShortToBeSearchedForFails(t *testing.T) {
 	wantComplaint(t, got, `"t1"`, "8 bytes or more")
 }
 
-func TestWhatMustComeFirst(t *testing.T) {
+func TestLateSettings(t *testing.T) {
 	for name, late := range map[string]func(h *Harness){
 		"Grant":    func(h *Harness) { h.Grant("reveal") },
 		"Variable": func(h *Harness) { h.Variable("a", "b") },
 		"Limits":   func(h *Harness) { h.Limits(host.Limits{LogLines: 1}) },
 	} {
-		got := complaints(t, func(tb testing.TB) {
+		got := complaints(func(tb TB) {
 			h := nativeHarness(tb, scripted(nil))
 			h.Description()
 			late(h)
@@ -321,24 +275,24 @@ func TestWhatMustComeFirst(t *testing.T) {
 	}
 }
 
-func TestWhatMustNotBeSentAndIs(t *testing.T) {
+func TestAuthenticateFailures(t *testing.T) {
 	keyed := scripted(func(c *sdk.Call) (sdk.Mutation, error) { return sdk.Header("X-Key", c.Config("value")), nil })
-	got := complaints(t, func(tb testing.TB) {
+	got := complaints(func(tb TB) {
 		h := nativeHarness(tb, keyed)
 		h.Canary("crm")
 		h.AuthenticateError(config, GET("https://api.test"))
 	})
 	wantComplaint(t, got, "the request was sent")
 
-	got = complaints(t, func(tb testing.TB) { nativeHarness(tb, keyed).Authenticate(config, GET("https://api.test")) })
+	got = complaints(func(tb TB) { nativeHarness(tb, keyed).Authenticate(config, GET("https://api.test")) })
 	wantComplaint(t, got, "was not authenticated", `"crm"`, "Harness.Canary")
 
-	got = complaints(t, func(tb testing.TB) { nativeHarness(tb, keyed).AuthenticateError(nil, GET("https://api.test")) })
+	got = complaints(func(tb TB) { nativeHarness(tb, keyed).AuthenticateError(nil, GET("https://api.test")) })
 	wantComplaint(t, got, "auth.config.value", "Harness.Problems")
 }
 
 // Concurrent requests share a connector and wait for one exchange.
-func TestManyRequestsAtOnce(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	h := nativeHarness(t, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 		c.Warn("once for a connector")
 		if token, ok := c.Cached("t"); ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // A module that is missing or stale fails the test, which says how to build it.
-func TestModulesThatAreNotUpToDate(t *testing.T) {
+func TestStaleModules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := complaints(t, func(tb testing.TB) {
+			got := complaints(func(tb TB) {
 				if module := readModule(tb, path, test.fromGo); string(module) != string(test.module) {
 					t.Error("the module is not what the file has")
 				}
@@ -58,9 +58,9 @@ func TestModulesThatAreNotUpToDate(t *testing.T) {
 }
 
 // The tool names a module after its directory. A test that uses another name fails with the name to use.
-func TestModuleOfAnotherName(t *testing.T) {
+func TestModuleName(t *testing.T) {
 	dir := t.TempDir()
-	got := complaints(t, func(tb testing.TB) { readModule(tb, filepath.Join(dir, "acme.wasm"), true) })
+	got := complaints(func(tb TB) { readModule(tb, filepath.Join(dir, "acme.wasm"), true) })
 	built := filepath.Join(dir, filepath.Base(dir)+".wasm")
 	wantComplaint(t, got, "acme.wasm is missing", "tools/plugin build "+dir, "but as "+built+": test that file, or call the directory acme")
 }

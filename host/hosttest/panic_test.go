@@ -24,7 +24,7 @@ func (s *shown) Logf(format string, args ...any) {
 }
 
 // The error of a trap does not hold the text of a panic. The test's log has it.
-func TestAPanicInTheSandboxIsInTheLogOfTheTest(t *testing.T) {
+func TestSandboxPanicIsLogged(t *testing.T) {
 	wasm, err := exec.Command("wat2wasm", "--output=-", filepath.Join("testdata", "panics.wat")).Output()
 	if err != nil {
 		t.Fatalf("wat2wasm (install wabt): %v", err)
@@ -40,8 +40,8 @@ func TestAPanicInTheSandboxIsInTheLogOfTheTest(t *testing.T) {
 
 // A panic of a native plugin is reported like a trap in the sandbox. A host function that ends the call also panics,
 // but not as a failure of the plugin.
-func TestANativePluginThatPanics(t *testing.T) {
-	got := complaints(t, func(tb testing.TB) {
+func TestNativePanic(t *testing.T) {
+	got := complaints(func(tb TB) {
 		h := nativeHarness(tb, scripted(func(*sdk.Call) (sdk.Mutation, error) { panic("oh") }))
 		h.Canary("crm")
 		err := h.AuthenticateError(config, GET("https://api.test"))
@@ -52,7 +52,7 @@ func TestANativePluginThatPanics(t *testing.T) {
 	if len(got) != 0 {
 		t.Errorf("complaints: %q", got)
 	}
-	got = complaints(t, func(tb testing.TB) {
+	got = complaints(func(tb TB) {
 		h := nativeHarness(tb, scripted(func(c *sdk.Call) (sdk.Mutation, error) {
 			c.Reveal(c.Config("value"))
 			t.Error("a call without the grant went on")

@@ -39,7 +39,7 @@ func runCase(t *testing.T, authType, text string) []string {
 }
 
 // A case says what the API and the token endpoints answer, and what they must get.
-func TestCasesThatHold(t *testing.T) {
+func TestRun(t *testing.T) {
 	for authType, text := range map[string]string{
 		"api_key": `
 - name: a header
@@ -150,7 +150,7 @@ func TestCasesThatHold(t *testing.T) {
 }
 
 // Try sends the request of a case and leaves the comparison to its caller. The endpoint * is each that has no answers of its own.
-func TestCaseTry(t *testing.T) {
+func TestTry(t *testing.T) {
 	cases, err := casesIn(t, `
 - name: any endpoint
   config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}
@@ -172,7 +172,7 @@ func TestCaseTry(t *testing.T) {
 }
 
 // Requests that are sent at once are each as expected, and share a token.
-func TestRequestsInParallel(t *testing.T) {
+func TestParallelRequests(t *testing.T) {
 	const text = `
 - name: a token for many
   config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}

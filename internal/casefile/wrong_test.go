@@ -19,7 +19,7 @@ const tokenCase = `
 `
 
 // Each expectation that does not hold is a failure with the file, the line and both values.
-func TestCasesThatDoNotHold(t *testing.T) {
+func TestRunFailures(t *testing.T) {
 	for expect, want := range map[string]string{
 		"{headers: {Authorization: Bearer another}}":          `the header Authorization is "Bearer the-first-token", and not "Bearer another"`,
 		"{headers: {Authorization: null}}":                    `the header Authorization is "Bearer the-first-token", and should not be there`,
@@ -53,7 +53,7 @@ func TestCasesThatDoNotHold(t *testing.T) {
 }
 
 // A case fails if the configuration has other problems, or the request is sent although an error is expected.
-func TestCasesOfRefusalsThatDoNotHold(t *testing.T) {
+func TestRefusalFailures(t *testing.T) {
 	const begin = "- name: x\n  config: {in: header, key: X-Key, value: \"{{ get_secret('crm') }}\"}\n"
 	for rest, want := range map[string][]string{
 		"  problems: [auth.config.key]\n": {"the configuration has 0 problems, and not 1: []", `no problem contains "auth.config.key"`},
@@ -83,7 +83,7 @@ func TestCasesOfRefusalsThatDoNotHold(t *testing.T) {
 }
 
 // A text of problems may not stand for two problems, so that another one goes unseen.
-func TestCasesWithAnotherProblem(t *testing.T) {
+func TestUnexpectedProblem(t *testing.T) {
 	got := runCase(t, "api_key", "- name: x\n  config: {in: header}\n  problems: [auth.config.value, auth.config.value]\n")
 	if len(got) != 1 || !strings.Contains(got[0], `the problem "auth.config.key: `) {
 		t.Errorf("the failures are %q", got)
@@ -91,7 +91,7 @@ func TestCasesWithAnotherProblem(t *testing.T) {
 }
 
 // A claim that is a number is not the text with its digits, unless an expression makes the text.
-func TestCasesWithNumbersInAJWT(t *testing.T) {
+func TestNumbersInJWT(t *testing.T) {
 	const begin = "- name: x\n  config: {algorithm: RS256, private_key: \"{{ get_secret('key') }}\", claims: {exp: \"{{ now(300) }}\"}}\n" +
 		"  keys: {key: RS256}\n  request: {url: 'https://api.test'}\n  expect: {headers: {Authorization: {jwt: {claims: {exp: %s}}}}}\n"
 	for exp, holds := range map[string]bool{"1767323345": true, `"{{ now(300) }}"`: true, `"1767323345"`: false, `"{{ now(299) }}"`: false} {
@@ -102,7 +102,7 @@ func TestCasesWithNumbersInAJWT(t *testing.T) {
 }
 
 // No member of a form is in JSON, and a case that expects so has missed the body.
-func TestCasesWithAFormThatIsNone(t *testing.T) {
+func TestBodyIsNoForm(t *testing.T) {
 	got := runCase(t, "login", `
 - name: x
   config:
@@ -123,7 +123,7 @@ func TestCasesWithAFormThatIsNone(t *testing.T) {
 }
 
 // A consent that fails before the browser goes to the server has no page to compare.
-func TestCasesOfAConsentWithoutAPage(t *testing.T) {
+func TestConsentWithoutPage(t *testing.T) {
 	got := runCase(t, "api_key", "- name: x\n  config: {in: header, key: K, value: v}\n  user: {id: u1, tenant: t1}\n  consent: {code: c}\n  expect: {error: no consent, query: {a: b}}\n")
 	if len(got) != 1 || !strings.Contains(got[0], "the browser went to no page") {
 		t.Errorf("the failures are %q", got)
@@ -131,7 +131,7 @@ func TestCasesOfAConsentWithoutAPage(t *testing.T) {
 }
 
 // A case may begin at any time, and a step that is used twice has the line of its case.
-func TestCasesOfTheFarFuture(t *testing.T) {
+func TestFarFuture(t *testing.T) {
 	got := runCase(t, "api_key", "- name: x\n  config: {in: header, key: K, value: '{{ now() }}'}\n  time: 9999-01-01T00:00:00Z\n"+
 		"  steps: &steps [{request: {url: 'https://api.test'}, expect: {headers: {K: '253370764800'}}}]\n"+
 		"- name: y\n  config: {in: header, key: K, value: '{{ now() }}'}\n  steps: *steps\n")
@@ -141,7 +141,7 @@ func TestCasesOfTheFarFuture(t *testing.T) {
 }
 
 // A file of cases that is wrong is refused, with the line and what was meant.
-func TestFilesOfCasesThatAreWrong(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	const request = "  request: {url: 'https://api.test'}\n"
 	for text, want := range map[string]string{
 		"":                                  "has no case: begin one with `- name: …`",
@@ -219,7 +219,7 @@ func TestFilesOfCasesThatAreWrong(t *testing.T) {
 }
 
 // A file without an end is not read to its end, and one that repeats itself is refused (threats.md 205).
-func TestFilesOfCasesWithoutAnEnd_threats_205(t *testing.T) {
+func TestReadIsBounded_threats_205(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cases.yaml")
 	if err := os.Symlink("/dev/zero", file); err != nil {
 		t.Fatal(err)

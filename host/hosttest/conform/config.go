@@ -138,8 +138,8 @@ func problems(err error) []host.Problem {
 	return nil
 }
 
-// with returns a configuration in which a field has a value.
-func with(config hosttest.Config, f *abi.Field, value any) hosttest.Config {
+// setField returns a configuration in which a field has a value.
+func setField(config hosttest.Config, f *abi.Field, value any) hosttest.Config {
 	config = maps.Clone(config)
 	config[f.Name] = value
 	return config
@@ -166,7 +166,7 @@ func (m *maker) first() hosttest.Config {
 		if f.Required {
 			continue
 		}
-		extended, other := m.solve("field "+f.Name, with(config, &f, m.candidates(&f, config)[0]), f.Name)
+		extended, other := m.solve("field "+f.Name, setField(config, &f, m.candidates(&f, config)[0]), f.Name)
 		if extended != nil && other.authenticated() {
 			config, got = extended, other
 		}
@@ -188,7 +188,7 @@ func (m *maker) full(config hosttest.Config) hosttest.Config {
 			continue
 		}
 		for _, value := range m.candidates(f, config) {
-			if extended, other := m.solve("field "+f.Name, with(config, f, value), f.Name); extended != nil {
+			if extended, other := m.solve("field "+f.Name, setField(config, f, value), f.Name); extended != nil {
 				if other.authenticated() {
 					config, got = extended, other
 				}
@@ -210,7 +210,7 @@ func (m *maker) values(config hosttest.Config, f *abi.Field) {
 		all = []any{true, false}
 	}
 	for _, value := range all {
-		if solved, got := m.solve("field "+f.Name, with(config, f, value), f.Name); solved != nil {
+		if solved, got := m.solve("field "+f.Name, setField(config, f, value), f.Name); solved != nil {
 			m.add(solved, got)
 		}
 	}

@@ -31,7 +31,7 @@ func conform(t *testing.T, configs ...hosttest.Config) *Report {
 }
 
 // The report says what was tried, which check does not apply, and how much fuel requests need.
-func TestTheReportOfAPluginThatConforms(t *testing.T) {
+func TestReport(t *testing.T) {
 	report := conform(t)
 	text := report.String()
 	for _, want := range []string{
@@ -54,7 +54,7 @@ func TestTheReportOfAPluginThatConforms(t *testing.T) {
 }
 
 // The report shows the configurations that its findings mention.
-func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
+func TestReportConfigurations(t *testing.T) {
 	report := &Report{Name: "a.wasm", Configs: []hosttest.Config{{"key": "one"}, {"key": "two"}, {"key": "three"}}, Checks: []Check{
 		{Name: "unicode", Findings: []string{"configuration 2, a long path: the plugin trapped"}},
 		{Name: "leaks", Findings: []string{"unicode, configuration 3, a long path: a log line holds a secret"}},
@@ -66,7 +66,7 @@ func TestTheReportShowsTheConfigurationsOfItsFindings(t *testing.T) {
 }
 
 // Configurations that are given take the place of those that are made. Their secrets, and what they name, are made up.
-func TestConfigurationsThatAreGiven(t *testing.T) {
+func TestCallersConfigurations(t *testing.T) {
 	given := hosttest.Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
 	report := conform(t, given)
 	if !report.Conforms {
@@ -80,7 +80,7 @@ func TestConfigurationsThatAreGiven(t *testing.T) {
 }
 
 // A secret that a configuration holds itself is in no part of the report.
-func TestTheReportHasNoSecrets(t *testing.T) {
+func TestReportHasNoSecrets(t *testing.T) {
 	const secret = "a-secret-of-the-file"
 	for _, config := range []hosttest.Config{{"key_id": "k1", "secret": secret}, {"key_id": "not a token", "secret": secret}} {
 		report := conform(t, config)
@@ -91,14 +91,14 @@ func TestTheReportHasNoSecrets(t *testing.T) {
 	}
 }
 
-func TestAModuleThatIsNone(t *testing.T) {
+func TestBadModule(t *testing.T) {
 	report, err := Run(t.Context(), hosttest.Module{Name: "text.wasm", Wasm: []byte("text")})
 	if err != nil || report.Conforms || len(report.Checks) != 1 || !strings.Contains(report.Checks[0].Findings[0], "the module is not loaded: ") {
 		t.Errorf("%v\n%s", err, report)
 	}
 }
 
-func TestConformEndsWithItsContext(t *testing.T) {
+func TestContext(t *testing.T) {
 	wasm, err := os.ReadFile(acme)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestConformEndsWithItsContext(t *testing.T) {
 }
 
 // A finding that occurs often is listed once, and of many different ones the first.
-func TestFindingsAreFew(t *testing.T) {
+func TestFindingsAreBounded(t *testing.T) {
 	c := newConformer(t.Context(), hosttest.Module{}, nil)
 	c.check(step{name: "many", run: func(_ *conformer, k *checking) {
 		for i := range 50 {
@@ -124,7 +124,7 @@ func TestFindingsAreFew(t *testing.T) {
 }
 
 // A secret is found in what a request holds, however it is encoded, and quotes around it have to be escaped.
-func TestSecretsAreFoundInRequests(t *testing.T) {
+func TestHolds(t *testing.T) {
 	const secret = `a "quoted"/secret`
 	for name, test := range map[string]struct {
 		text         string
@@ -152,7 +152,7 @@ func TestSecretsAreFoundInRequests(t *testing.T) {
 }
 
 // An example in an error of validate is tried.
-func TestExamplesInErrorsAreTried(t *testing.T) {
+func TestLearnExamples(t *testing.T) {
 	m := &maker{trial: &trial{c: newConformer(t.Context(), hosttest.Module{}, nil)}, examples: map[string][]any{}}
 	m.learn("role_arn", "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports")
 	m.learn("role_arn", "is no ARN, such as arn:aws:iam::1:role/a, or like \"x\"")

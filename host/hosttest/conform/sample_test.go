@@ -11,7 +11,7 @@ import (
 )
 
 // The checks find values for fields with rules: numbers in the range, and texts and secrets that match the pattern.
-func TestValuesOfFieldsWithRules(t *testing.T) {
+func TestSample(t *testing.T) {
 	for _, pattern := range []string{
 		`[a-z]{2}-[a-z]+-\d`, `(?:arn:aws[a-z-]*:iam::\d{12}:role/[^\n]+)`, `[^/ \t]+`, `AKIA[A-Z0-9]{16}`, `(?:[a-z]+\.)+(com|org)`, `a?b*c{0}|d`, `[^\x00-\x7f]`, `x{3,}`,
 		`[ -\/]{40}`, ``,
@@ -45,7 +45,7 @@ func TestValuesOfFieldsWithRules(t *testing.T) {
 }
 
 // A configuration has values that match, a value that is usual before one that is made up, and so have its secrets.
-func TestConfigurationsOfFieldsWithPatterns(t *testing.T) {
+func TestPatterns(t *testing.T) {
 	c := &conformer{ctx: context.Background(), secrets: map[string]string{}}
 	c.info = host.PluginInfo{Description: abi.Description{Fields: []abi.Field{
 		{Name: "region", Kind: abi.KindString, Pattern: `[a-z]+`, Suggested: []string{"A"}, PatternMessage: "m"},

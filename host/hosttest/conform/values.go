@@ -37,7 +37,7 @@ type text struct{ name, text string }
 func (c *conformer) sealed(k *checking) {
 	c.trial(k, "sealed", func(t *trial) {
 		for _, f := range c.sealedFields() {
-			for _, config := range c.with(f.Name) {
+			for _, config := range c.configsWith(f.Name) {
 				t.secretsOf(f.Name, config)
 			}
 		}
@@ -60,13 +60,13 @@ func (t *trial) secretsOf(field string, config hosttest.Config) {
 	t.Secret(field, t.c.secrets[field])
 }
 
-// mostWith limits the configurations in which a secret is tried.
-const mostWith = 6
+// maxConfigs limits the configurations in which a secret is tried.
+const maxConfigs = 6
 
-// with returns configurations that have a field, at most mostWith.
-func (c *conformer) with(field string) (configs []hosttest.Config) {
+// configsWith returns configurations that have a field, at most maxConfigs.
+func (c *conformer) configsWith(field string) (configs []hosttest.Config) {
 	for _, config := range c.configs {
-		if _, there := config[field]; there && len(configs) < mostWith {
+		if _, there := config[field]; there && len(configs) < maxConfigs {
 			configs = append(configs, config)
 		}
 	}
@@ -195,7 +195,7 @@ func (c *conformer) values(k *checking) {
 	c.trial(k, "values", func(t *trial) {
 		for i := range c.info.Fields {
 			f := &c.info.Fields[i]
-			config := append(c.with(f.Name), c.configs[0])[0]
+			config := append(c.configsWith(f.Name), c.configs[0])[0]
 			try := func(name string, value any) {
 				tried := maps.Clone(config)
 				if tried[f.Name] = value; value == nil {
