@@ -44,7 +44,7 @@ type Restart struct {
 	Afresh bool
 }
 
-// core is what all groups of a call share: its inputs, its sealed values, and how it ends.
+// core has the parts that all groups of a call share: its inputs, its sealed values, and its end.
 type core struct {
 	// If not nil, Lease is the lease of the cache entry that the call has to fill. It ends when the guest reads the request.
 	Lease *Lease

@@ -22,7 +22,7 @@ import (
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
-// exchangeLog is what became of a call's token requests.
+// exchangeLog has the outcomes of a call's token requests.
 type exchangeLog struct {
 	// exchanges counts the token requests that were sent.
 	exchanges int

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// report is what a call says of itself: its log lines, and its steps.
+// report has the log lines and the steps of a call.
 type report struct {
 	*core
 	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
