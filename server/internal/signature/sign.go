@@ -111,19 +111,12 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 
 // payloadOf returns the text that cosign signs.
 func payloadOf(digest, repository string) ([]byte, error) {
-	type identity struct {
-		Reference string `json:"docker-reference"`
-	}
-	type image struct {
-		Digest string `json:"docker-manifest-digest"`
-	}
-	type critical struct {
-		Identity identity `json:"identity"`
-		Image    image    `json:"image"`
-		Type     string   `json:"type"`
-	}
-	return json.Marshal(struct {
-		Critical critical          `json:"critical"`
-		Optional map[string]string `json:"optional"`
-	}{Critical: critical{identity{repository}, image{digest}, simpleSigning}}, json.FormatNilMapAsNull(true))
+	return json.Marshal(map[string]any{
+		"critical": map[string]any{
+			"identity": map[string]string{"docker-reference": repository},
+			"image":    map[string]string{"docker-manifest-digest": digest},
+			"type":     simpleSigning,
+		},
+		"optional": nil,
+	}, json.Deterministic(true))
 }
