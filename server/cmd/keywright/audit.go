@@ -12,7 +12,7 @@ import (
 
 func auditVerifyCommand(a *app) *cobra.Command {
 	var hash string
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "verify [--hash HASH] [--json] FILE...",
 		Short: "Verify that no line of an audit log was changed, taken out or put in",
 		Long: "Verifies the hashes of an audit log (gateway.audit), and says which line is the first that does not fit. Give all files of a log " +
@@ -32,7 +32,7 @@ func auditVerifyCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return auditReport(report), reportedUnless(report.OK)
+		return auditReport(report), reportUnless(report.OK)
 	})
 	c.Flags().StringVar(&hash, "hash", "", "the `HASH` of a line that the log must have, from the log of the gateway")
 	return c

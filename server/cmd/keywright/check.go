@@ -19,21 +19,21 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// checked is the document that check --json writes.
-type checked struct {
+// checkReport is the document of check.
+type checkReport struct {
 	File    string `json:"file"`
 	OK      bool   `json:"ok"`
 	Secrets bool   `json:"secrets_read"`
 	// Connectors is empty if there are problems.
-	Connectors []checkedConnector `json:"connectors"`
+	Connectors []connectorReport `json:"connectors"`
 	// State is the member state of the file, or nil.
-	State    *checkedState        `json:"state,omitempty"`
+	State    *stateReport         `json:"state,omitempty"`
 	Problems []connectors.Problem `json:"problems"`
 	// Warnings lists probable mistakes.
 	Warnings []connectors.Problem `json:"warnings"`
 }
 
-type checkedConnector struct {
+type connectorReport struct {
 	Permalink string `json:"permalink"`
 	Name      string `json:"name"`
 	URL       string `json:"url"`
@@ -43,19 +43,19 @@ type checkedConnector struct {
 	Secrets []string `json:"secrets"`
 	Unread  []string `json:"unread,omitempty"`
 	// Certificate is the client certificate, if the secrets were read.
-	Certificate *checkedCertificate `json:"client_certificate,omitempty"`
+	Certificate *certificateReport `json:"client_certificate,omitempty"`
 	// Notice says what the connector lacks to be of use to callers of the gateway, or is "".
 	Notice string `json:"notice,omitempty"`
 }
 
-// checkedState is the store of state of a file, which check does not open.
-type checkedState struct {
+// stateReport is the store of state of a file, which check does not open.
+type stateReport struct {
 	Type    string   `json:"type"`
 	Secrets []string `json:"secrets"`
 }
 
-// checkedCertificate is a client certificate that is valid now.
-type checkedCertificate struct {
+// certificateReport is a client certificate that is valid now.
+type certificateReport struct {
 	Subject  string    `json:"subject"`
 	NotAfter time.Time `json:"not_after"`
 	// EndsSoon is true if it ends within 30 days.
@@ -66,7 +66,7 @@ type checkedCertificate struct {
 
 func checkCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
 		Long: "Checks a configuration and its plugins, and lists every problem, and what is probably a mistake as a warning, a line each, " +
@@ -79,9 +79,9 @@ func checkCommand(a *app) *cobra.Command {
 			"is a problem then, too. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
-		result := &checked{
+		result := &checkReport{
 			File: flags.file, Secrets: flags.readSecrets,
-			Connectors: []checkedConnector{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{},
+			Connectors: []connectorReport{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{},
 		}
 		set, err := a.load(c, &flags, func(o *connectors.Options) { o.Inspect = true })
 		var wrong *connectors.Error
@@ -94,10 +94,10 @@ func checkCommand(a *app) *cobra.Command {
 		}
 		result.OK, result.Warnings = true, append(result.Warnings, set.Warnings...)
 		if set.State != nil {
-			result.State = &checkedState{set.State.Type(), append([]string{}, set.StateSecrets...)}
+			result.State = &stateReport{set.State.Type(), append([]string{}, set.StateSecrets...)}
 		}
 		for _, one := range set.Connectors {
-			result.Connectors = append(result.Connectors, flags.checked(set, one))
+			result.Connectors = append(result.Connectors, flags.checkReport(set, one))
 		}
 		return result, nil
 	})
@@ -108,12 +108,12 @@ func checkCommand(a *app) *cobra.Command {
 	return c
 }
 
-// checked returns what check says of a connector.
-func (f *configFlags) checked(set *connectors.Set, one *gateway.Connector) checkedConnector {
+// checkReport returns what check says of a connector.
+func (f *configFlags) checkReport(set *connectors.Set, one *gateway.Connector) connectorReport {
 	d := one.Definition()
-	c := checkedConnector{
+	c := connectorReport{
 		Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
-		Certificate: checkedCertificateOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
+		Certificate: certificateReportOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
 	}
 	if f.readSecrets {
 		options := connectors.Options{User: f.user}
@@ -122,16 +122,16 @@ func (f *configFlags) checked(set *connectors.Set, one *gateway.Connector) check
 	return c
 }
 
-// checkedCertificateOf returns what check shows of a client certificate, or nil for nil.
-func checkedCertificateOf(c *host.ClientCertificate) *checkedCertificate {
+// certificateReportOf returns what check shows of a client certificate, or nil for nil.
+func certificateReportOf(c *host.ClientCertificate) *certificateReport {
 	if c == nil {
 		return nil
 	}
-	return &checkedCertificate{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now()), c.Path}
+	return &certificateReport{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now()), c.Path}
 }
 
 // print writes the problems, the warnings, when client certificates end, and a line with their numbers.
-func (r *checked) print(a *app) {
+func (r *checkReport) print(a *app) {
 	excerpts := a.excerptsFor(r.File, r.Problems, r.Warnings)
 	found := func(p connectors.Problem, sign string, colour func(string) string) {
 		place, text := p.Parts(r.File)
@@ -161,7 +161,7 @@ func (r *checked) print(a *app) {
 }
 
 // secrets returns a list of the secrets of the state and the connectors, and whether they were read.
-func (r *checked) secrets() string {
+func (r *checkReport) secrets() string {
 	var names, unread []string
 	if r.State != nil {
 		names = append(names, r.State.Secrets...)

@@ -48,13 +48,13 @@ func (a *app) load(c *cobra.Command, f *configFlags, change func(*connectors.Opt
 	}
 	set, err := connectors.Load(c.Context(), f.file, options)
 	if err == nil {
-		a.atEnd(set.Close)
+		a.cleanup(set.Close)
 	}
 	return set, err
 }
 
-// withState changes the options of a command that sends requests: it opens the store of state of the file.
-func (a *app) withState(options *connectors.Options) {
+// useStore changes the options of a command that sends requests: it opens the store of state of the file.
+func (a *app) useStore(options *connectors.Options) {
 	options.WithoutStore = false
 	options.OpenState = func(ctx context.Context, s *connectors.State, c *host.Config) error {
 		store, err := a.openState(ctx, s)
@@ -71,7 +71,7 @@ func (a *app) openState(ctx context.Context, s *connectors.State) (*statestore.S
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(func(ctx context.Context) error {
+	a.cleanup(func(ctx context.Context) error {
 		ending, cancel := context.WithTimeout(ctx, flushTime)
 		defer cancel()
 		return store.Close(ending)

@@ -38,7 +38,7 @@ const consentTime = 10 * time.Minute
 
 func connectCommand(a *app) *cobra.Command {
 	var flags connectFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "connect [-c FILE] [--port PORT] [--open] [--wait TIME] CONNECTOR | --disconnect CONNECTOR | --list [--json]",
 		Short: "Connect an account of the operator, by consent in a browser",
 		Long: "Connects an account for requests that have no user, such as those of `keywright request`: it prints a URL of the " +
@@ -77,7 +77,7 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (docu
 		return nil, misuse(c, "--port is a number from 1 to 65535")
 	}
 	ctx := c.Context()
-	set, err := a.load(c, &f.configFlags, a.withState)
+	set, err := a.load(c, &f.configFlags, a.useStore)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintln(w, text)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
-	given := values["state"]
+	states := values["state"]
 	switch {
 	case r.Host != l.address: // a page may have a name of its own for 127.0.0.1
 		say(http.StatusMisdirectedRequest, "This address is not known here.")
@@ -309,7 +309,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/callback" || r.Method != http.MethodGet:
 		say(http.StatusNotFound, "There is nothing here.")
 		return
-	case err != nil || len(given) != 1 || subtle.ConstantTimeCompare([]byte(given[0]), []byte(l.state)) != 1:
+	case err != nil || len(states) != 1 || subtle.ConstantTimeCompare([]byte(states[0]), []byte(l.state)) != 1:
 		say(http.StatusBadRequest, "This is not the answer that keywright waits for.")
 		return
 	case !l.begun.CompareAndSwap(false, true):

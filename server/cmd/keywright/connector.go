@@ -100,8 +100,8 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 }
 
 // writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
-func writeSteps(p *terminal.Printer, file string, wrote added, api *catalogue.API) {
-	written := cmp.Or(wrote.written, file)
+func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogue.API) {
+	written := cmp.Or(wrote.file, file)
 	p.Printf("%s: the connector %s, auth type %s\n", written, api.Name, api.AuthType())
 	if wrote.schema != "" {
 		p.Printf("%s\n", schemaWritten(wrote.schema))
@@ -109,7 +109,7 @@ func writeSteps(p *terminal.Printer, file string, wrote added, api *catalogue.AP
 	p.Printf("\n")
 	secrets := writeFill(p, written, api)
 	switch {
-	case api.NeedsState() && wrote.made:
+	case api.NeedsState() && wrote.isNew:
 		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
 	case api.NeedsState():
 		p.Printf("see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
@@ -150,7 +150,7 @@ func writeFill(p *terminal.Printer, written string, api *catalogue.API) (secrets
 }
 
 func connectorListCommand(a *app) *cobra.Command {
-	return a.showing(&cobra.Command{
+	return a.jsonCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List the products of the catalogue, with their auth types",
 		Long:  "Lists the products of the catalogue, with their auth types. `keywright connector new --api NAME` makes a connector of one.",
@@ -161,16 +161,16 @@ func connectorListCommand(a *app) *cobra.Command {
 		}
 		list := apiList{}
 		for _, api := range apis {
-			list = append(list, listedAPI{api.Name, api.Title, api.AuthType(), api.Summary, api.Docs})
+			list = append(list, apiItem{api.Name, api.Title, api.AuthType(), api.Summary, api.Docs})
 		}
 		return list, nil
 	})
 }
 
 // apiList is the document of connector list.
-type apiList []listedAPI
+type apiList []apiItem
 
-type listedAPI struct {
+type apiItem struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
 	Type    string `json:"type"`
@@ -210,16 +210,15 @@ func (a *app) newDocument(
 	if err != nil {
 		return nil, "", err
 	}
-	a.atEnd(set.Close)
+	a.cleanup(set.Close)
 	return document, set.Connectors[0].Definition().Permalink, nil
 }
 
-// added says what addToFile wrote.
-type added struct {
-	// written is the path of the file with the connector, or "" for stdout. made reports that it is new and that all of the document
-	// is in it.
-	written string
-	made    bool
+// placement says what addToFile wrote.
+type placement struct {
+	// file is the path of the file with the connector, or "" for stdout. isNew reports that all of the document is in it.
+	file  string
+	isNew bool
 	// schema is the path of the schema, or "" if none was written.
 	schema string
 }
@@ -228,38 +227,38 @@ type added struct {
 // no such file, it writes document with a modeline for editors, and the schema beside it. If all connectors of the file are in a
 // directory, it writes a file of that (specification.md
 // "a new connector").
-func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (added, error) {
+func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (placement, error) {
 	if file == "" {
 		_, err := a.out.Write(document)
-		return added{made: true}, err
+		return placement{isNew: true}, err
 	}
 	before, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {
-			return added{}, err
+			return placement{}, err
 		}
 		schema, err := a.writeSchemaBeside(ctx, file)
-		return added{written: file, made: true, schema: schema}, err
+		return placement{file: file, isNew: true, schema: schema}, err
 	}
 	if err != nil {
-		return added{}, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
+		return placement{}, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
 	layout, err := connectors.LayoutOf(ctx, file, before)
 	if err != nil {
-		return added{}, fmt.Errorf("%s: %w", file, err)
+		return placement{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if other := layout.Files[permalink]; other != "" {
-		return added{}, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
+		return placement{}, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
 	}
 	if layout.Dir != "" && !layout.Listed {
 		written, err := addToDirectory(ctx, file, layout.Dir, permalink, item)
-		return added{written: written}, err
+		return placement{file: written}, err
 	}
 	text, err := connectors.AddConnector(ctx, before, item)
 	if err != nil {
-		return added{}, fmt.Errorf("%s: %w", file, err)
+		return placement{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return added{written: file}, writeInPlace(file, text)
+	return placement{file: file}, writeInPlace(file, text)
 }
 
 // addToDirectory writes a file with a connector to the directory of connectors of a file, and returns its path. It has a modeline if there
@@ -271,7 +270,7 @@ func addToDirectory(ctx context.Context, of, dir, permalink, item string) (strin
 	}
 	schema := schemaName(of)
 	relative, err := filepath.Rel(dir, schema)
-	if _, missing := os.Stat(schema); err == nil && missing == nil {
+	if _, absent := os.Stat(schema); err == nil && absent == nil {
 		text = append([]byte(modelineOf(relative)), text...)
 	}
 	name := filepath.Join(dir, permalink+".yaml")

@@ -37,9 +37,9 @@ func connectorImportCommand(a *app) *cobra.Command {
 			"place. A shell that keeps a history has them there; with --curl - the command line is read from stdin.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			result, err := a.importedConnector(c, &flags, args)
+			result, err := a.importConnector(c, &flags, args)
 			if err != nil {
-				return a.missing(c, err)
+				return a.reportMissing(c, err)
 			}
 			return a.writeImport(c.Context(), &flags, result)
 		},
@@ -60,8 +60,8 @@ func connectorImportCommand(a *app) *cobra.Command {
 	return c
 }
 
-// missing reports what a document does not say, a line each.
-func (a *app) missing(c *cobra.Command, err error) error {
+// reportMissing reports what a document does not say, a line each.
+func (a *app) reportMissing(c *cobra.Command, err error) error {
 	var missing imports.Missing
 	if !errors.As(err, &missing) {
 		return err
@@ -72,8 +72,8 @@ func (a *app) missing(c *cobra.Command, err error) error {
 	return errReported
 }
 
-// importedConnector reads what the command line names.
-func (a *app) importedConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
+// importConnector reads what the command line names.
+func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
 	switch dash := c.ArgsLenAtDash(); {
 	case !slices.Contains([]string{imports.PathsRead, imports.PathsAll, imports.PathsNone}, flags.Paths):
 		return nil, misuse(c, "--paths is read, all or none")
@@ -146,7 +146,7 @@ func (a *app) writeImport(ctx context.Context, flags *importFlags, result *impor
 	if err != nil {
 		return err
 	}
-	if consents && wrote.made {
+	if consents && wrote.isNew {
 		result.Secrets = append(result.Secrets, imports.Value{Name: "state-key", What: "32 random bytes in base64: openssl rand -base64 32"})
 	} else if consents {
 		result.Notes = append(result.Notes, "the grants of users are kept in a store of state: if the file has no member state, add one")
@@ -169,7 +169,7 @@ func notLoaded(err error) error {
 }
 
 // writeNext writes what was decided and what is left to do to stderr. wrote says what was written to files.
-func (a *app) writeNext(name string, wrote added, permalink string, result *imports.Result) {
+func (a *app) writeNext(name string, wrote placement, permalink string, result *imports.Result) {
 	if api := catalogue.At(result.Connector.URL); api != nil {
 		a.printErr("note: the catalogue has %s, with what its documentation says: keywright connector new --api %s", api.Title, api.Name)
 	}
@@ -184,8 +184,8 @@ func (a *app) writeNext(name string, wrote added, permalink string, result *impo
 		a.printErr("variable: pass %s, %s, with --var %s=…", v.Name, v.What, v.Name)
 		variables += " --var " + v.Name + "=…"
 	}
-	if wrote.written != "" {
-		a.printErr("%s has the connector %s", wrote.written, permalink)
+	if wrote.file != "" {
+		a.printErr("%s has the connector %s", wrote.file, permalink)
 	}
 	if wrote.schema != "" {
 		a.printErr("%s", schemaWritten(wrote.schema))

@@ -82,7 +82,7 @@ func (f *databaseFlags) openFile(
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(func(context.Context) error { return store.Close() })
+	a.cleanup(func(context.Context) error { return store.Close() })
 	return store, nil
 }
 
@@ -130,7 +130,7 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 			failed = errReported
 		}
 		if result != nil {
-			a.imported(file, w == nil, result)
+			a.printImport(file, w == nil, result)
 		}
 		if a.out.Err() != nil || c.Context().Err() != nil {
 			break
@@ -139,8 +139,8 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 	return failed
 }
 
-// imported writes the result of the import of a file.
-func (a *app) imported(file string, dryRun bool, r *importer.Result) {
+// printImport writes the result of the import of a file.
+func (a *app) printImport(file string, dryRun bool, r *importer.Result) {
 	done := "written"
 	if dryRun {
 		done = "checked, not written"
@@ -223,7 +223,7 @@ type contentStatus content.Status
 
 func contentStatusCommand(a *app) *cobra.Command {
 	var db databaseFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "status [--db URL] [--json]",
 		Short: "Count the records",
 		Long:  "Counts the records of a database, and says when the last activity was.",
@@ -347,7 +347,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 		return err
 	}
 	if config.Callers != nil {
-		a.atEnd(func(context.Context) error { return config.Callers.Close() })
+		a.cleanup(func(context.Context) error { return config.Callers.Close() })
 	}
 	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
@@ -406,12 +406,12 @@ func (a *app) sampleStore(ctx context.Context) (content.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(func(context.Context) error { return os.RemoveAll(dir) })
+	a.cleanup(func(context.Context) error { return os.RemoveAll(dir) })
 	store, err := sqlite.Open(ctx, filepath.Join(dir, "sample.db"))
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(func(context.Context) error { return store.Close() })
+	a.cleanup(func(context.Context) error { return store.Close() })
 	_, err = importer.Import(ctx, store, sample.Name, sample.Records(), importer.Options{})
 	return store, err
 }

@@ -123,12 +123,12 @@ func TestContentServeDemo(t *testing.T) {
 	case code := <-ended:
 		t.Fatalf("exit %d: %s", code, errs.text.String())
 	}
-	tried := 0
+	lines := 0
 	for line := range strings.Lines(out.text.String()) {
 		if !strings.HasPrefix(line, "  curl ") {
 			continue
 		}
-		tried++
+		lines++
 		if strings.Contains(line, "resolveEmbeds") {
 			continue // sends a request to a provider
 		}
@@ -140,8 +140,8 @@ func TestContentServeDemo(t *testing.T) {
 			t.Errorf("%s is answered %d: %s", strings.TrimSpace(line), status, answer)
 		}
 	}
-	if tried != 8 {
-		t.Errorf("%d lines to try: %s", tried, out.text.String())
+	if lines != 8 {
+		t.Errorf("%d lines to try: %s", lines, out.text.String())
 	}
 	interrupt()
 	if code := <-ended; code != exitOK || besidesWaiting(errs.text.String()) != "" {

@@ -38,7 +38,7 @@ func explainCommand(a *app) *cobra.Command {
 	var flags requestFlags
 	var verbose, exitCode bool
 	var old string
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD [--exit-code]] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
 		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
@@ -59,7 +59,7 @@ func explainCommand(a *app) *cobra.Command {
 		if exitCode {
 			return nil, misuse(c, "--exit-code goes with --diff")
 		}
-		_, connector, request, err := a.prepared(c, &flags, true, args)
+		_, connector, request, err := a.prepare(c, &flags, true, args)
 		if err != nil {
 			return nil, err
 		}

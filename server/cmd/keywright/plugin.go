@@ -29,9 +29,9 @@ import (
 )
 
 // pluginList is the document of plugin list.
-type pluginList []listedPlugin
+type pluginList []pluginItem
 
-type listedPlugin struct {
+type pluginItem struct {
 	Type    string   `json:"type"`
 	Aliases []string `json:"aliases"`
 	Version string   `json:"version"`
@@ -47,7 +47,7 @@ type listedPlugin struct {
 
 func pluginListCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "list [-c FILE]",
 		Short: "List the auth types: the built-in ones, and with -c those that a configuration adds",
 	}, func(c *cobra.Command, _ []string) (document, error) {
@@ -57,7 +57,7 @@ func pluginListCommand(a *app) *cobra.Command {
 		}
 		list := pluginList{}
 		for _, p := range infos {
-			list = append(list, listedPlugin{
+			list = append(list, pluginItem{
 				p.Type, orEmpty(p.Aliases), p.Version, p.Summary, p.Size, p.SHA256, p.BuiltIn, p.Name, orEmpty(p.Grants),
 			})
 		}
@@ -100,12 +100,12 @@ func (a *app) builtIns(ctx context.Context, config host.Config) ([]host.PluginIn
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(h.Close)
+	a.cleanup(h.Close)
 	return h.Plugins(), nil
 }
 
-// inspected is the document of plugin inspect.
-type inspected struct {
+// inspection is the document of plugin inspect.
+type inspection struct {
 	abi.Description
 	SHA256 string `json:"sha256"`
 	// Size is the size of the module, in bytes.
@@ -121,7 +121,7 @@ type inspected struct {
 }
 
 func pluginInspectCommand(a *app) *cobra.Command {
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "inspect TYPE|FILE",
 		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
 		Long: "Shows what a plugin is, what it uses, and the fields of its configuration. TYPE is a built-in auth type or an alias " +
@@ -141,7 +141,7 @@ func pluginInspectCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return &inspected{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema}, nil
+		return &inspection{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema}, nil
 	})
 	c.Flags().Lookup("json").Usage = "write JSON, with a JSON Schema of the configuration"
 	return c
@@ -194,7 +194,7 @@ func functions(wasm []byte) (imports, exports []string, err error) {
 	return imports, slices.Sorted(slices.Values(module.Exports)), nil
 }
 
-func (i *inspected) print(a *app) {
+func (i *inspection) print(a *app) {
 	pair := func(name, value string) { a.out.Pair(10, name, value) }
 	pair("type", i.Type)
 	pair("aliases", strings.Join(i.Aliases, ", "))
@@ -285,8 +285,8 @@ func meaning(f abi.Field) string {
 	return host.Printable(strings.TrimSpace(text))
 }
 
-// published is the document of plugin info.
-type published struct {
+// publication is the document of plugin info.
+type publication struct {
 	Ref      string `json:"ref"`
 	Manifest string `json:"manifest"`
 	Module   string `json:"module"`
@@ -299,14 +299,14 @@ type published struct {
 }
 
 func pluginInfoCommand(a *app) *cobra.Command {
-	return a.showing(&cobra.Command{
+	return a.jsonCommand(&cobra.Command{
 		Use:   "info REF",
 		Short: "Show what the publisher of a plugin in a registry says of it",
 		Long: "Shows what the publisher of a plugin in a registry says of it, without getting its module. What the plugin may do " +
 			"is found out by `plugin add`, which runs it in the sandbox.",
 		Args: arguments("REF"),
 	}, func(c *cobra.Command, args []string) (document, error) {
-		p, err := publishedAt(c.Context(), args[0])
+		p, err := publicationAt(c.Context(), args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -314,8 +314,8 @@ func pluginInfoCommand(a *app) *cobra.Command {
 	})
 }
 
-// publishedAt asks the registry of a reference for what was published.
-func publishedAt(ctx context.Context, reference string) (*published, error) {
+// publicationAt asks the registry of a reference for what was published.
+func publicationAt(ctx context.Context, reference string) (*publication, error) {
 	ref, err := registry.ParseReference(reference)
 	if err != nil {
 		return nil, fmt.Errorf("%q %w", host.Printable(reference), err)
@@ -336,7 +336,7 @@ func publishedAt(ctx context.Context, reference string) (*published, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &published{
+	p := &publication{
 		Ref: ref.String(), Manifest: found.Digest, Module: found.Module.Digest.String(), Size: found.Module.Size, Annotations: map[string]string{}, Signed: []string{},
 	}
 	for name, value := range found.Annotations {
@@ -353,7 +353,7 @@ func publishedAt(ctx context.Context, reference string) (*published, error) {
 	return p, err
 }
 
-func (p *published) print(a *app) {
+func (p *publication) print(a *app) {
 	pair := func(name, value string) { a.out.Pair(15, name, value) }
 	pair("reference", p.Ref)
 	pair("manifest", p.Manifest)
@@ -373,15 +373,15 @@ func (p *published) print(a *app) {
 	}
 }
 
-// compared is the document of plugin diff.
-type compared struct {
+// comparison is the document of plugin diff.
+type comparison struct {
 	// Wider reports whether some change is refused until an operator accepts it.
 	Wider   bool          `json:"wider"`
 	Changes []lock.Change `json:"changes"`
 }
 
 func pluginDiffCommand(a *app) *cobra.Command {
-	return a.showing(&cobra.Command{
+	return a.jsonCommand(&cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare what two versions of a plugin may do",
 		Long: "Compares what two versions of a plugin may do, and exits with 1 if the new one may do more, has another contract, or is " +
@@ -399,11 +399,11 @@ func pluginDiffCommand(a *app) *cobra.Command {
 		}
 		changes := lock.Compare(versions[0], versions[1])
 		wider := len(lock.Refused(changes)) > 0
-		return compared{wider, orEmpty(changes)}, reportedUnless(!wider)
+		return comparison{wider, orEmpty(changes)}, reportUnless(!wider)
 	})
 }
 
-func (c compared) print(a *app) { printChanges(a.out, c.Changes) }
+func (c comparison) print(a *app) { printChanges(a.out, c.Changes) }
 
 // printChanges prints the changes of a plugin. Its texts come from plugins, so they are made printable.
 func printChanges(p *terminal.Printer, changes []lock.Change) {
@@ -413,14 +413,14 @@ func printChanges(p *terminal.Printer, changes []lock.Change) {
 	}
 	rows := [][]string{{"WHAT", "BEFORE", "NOW", "REFUSED"}}
 	for _, c := range changes {
-		rows = append(rows, []string{host.Printable(c.What), shown(c.Before), shown(c.Now), c.Why})
+		rows = append(rows, []string{host.Printable(c.What), listing(c.Before), listing(c.Now), c.Why})
 	}
 	p.Table(rows)
 }
 
-// shown returns values for a table. A digest is cut, and a hyphen stands for nothing. Each value is made printable for itself, so that a
+// listing returns values for a table. A digest is cut, and a hyphen stands for nothing. Each value is made printable for itself, so that a
 // long one does not hide the others.
-func shown(values []string) string {
+func listing(values []string) string {
 	if len(values) == 0 {
 		return "-"
 	}
@@ -439,7 +439,7 @@ type reachList []reach.Use
 
 func pluginAuditCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "audit [-c FILE]",
 		Short: "List which secret of which connector can go where, through which plugin",
 		Long: "Lists each secret that a configuration names, with the connector, the field and the plugin that gets it, and where that " +
@@ -467,7 +467,7 @@ func (list reachList) print(a *app) {
 			may = append(slices.Clone(may), "granted "+strings.Join(r.Grants, ", "))
 		}
 		rows = append(rows, []string{
-			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), shown(may),
+			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(may),
 		})
 	}
 	a.out.Table(rows)

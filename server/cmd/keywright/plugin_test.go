@@ -19,7 +19,7 @@ func TestWhereAPluginComesFrom_threats_184(t *testing.T) {
 		ABI: 1, Type: "acme", Version: "1.0.0", Summary: "Signs.", Homepage: "https://acme.example/", License: "MIT",
 		Fields: []abi.Field{{Name: "key", Kind: abi.KindString, Doc: "The key.", Obtain: "Under Settings.", Aliases: []string{"secret"}}},
 	}
-	(&inspected{Description: d}).print(a)
+	(&inspection{Description: d}).print(a)
 	for _, want := range []string{"homepage  https://acme.example/\n", "license   MIT\n", "The key. Formerly secret. Under Settings."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("inspect does not have %q:\n%s", want, out.String())
@@ -27,7 +27,7 @@ func TestWhereAPluginComesFrom_threats_184(t *testing.T) {
 	}
 	out.Reset()
 	d.Homepage, d.Fields[0].Obtain = "https://acme.example/\x1b[2J", "Under\x1b[1A Settings."
-	(&published{Description: &d}).print(a)
+	(&publication{Description: &d}).print(a)
 	if text := out.String(); strings.Contains(text, "\x1b") || !strings.Contains(text, `https://acme.example/\x1b[2J`) || !strings.Contains(text, `Under\x1b[1A Settings.`) {
 		t.Errorf("info writes %q", text)
 	}
@@ -42,7 +42,7 @@ func TestInspectShowsTheRulesOfFields(t *testing.T) {
 		{Name: "days", Kind: abi.KindInteger, Doc: "Days.", Minimum: &least, Maximum: &most},
 		{Name: "label", Kind: abi.KindString, Doc: "Label.", Pattern: "[a-z]+", PatternMessage: "is no label"},
 	}}
-	(&inspected{Description: d}).print(a)
+	(&inspection{Description: d}).print(a)
 	for _, want := range []string{"Days. At least 1. At most 9.", "Label. Matches [a-z]+ from beginning to end."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("inspect does not have %q:\n%s", want, out.String())

@@ -348,15 +348,15 @@ func (d *addition) print(r *install.Result, before *lock.Plugin) {
 	}
 	rows := [][]string{{"WHAT", "MAY"}}
 	for _, what := range slices.Sorted(maps.Keys(p.Capabilities)) {
-		rows = append(rows, []string{host.Printable(what), shown(p.Capabilities[what])})
+		rows = append(rows, []string{host.Printable(what), listing(p.Capabilities[what])})
 	}
 	out.Table(rows)
 }
 
-// verifiedPlugins is the document of plugin verify.
-type verifiedPlugins []verified
+// verifications is the document of plugin verify.
+type verifications []verification
 
-type verified struct {
+type verification struct {
 	Name    string `json:"name"`
 	Ref     string `json:"ref"`
 	Version string `json:"version"`
@@ -369,7 +369,7 @@ type verified struct {
 func pluginVerifyCommand(a *app) *cobra.Command {
 	var file string
 	var online bool
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "verify [-c FILE] [--registry]",
 		Short: "Verify the plugins of a configuration: digests, signatures, and what they may do",
 		Long: "Verifies the plugins that came from registries, as serve does before it uses them: the digests in keywright.lock, the " +
@@ -386,12 +386,12 @@ func pluginVerifyCommand(a *app) *cobra.Command {
 				return nil, err
 			}
 		}
-		all, good := verifiedPlugins{}, true
+		all, good := verifications{}, true
 		for _, p := range i.refs {
 			v := i.verify(c.Context(), p, client)
 			all, good = append(all, v), good && v.OK
 		}
-		return all, reportedUnless(good)
+		return all, reportUnless(good)
 	})
 	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
 	c.Flags().BoolVar(&online, "registry", false, "ask the registries, too")
@@ -399,8 +399,8 @@ func pluginVerifyCommand(a *app) *cobra.Command {
 }
 
 // verify verifies a plugin. It asks the registry if client is not nil.
-func (i *installation) verify(ctx context.Context, p connectors.PluginRef, client *registry.Client) verified {
-	v := verified{Name: p.Name, Ref: p.Ref}
+func (i *installation) verify(ctx context.Context, p connectors.PluginRef, client *registry.Client) verification {
+	v := verification{Name: p.Name, Ref: p.Ref}
 	locked := i.lock.Find(p.Name)
 	var err error
 	switch {
@@ -411,7 +411,7 @@ func (i *installation) verify(ctx context.Context, p connectors.PluginRef, clien
 	default:
 		v.Version, v.Signer = locked.Version, locked.Signer.String()
 		if err = i.open(ctx, locked); err == nil && client != nil {
-			err = unmoved(ctx, client, locked)
+			err = checkReference(ctx, client, locked)
 		}
 	}
 	if err != nil {
@@ -436,7 +436,7 @@ func (i *installation) open(ctx context.Context, p *lock.Plugin) error {
 	}
 	var texts []string
 	for _, c := range p.Differs(info) {
-		texts = append(texts, fmt.Sprintf("its %s is %s in %s, and %s in the module", c.What, shown(c.Before), lock.Name, shown(c.Now)))
+		texts = append(texts, fmt.Sprintf("its %s is %s in %s, and %s in the module", c.What, listing(c.Before), lock.Name, listing(c.Now)))
 	}
 	if texts != nil {
 		return errors.New(strings.Join(texts, "; "))
@@ -444,8 +444,8 @@ func (i *installation) open(ctx context.Context, p *lock.Plugin) error {
 	return nil
 }
 
-// unmoved returns an error if a reference leads to something else than the lock has.
-func unmoved(ctx context.Context, client *registry.Client, p *lock.Plugin) error {
+// checkReference returns an error if a reference leads to something else than the lock has.
+func checkReference(ctx context.Context, client *registry.Client, p *lock.Plugin) error {
 	ref, err := registry.ParseReference(p.Ref)
 	if err != nil {
 		return err
@@ -460,7 +460,7 @@ func unmoved(ctx context.Context, client *registry.Client, p *lock.Plugin) error
 	return nil
 }
 
-func (all verifiedPlugins) print(a *app) {
+func (all verifications) print(a *app) {
 	if len(all) == 0 {
 		a.out.Line("the file has no plugins of registries")
 		return

@@ -185,7 +185,7 @@ func (t *caseRun) end() error {
 		return fmt.Errorf("no case has a name that --run %q matches", t.selected)
 	}
 	t.app.out.Line("%d passed, %d failed", t.passed, t.failed)
-	return reportedUnless(t.failed == 0)
+	return reportUnless(t.failed == 0)
 }
 
 // conformance is the document of plugin conform.
@@ -193,7 +193,7 @@ type conformance struct{ *conform.Report }
 
 func pluginConformCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "conform TYPE|FILE [-c FILE]",
 		Short: "Check whether a plugin does what operators expect of any plugin",
 		Long: "Checks a compiled plugin of any language in the sandbox, with a clock of its own and without a network: whether it is deterministic, " +
@@ -215,7 +215,7 @@ func pluginConformCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return conformance{report}, reportedUnless(report.Conforms)
+		return conformance{report}, reportUnless(report.Conforms)
 	})
 	flags.add(c, "")
 	return c

@@ -57,7 +57,7 @@ func (f *requestFlags) addRequest(c *cobra.Command) {
 func requestCommand(a *app) *cobra.Command {
 	var flags requestFlags
 	var include, verbose bool
-	var t tracing
+	var t traceFlags
 	c := &cobra.Command{
 		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--error-description] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
@@ -68,7 +68,7 @@ func requestCommand(a *app) *cobra.Command {
 			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
 		Args: connectorAndPath,
 		RunE: func(c *cobra.Command, args []string) error {
-			set, connector, request, err := a.prepared(c, &flags, false, args)
+			set, connector, request, err := a.prepare(c, &flags, false, args)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func requestCommand(a *app) *cobra.Command {
 			}
 			var failure atomic.Value
 			request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
-			response, err := a.send(tracing{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
+			response, err := a.send(traceFlags{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
 			if err != nil {
 				plugin, _ := failure.Load().(host.PluginFailure)
 				return withRemedy(err, plugin)
@@ -136,15 +136,15 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type, request.URL.Scheme, request.URL.Host, err)
 }
 
-// prepared loads the configuration, and returns it with the connector and the request of the command line. If masked is true,
+// prepare loads the configuration, and returns it with the connector and the request of the command line. If masked is true,
 // the request does not contain secrets.
-func (a *app) prepared(
+func (a *app) prepare(
 	c *cobra.Command, f *requestFlags, masked bool, args []string,
 ) (set *connectors.Set, connector *gateway.Connector, request *http.Request, err error) {
 	if _, err := parseHeaders(c, f.headers); err != nil { // before the configuration is read
 		return nil, nil, nil, err
 	}
-	open := a.withState
+	open := a.useStore
 	if masked {
 		open = nil
 	}
@@ -288,8 +288,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tracing traces a request, to show it, to record it, or both.
-type tracing struct {
+// traceFlags say whether a request is shown, recorded, or both.
+type traceFlags struct {
 	show bool
 	file string
 	// statuses asks for the status of each exchange alone.
@@ -299,7 +299,7 @@ type tracing struct {
 }
 
 // send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
-func (a *app) send(t tracing, set *connectors.Set, connector *gateway.Connector, request *http.Request) (*http.Response, error) {
+func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connector, request *http.Request) (*http.Response, error) {
 	roundTrip := func(ctx context.Context) (*http.Response, error) {
 		response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(ctx))
 		if err != nil {

@@ -36,8 +36,8 @@ type app struct {
 	in       io.Reader
 	out, err *terminal.Printer
 	env      func(string) string
-	// ends are called when the command has ended, the last one first.
-	ends []func(context.Context) error
+	// cleanups are called when the command has ended, the last one first.
+	cleanups []func(context.Context) error
 }
 
 func newApp(in io.Reader, out, err io.Writer, env func(string) string) *app {
@@ -59,8 +59,8 @@ func misuse(command *cobra.Command, format string, args ...any) error {
 	return &usageError{command: command, err: fmt.Errorf(format, args...)}
 }
 
-// reportedUnless returns errReported for a command whose output says that not all is as it has to be.
-func reportedUnless(ok bool) error {
+// reportUnless returns errReported for a command whose output says that not all is as it has to be.
+func reportUnless(ok bool) error {
 	if ok {
 		return nil
 	}
@@ -84,14 +84,14 @@ func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, e
 	root := a.root()
 	root.SetArgs(args)
 	ended := root.ExecuteContext(ctx)
-	for _, end := range slices.Backward(a.ends) {
+	for _, end := range slices.Backward(a.cleanups) {
 		ended = errors.Join(ended, end(context.WithoutCancel(ctx)))
 	}
 	return a.exit(cmp.Or(a.out.Err(), ended))
 }
 
-// atEnd lets end be called when the command has ended: it closes what the command has opened.
-func (a *app) atEnd(end func(context.Context) error) { a.ends = append(a.ends, end) }
+// cleanup lets end be called when the command has ended: it closes what the command has opened.
+func (a *app) cleanup(end func(context.Context) error) { a.cleanups = append(a.cleanups, end) }
 
 func (a *app) root() *cobra.Command {
 	root := group("keywright", "Authenticates requests to external APIs, with auth types that are plugins in a sandbox")
@@ -173,14 +173,14 @@ func complete(c *cobra.Command) {
 // once is the value of a flag that can be set once.
 type once struct {
 	pflag.Value
-	given bool
+	set bool
 }
 
 func (o *once) Set(text string) error {
-	if o.given {
+	if o.set {
 		return errors.New("it is given twice, and only one can count")
 	}
-	o.given = true
+	o.set = true
 	return o.Value.Set(text)
 }
 
@@ -283,10 +283,10 @@ func (a *app) printErr(format string, args ...any) { a.err.Line(format, args...)
 // A document is the output of a command: JSON with --json, or else a text for people.
 type document interface{ print(a *app) }
 
-// showing returns the command c with the flag --json. It puts out the document that run returns, which may be nil, and ends with
+// jsonCommand returns the command c with the flag --json. It puts out the document that run returns, which may be nil, and ends with
 // the error of run, also with a document. With --json and without one, a failure is written as JSON. An invalid command line is
 // reported on stderr all the same, because the program that reads the output did not write it.
-func (a *app) showing(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
+func (a *app) jsonCommand(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
 	asJSON := c.Flags().Bool("json", false, "write JSON, for machines")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		shown, err := run(c, args)
@@ -313,25 +313,25 @@ func (a *app) writeJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// failed is the document that --json writes for a failure of any command. The document of check has the same members.
-type failed struct {
+// failureDocument is the document that --json writes for a failure of any command. The document of check has the same members.
+type failureDocument struct {
 	// File is the configuration, if it is invalid.
 	File     string               `json:"file,omitempty"`
 	OK       bool                 `json:"ok"`
 	Problems []connectors.Problem `json:"problems"`
 }
 
-func failure(err error) failed {
+func failure(err error) failureDocument {
 	var file *connectors.Error
 	if errors.As(err, &file) {
-		return failed{File: file.File, Problems: file.Problems}
+		return failureDocument{File: file.File, Problems: file.Problems}
 	}
 	problem := connectors.Problem{Message: err.Error()}
 	var request *host.Error
 	if errors.As(err, &request) {
 		problem.Path = "connectors." + request.Connector
 	}
-	return failed{Problems: []connectors.Problem{problem}}
+	return failureDocument{Problems: []connectors.Problem{problem}}
 }
 
 // help writes the help of a command at the width of the terminal.

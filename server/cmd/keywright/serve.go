@@ -91,7 +91,7 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	config.Options.Host.Logger = logger
 	config.Started = func(callers, operators string) {
 		if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
-			listening(a.hints(), callers, operators)
+			printAddresses(a.hints(), callers, operators)
 		}
 	}
 	return daemon.Run(c.Context(), config)
@@ -109,7 +109,7 @@ func (w *usedWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-func listening(p *terminal.Printer, callers, operators string) {
+func printAddresses(p *terminal.Printer, callers, operators string) {
 	p.Line("callers: %s/connectors/", callers)
 	p.Line("console: %s/", reachable(operators))
 	p.Line("operators: %s/readyz", operators)
@@ -126,7 +126,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 	if err != nil {
 		return err
 	}
-	a.atEnd(func(context.Context) error { return stage.Servers.Close() })
+	a.cleanup(func(context.Context) error { return stage.Servers.Close() })
 	config.File, config.Text = "demo/gateway.yaml", stage.File
 	config.Options = connectors.Options{Host: host.Config{
 		Secrets: stage.Secrets, UserAgent: userAgent(), Logger: config.Logger,
@@ -134,7 +134,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 	}}
 	config.Started = func(callers, operators string) {
 		hints := a.hints()
-		listening(hints, callers, operators)
+		printAddresses(hints, callers, operators)
 		printCalls(hints, reachable(callers), reachable(operators))
 	}
 	return daemon.Run(c.Context(), config)
@@ -161,7 +161,7 @@ func printCalls(p *terminal.Printer, callers, operators string) {
 type demoReport struct{ *tour.Report }
 
 func demoCommand(a *app) *cobra.Command {
-	return a.showing(&cobra.Command{
+	return a.jsonCommand(&cobra.Command{
 		Use:   "demo",
 		Short: "Run five of the auth types end to end, against servers that it starts itself",
 		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends requests of five auth " +
@@ -171,7 +171,7 @@ func demoCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return demoReport{report}, reportedUnless(report.OK)
+		return demoReport{report}, reportUnless(report.OK)
 	})
 }
 

@@ -109,12 +109,12 @@ func besidesWaiting(log string) string {
 // Each command that serve --demo suggests works, and Ctrl-C ends the server.
 func TestServeDemo(t *testing.T) {
 	out, errs, end := serveDemo(t, noEnvironment)
-	tried := 0
+	lines := 0
 	for line := range strings.Lines(out.text.String()) {
 		if !strings.HasPrefix(line, "  curl ") {
 			continue
 		}
-		tried++
+		lines++
 		status, _, answer := curl(t, line)
 		metrics := strings.Contains(line, "/metrics")
 		test := strings.Contains(line, "/test")
@@ -128,8 +128,8 @@ func TestServeDemo(t *testing.T) {
 			t.Errorf("%s is not for the user: %s", strings.TrimSpace(line), answer)
 		}
 	}
-	if tried != 7 {
-		t.Errorf("%d lines to try: %s", tried, out.text.String())
+	if lines != 7 {
+		t.Errorf("%d lines to try: %s", lines, out.text.String())
 	}
 	if code := end(); code != exitOK || besidesWaiting(errs.text.String()) != "" {
 		t.Errorf("exit %d, stderr %s", code, errs.text.String())

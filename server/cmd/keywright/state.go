@@ -15,8 +15,8 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// stateShown is the document that state status --json writes.
-type stateShown struct {
+// stateStatus is the document of state status.
+type stateStatus struct {
 	Type string `json:"type"`
 	// Values is the number of values that have not expired, and Leased is the number of those with a lease.
 	Values int `json:"values"`
@@ -29,7 +29,7 @@ type stateShown struct {
 
 func stateStatusCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Show whether the store of state answers, and what it holds",
 		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
@@ -39,7 +39,7 @@ func stateStatusCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		shown := &stateShown{Type: of.Type()}
+		shown := &stateStatus{Type: of.Type()}
 		began := time.Now()
 		if _, err := store.Database.Get(c.Context(), state.ID{}); err != nil {
 			return nil, err
@@ -64,7 +64,7 @@ func stateStatusCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (s *stateShown) print(a *app) {
+func (s *stateStatus) print(a *app) {
 	text := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms",
 		s.Type, terminal.Count(s.Values, "value"), s.Leased, s.Milliseconds)
 	between := "; grants: "
@@ -75,8 +75,8 @@ func (s *stateShown) print(a *app) {
 	a.out.Line("%s", text)
 }
 
-// stateRekeyed is the document that state rekey --json writes.
-type stateRekeyed struct {
+// rekeyCounts is the document of state rekey.
+type rekeyCounts struct {
 	// Sealed is the number of values that were sealed under the first state key, Current of those that were before, and
 	// Unopened of those that no state key opens.
 	Sealed   int `json:"sealed"`
@@ -86,7 +86,7 @@ type stateRekeyed struct {
 
 func stateRekeyCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "rekey [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Seal all values under the first state key",
 		Long: "Seals all values in the store of state under the first key of state.keys, so that the others can be taken away. " +
@@ -105,13 +105,13 @@ func stateRekeyCommand(a *app) *cobra.Command {
 			err = fmt.Errorf("no state key opens %s: add the key that is missing, or they are of no use",
 				terminal.Count(counts.Unopened, "value"))
 		}
-		return stateRekeyed(counts), err
+		return rekeyCounts(counts), err
 	})
 	flags.add(c, "connectors.yaml")
 	return c
 }
 
-func (r stateRekeyed) print(a *app) {
+func (r rekeyCounts) print(a *app) {
 	a.out.Line("sealed under the first key: %s; before: %d", terminal.Count(r.Sealed, "value"), r.Current)
 }
 

@@ -38,7 +38,7 @@ type testFlags struct {
 
 func testCommand(a *app) *cobra.Command {
 	var flags testFlags
-	c := a.showing(&cobra.Command{
+	c := a.jsonCommand(&cobra.Command{
 		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--ask-anew] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
 		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
@@ -51,15 +51,15 @@ func testCommand(a *app) *cobra.Command {
 		if c.Flags().Changed("config") {
 			return nil, misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
 		}
-		tried, err := a.tried(c, &flags, args)
+		try, err := a.try(c, &flags, args)
 		if err != nil {
 			return nil, err
 		}
-		result, err := a.askForTest(c, &flags, args[0], tried)
+		result, err := a.askForTest(c, &flags, args[0], try)
 		if err != nil {
 			return nil, err
 		}
-		return testShown{result, &flags}, reportedUnless(result.Problem == "" && result.Cut == "")
+		return testDocument{result, &flags}, reportUnless(result.Problem == "" && result.Cut == "")
 	})
 	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
 	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
@@ -73,8 +73,8 @@ func testCommand(a *app) *cobra.Command {
 	return c
 }
 
-// tried returns the test of the command line.
-func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try, error) {
+// try returns the test of the command line.
+func (a *app) try(c *cobra.Command, f *testFlags, args []string) (gateway.Try, error) {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
 		return gateway.Try{}, err
@@ -103,7 +103,7 @@ func (a *app) tried(c *cobra.Command, f *testFlags, args []string) (gateway.Try,
 }
 
 // askForTest asks the gateway for a test.
-func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried gateway.Try) (*gateway.TestResult, error) {
+func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try gateway.Try) (*gateway.TestResult, error) {
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
 		return nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
@@ -119,7 +119,7 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried
 	if token != "" && base.Scheme == "http" && !onThisMachine(base.Hostname()) {
 		return nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
 	}
-	body, err := json.Marshal(tried)
+	body, err := json.Marshal(try)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, tried
 	}
 	response, err := answers.Final(client.Do(request))
 	if err != nil {
-		return nil, unreached(base, err)
+		return nil, unreachable(base, err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxTestResult))
@@ -177,8 +177,8 @@ func clientOf(caFile string) (*http.Client, error) {
 	return client, nil
 }
 
-// unreached returns the error for a gateway that cannot be reached.
-func unreached(base *url.URL, err error) error {
+// unreachable returns the error for a gateway that cannot be reached.
+func unreachable(base *url.URL, err error) error {
 	var u *url.Error
 	switch {
 	case !errors.As(err, &u), errors.Is(err, context.Canceled):
@@ -216,14 +216,14 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
 }
 
-// testShown is the document of test.
-type testShown struct {
+// testDocument is the document of test.
+type testDocument struct {
 	*gateway.TestResult
 	flags *testFlags
 }
 
 // print writes what happened to stderr, and the answer to stdout.
-func (r testShown) print(a *app) {
+func (r testDocument) print(a *app) {
 	s := a.err.Style
 	var b strings.Builder
 	writeStages(&b, s, r.TestResult)
