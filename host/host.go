@@ -242,7 +242,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 			return nil, err
 		}
 		p.guest, p.deterministic = module, module.Deterministic()
-		p.info.NotPooled, p.info.Imports = module.NotPooled(), module.Imports()
+		p.info.NotPooled, p.info.Imports, p.info.Exports = module.NotPooled(), module.Imports(), module.Exports()
 	}
 	description, fuel, err := h.describe(ctx, p)
 	if err != nil {

@@ -42,8 +42,9 @@ type PluginInfo struct {
 	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset
 	// after each call.
 	NotPooled string
-	// Imports are the functions that the module imports, as module.name, in the order of the module.
-	Imports []string
+	// Imports are the functions that the module imports, as module.name, and Exports those that it exports, in the order of
+	// the module.
+	Imports, Exports []string
 	// DescribeFuel is the number of units of fuel that describe used, with the initialisation of the module.
 	DescribeFuel int64
 }

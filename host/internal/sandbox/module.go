@@ -125,6 +125,9 @@ func (m *Module) Deterministic() bool {
 // Such an instance is reset after a call to its state after initialisation.
 func (m *Module) NotPooled() string { return m.notPooled }
 
+// Exports returns the functions that the module exports, in the order of the module.
+func (m *Module) Exports() []string { return slices.Clone(m.admitted.Exports) }
+
 // Imports returns the functions that the module imports, as module.name, in the order of the module.
 func (m *Module) Imports() []string {
 	names := make([]string, len(m.admitted.Imports))

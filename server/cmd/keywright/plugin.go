@@ -15,7 +15,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
@@ -128,20 +127,17 @@ func pluginInspectCommand(a *app) *cobra.Command {
 			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
 		Args: arguments("TYPE or FILE"),
 	}, func(c *cobra.Command, args []string) (document, error) {
-		wasm, plugin, err := inspect(c.Context(), args[0])
+		_, plugin, err := inspect(c.Context(), args[0])
 		if err != nil {
 			return nil, err
 		}
 		plugin.Fields = withSinks(plugin.Fields)
-		imports, exports, err := functions(wasm)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", args[0], err)
-		}
 		schema, err := plugin.Schema()
 		if err != nil {
 			return nil, err
 		}
-		return &inspection{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, imports, exports, schema}, nil
+		exports := slices.Sorted(slices.Values(plugin.Exports))
+		return &inspection{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, plugin.Imports, exports, schema}, nil
 	})
 	c.Flags().Lookup("json").Usage = "write JSON, with a JSON Schema of the configuration"
 	return c
@@ -179,19 +175,6 @@ func withSinks(fields []abi.Field) []abi.Field {
 		}
 	}
 	return fields
-}
-
-// functions returns the names of the functions that a module imports and exports.
-func functions(wasm []byte) (imports, exports []string, err error) {
-	limits := host.Limits{}.WithDefaults()
-	module, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, i := range module.Imports {
-		imports = append(imports, i.Module+"."+i.Name)
-	}
-	return imports, slices.Sorted(slices.Values(module.Exports)), nil
 }
 
 func (i *inspection) print(a *app) {
