@@ -288,7 +288,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// traceFlags say whether a request is shown, recorded, or both.
+// traceFlags has the flags for the trace and the record of a request.
 type traceFlags struct {
 	show bool
 	file string

@@ -129,8 +129,9 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{"Commands for plugins:", []*cobra.Command{
 			group("plugin", "List auth types, and write, build and publish plugins",
-				pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a), pluginInspectCommand(a), pluginDiffCommand(a),
-				pluginPushCommand(a), pluginInfoCommand(a), pluginAddCommand(a), pluginUpdateCommand(a), pluginVerifyCommand(a), pluginVendorCommand(a), pluginAuditCommand(a)),
+				pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a),
+				pluginInspectCommand(a), pluginDiffCommand(a), pluginPushCommand(a), pluginInfoCommand(a), pluginAddCommand(a),
+				pluginUpdateCommand(a), pluginVerifyCommand(a), pluginVendorCommand(a), pluginAuditCommand(a)),
 		}},
 		{"Other commands:", []*cobra.Command{
 			group("content", "Serve, import and export the content of a community",
@@ -297,7 +298,7 @@ func (a *app) jsonCommand(c *cobra.Command, run func(*cobra.Command, []string) (
 		case shown != nil:
 			shown.print(a)
 			return err
-		case err == nil || !*asJSON || errors.Is(err, errReported) || errors.Is(err, context.Canceled) || errors.As(err, &usage):
+		case err == nil, !*asJSON, errors.Is(err, errReported), errors.Is(err, context.Canceled), errors.As(err, &usage):
 			return err
 		}
 		return cmp.Or(a.writeJSON(failure(err)), errReported)
