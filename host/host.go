@@ -304,6 +304,14 @@ func (h *Host) Plugins() []PluginInfo {
 	return list
 }
 
+// Plugin returns the plugin that has an auth type, under its name or an alias, and whether there is one.
+func (h *Host) Plugin(authType string) (PluginInfo, bool) {
+	if p := h.types[authType]; p != nil {
+		return p.info, true
+	}
+	return PluginInfo{}, false
+}
+
 // Base returns [Config].Base, or the host's own transport if that is nil. [Connector.Transport] uses it when its base
 // is nil. It adds no credential.
 func (h *Host) Base() http.RoundTripper { return h.dialer.api }

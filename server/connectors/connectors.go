@@ -393,12 +393,6 @@ func (l *loader) load(ctx context.Context) error {
 
 // connectAll connects the connectors of the file, until ctx ends.
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
-	known := map[string]host.PluginInfo{}
-	for _, info := range l.set.Host.Plugins() {
-		for _, name := range append([]string{info.Type}, info.Aliases...) {
-			known[name] = info
-		}
-	}
 	l.variables = map[string]string{}
 	for _, name := range l.set.StateSecrets {
 		l.variables[host.EnvName(name)] = name
@@ -408,7 +402,8 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			return err
 		}
 		if c.member.kind == object {
-			l.current, c.info = c, known[c.gateway.Auth.Type]
+			l.current = c
+			c.info, _ = l.set.Host.Plugin(c.gateway.Auth.Type)
 			l.inspectConnector(c)
 			l.connect(ctx, c)
 		}

@@ -414,19 +414,15 @@ func (a *app) record(file string, set *connectors.Set, sent record.Sent) error {
 // usedModule sets the module of a request's plugin, and returns the name of the plugin on the command line.
 func usedModule(set *connectors.Set, sent *record.Sent) string {
 	authType := sent.Connector.Config().Auth.Type
-	for _, info := range set.Host.Plugins() {
-		switch {
-		case info.Type != authType:
-			continue
-		case info.BuiltIn:
-			sent.Module = plugins.Of(authType)
-			return authType
-		}
-		for _, file := range set.Files {
-			wasm, err := os.ReadFile(file)
-			if sum := sha256.Sum256(wasm); err == nil && hex.EncodeToString(sum[:]) == info.SHA256 {
-				sent.Module = wasm
-			}
+	info, _ := set.Host.Plugin(authType)
+	if info.BuiltIn {
+		sent.Module = plugins.Of(authType)
+		return authType
+	}
+	for _, file := range set.Files {
+		wasm, err := os.ReadFile(file)
+		if sum := sha256.Sum256(wasm); err == nil && hex.EncodeToString(sum[:]) == info.SHA256 {
+			sent.Module = wasm
 		}
 	}
 	return "PLUGIN"

@@ -57,10 +57,9 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 		view.Asked = view.User != ""
 	}
 	ctx := host.WithUser(r.Context(), host.User{ID: view.User, TenantID: view.Tenant})
-	types := pluginsByType(s)
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		p := types[d.Auth.Type]
+		p, _ := s.Set.Host.Plugin(d.Auth.Type)
 		consents := connector.Upstream().Consents()
 		if !consents && len(p.State) == 0 {
 			continue

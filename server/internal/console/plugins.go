@@ -68,14 +68,3 @@ func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 	slices.SortFunc(view.Plugins, func(a, b pluginRow) int { return cmp.Compare(a.Type, b.Type) })
 	return view, nil
 }
-
-// pluginsByType returns the plugins in use by the names of their auth types.
-func pluginsByType(s *State) map[string]host.PluginInfo {
-	types := map[string]host.PluginInfo{}
-	for _, p := range s.Set.Host.Plugins() {
-		for _, name := range append([]string{p.Type}, p.Aliases...) {
-			types[name] = p
-		}
-	}
-	return types
-}

@@ -42,7 +42,7 @@ const lookTime = 5 * time.Second
 func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
-	view, types := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}, pluginsByType(s)
+	view := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}
 	row := func(name string) *secretRow {
 		if view.Secrets[name] == nil {
 			view.Secrets[name] = &secretRow{Name: name}
@@ -55,7 +55,8 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 	for _, use := range reach.Of(s.Set) {
 		shown := row(use.Secret)
 		shown.Uses = append(shown.Uses, use)
-		for _, effect := range rotates(use, types[use.Type]) {
+		plugin, _ := s.Set.Host.Plugin(use.Type)
+		for _, effect := range rotates(use, plugin) {
 			if !slices.Contains(shown.Rotation, effect) {
 				shown.Rotation = append(shown.Rotation, effect)
 			}

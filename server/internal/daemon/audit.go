@@ -71,15 +71,11 @@ func (a *auditor) add(set *connectors.Set) {
 	if a == nil {
 		return
 	}
-	types := map[string]host.PluginInfo{}
-	for _, p := range set.Host.Plugins() {
-		types[p.Type] = p
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range set.Connectors {
 		definition, base := c.Definition(), c.Base()
-		plugin := types[definition.Auth.Type]
+		plugin, _ := set.Host.Plugin(definition.Auth.Type)
 		of := func(secrets []string) *audit.Subject {
 			return audit.NewSubject(definition.Permalink, definition.Auth.Type, plugin.Name, plugin.SHA256, secrets)
 		}

@@ -53,14 +53,10 @@ func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
 
 // isURL reports whether a field of an auth type is a URL.
 func isURL(s *connectors.Set, authType, name string) bool {
-	for _, p := range s.Host.Plugins() {
-		if p.Type == authType || slices.Contains(p.Aliases, authType) {
-			return slices.ContainsFunc(p.Fields, func(f abi.Field) bool {
-				return f.Kind == abi.KindURL && (f.Name == name || slices.Contains(f.Aliases, name))
-			})
-		}
-	}
-	return false
+	p, _ := s.Host.Plugin(authType)
+	return slices.ContainsFunc(p.Fields, func(f abi.Field) bool {
+		return f.Kind == abi.KindURL && (f.Name == name || slices.Contains(f.Aliases, name))
+	})
 }
 
 // originOf returns the scheme and the host of a URL, whose path and query may have a credential, or "" if it has a template there.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/lock"
 )
@@ -29,15 +28,9 @@ type Use struct {
 
 // Of returns what can become of each secret of a set, in the order of its connectors.
 func Of(set *connectors.Set) (all []Use) {
-	types := map[string]host.PluginInfo{}
-	for _, p := range set.Host.Plugins() {
-		for _, name := range append([]string{p.Type}, p.Aliases...) {
-			types[name] = p
-		}
-	}
 	for _, c := range set.Connectors {
 		d := c.Definition()
-		p := types[d.Auth.Type]
+		p, _ := set.Host.Plugin(d.Auth.Type)
 		capabilities := lock.Of(p)
 		fields := c.FieldSecrets()
 		for _, field := range slices.Sorted(maps.Keys(fields)) {

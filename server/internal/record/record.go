@@ -107,19 +107,16 @@ func (r *recorder) step() *casefile.Step { return &r.out.Case.Step }
 // info returns what the host knows of the connector's plugin.
 func (s *Sent) info() (host.PluginInfo, error) {
 	authType := s.Connector.Config().Auth.Type
-	for _, info := range s.Host.Plugins() {
-		if info.Type != authType {
-			continue
-		}
-		switch {
-		case info.Consent:
-			return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
-		case names(s.Connector.Config().Auth.Config, "get_key("):
-			return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
-		}
-		return info, nil
+	info, ok := s.Host.Plugin(authType)
+	switch {
+	case !ok:
+		return info, fmt.Errorf("the auth type %s has no plugin", authType)
+	case info.Consent:
+		return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
+	case names(s.Connector.Config().Auth.Config, "get_key("):
+		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
 	}
-	return host.PluginInfo{}, fmt.Errorf("the auth type %s has no plugin", authType)
+	return info, nil
 }
 
 // config sets the configuration of the case.
