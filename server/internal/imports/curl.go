@@ -98,13 +98,6 @@ type curl struct {
 	unread []string
 }
 
-// A setting describes what an option of curl does.
-type setting struct {
-	// set is called with the value of an option that has one, and switched for one without.
-	set      func(c *curl, value string)
-	switched func(c *curl)
-}
-
 func (c *curl) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
@@ -146,35 +139,34 @@ func (c *curl) parse(words []word) error {
 	return c.err
 }
 
-// value calls an option with its value, and returns the words behind it.
-func (c *curl) value(s setting, rest []word) []word {
+// value calls the function of an option with its value, and returns the words behind it.
+func (c *curl) value(do func(*curl, string), rest []word) []word {
 	if len(rest) == 0 {
 		c.fail("an option of curl has no value")
 		return nil
 	}
-	s.set(c, rest[0].text)
+	if do != nil {
+		do(c, rest[0].text)
+	}
 	return rest[1:]
 }
 
 // long reads an option by its long name. The name of one that is not known is not shown, since a credential may hang on it.
 func (c *curl) long(name string, rest []word) []word {
-	s, known := options[name]
-	if !known {
-		s, known = options[strings.TrimPrefix(name, "no-")]
+	if do, known := valued[name]; known {
+		return c.value(do, rest)
 	}
-	switch {
-	case known && s.set == nil:
-		if !strings.HasPrefix(name, "no-") && s.switched != nil {
-			s.switched(c)
+	positive, negated := strings.CutPrefix(name, "no-")
+	if do, known := switches[positive]; known {
+		if do != nil && !negated {
+			do(c)
 		}
 		return rest
-	case known:
-		return c.value(s, rest)
 	}
 	c.note("%s of the command line has an option that is not known here, and is left out", c.where)
 	c.leave(name)
-	for option, s := range options {
-		if s.set != nil && strings.HasPrefix(name, option) && !optionSyntax.MatchString(name[len(option):]) {
+	for option := range valued {
+		if strings.HasPrefix(name, option) && !optionSyntax.MatchString(name[len(option):]) {
 			c.fail("an option of curl has its value without a blank before it")
 			return nil
 		}
@@ -189,21 +181,22 @@ func (c *curl) long(name string, rest []word) []word {
 
 func (c *curl) short(letters string, rest []word) []word {
 	for i, letter := range letters {
-		s, known := options[shorts[letter]]
+		if do, known := switches[shorts[letter]]; known {
+			if do != nil {
+				do(c)
+			}
+			continue
+		}
+		do, known := valued[shorts[letter]]
 		switch {
 		case !known:
 			c.fail("curl has no option with such a letter")
 			return nil
-		case s.set == nil:
-			if s.switched != nil {
-				s.switched(c)
-			}
 		case i+1 < len(letters):
-			s.set(c, letters[i+1:])
+			c.value(do, []word{{text: letters[i+1:]}})
 			return rest
-		default:
-			return c.value(s, rest)
 		}
+		return c.value(do, rest)
 	}
 	return rest
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // A curlMaker makes a connector of a command line of curl.
@@ -315,7 +317,7 @@ func (b *curlMaker) cookies() {
 		}
 		for _, pair := range strings.Split(text, ";") {
 			switch name, _, ok := strings.Cut(strings.TrimSpace(pair), "="); {
-			case !ok || !nameSyntax.MatchString(name) || len(b.keys) >= 100:
+			case !ok || !httpguts.ValidHeaderFieldName(name) || len(b.keys) >= 100:
 			case isCredential(name):
 				b.leftOut("cookie")
 			default:

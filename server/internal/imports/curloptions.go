@@ -6,15 +6,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // optionSyntax matches what makes the name of an option of curl that of another one, such as url-query of url.
 var optionSyntax = regexp.MustCompile(`^-[a-z-]+$`)
-
-func ignored(*curl, string) {}
-
-// other keeps the value of an option without a place in a connector.
-func other(c *curl, v string) { c.leave(v) }
 
 func noted(text string) func(*curl, string) {
 	return func(c *curl, _ string) { c.note("%s", text) }
@@ -23,59 +20,68 @@ func noted(text string) func(*curl, string) {
 const noCheck = "-k is refused: the connector verifies certificates, since it would send its credential to anybody otherwise. " +
 	"For an authority of your own, use ca of the member tls, or ca_file of egress"
 
-// options are the options of curl that are known, by their long names. An option without set has no value.
-var options = map[string]setting{
-	"url":            {set: func(c *curl, v string) { c.urls = append(c.urls, word{v, c.where}) }},
-	"url-query":      {set: func(c *curl, v string) { c.queries = append(c.queries, v) }},
-	"request":        {set: (*curl).setMethod},
-	"header":         {set: (*curl).addHeader},
-	"user":           {set: func(c *curl, v string) { c.user = &v }},
-	"oauth2-bearer":  {set: func(c *curl, v string) { c.bearer = &v }},
-	"cookie":         {set: func(c *curl, v string) { c.cookies = append(c.cookies, v) }},
-	"aws-sigv4":      {set: func(c *curl, v string) { c.aws = v }},
-	"cert":           {set: func(c *curl, _ string) { c.cert = true }},
-	"key":            {set: func(c *curl, _ string) { c.key = true }},
-	"data":           {set: (*curl).addData},
-	"data-ascii":     {set: (*curl).addData},
-	"data-binary":    {set: (*curl).addData},
-	"data-raw":       {set: func(c *curl, v string) { c.leave(v); c.data = append(c.data, v) }},
-	"data-urlencode": {set: (*curl).addEncoded},
-	"json":           {set: func(c *curl, v string) { c.json = true; c.addData(v) }},
-	"form":           {set: (*curl).addPart}, "form-string": {set: (*curl).addPart},
-	"upload-file": {set: func(c *curl, _ string) { c.method = cmp.Or(c.method, "PUT") }},
-	"get":         {switched: func(c *curl) { c.get = true }},
-	"head":        {switched: func(c *curl) { c.head = true }},
-	"digest":      {switched: func(c *curl) { c.digest = true }},
-	"basic":       {}, "anyauth": {},
-	"negotiate": {switched: refuse("--negotiate")}, "ntlm": {switched: refuse("--ntlm")}, "ntlm-wb": {switched: refuse("--ntlm-wb")},
-	"insecure": {switched: func(c *curl) { c.note("%s", noCheck) }},
+// valued are the options of curl that are known and have a value, by their long names. Those without a function do not matter.
+var valued = map[string]func(c *curl, value string){
+	"url":            func(c *curl, v string) { c.urls = append(c.urls, word{v, c.where}) },
+	"url-query":      func(c *curl, v string) { c.queries = append(c.queries, v) },
+	"request":        (*curl).setMethod,
+	"header":         (*curl).addHeader,
+	"user":           func(c *curl, v string) { c.user = &v },
+	"oauth2-bearer":  func(c *curl, v string) { c.bearer = &v },
+	"cookie":         func(c *curl, v string) { c.cookies = append(c.cookies, v) },
+	"aws-sigv4":      func(c *curl, v string) { c.aws = v },
+	"cert":           func(c *curl, _ string) { c.cert = true },
+	"key":            func(c *curl, _ string) { c.key = true },
+	"data":           (*curl).addData,
+	"data-ascii":     (*curl).addData,
+	"data-binary":    (*curl).addData,
+	"data-raw":       func(c *curl, v string) { c.leave(v); c.data = append(c.data, v) },
+	"data-urlencode": (*curl).addEncoded,
+	"json":           func(c *curl, v string) { c.json = true; c.addData(v) },
+	"form":           (*curl).addPart,
+	"form-string":    (*curl).addPart,
+	"upload-file":    func(c *curl, _ string) { c.method = cmp.Or(c.method, "PUT") },
+	"cacert":         noted("--cacert is left out: put the certificates into ca of the member tls, or into a file that ca_file of egress names"),
+	"capath":         noted("--capath is left out: put the certificates into a file that ca_file of egress names"),
+	"proxy":          noted("the proxy is left out: proxy of the member egress names one"),
+	"proxy-user":     noted("--proxy-user is left out: no connector authenticates to a proxy in this way"),
+	"resolve":        noted("--resolve is left out: a connector dials what its name leads to"),
+	"connect-to":     noted("--connect-to is left out: a connector dials what its name leads to"),
+	"config":         unread("the file of --config is not read: add what it has to the command line"),
+	"netrc-file":     unread("the file of --netrc-file is not read: add its user and password with -u"),
+	"max-time":       noted("the time limit is left out: timeout of a connector is one, 15s unless given"),
+	"user-agent":     (*curl).leave,
+	"referer":        (*curl).leave,
 
-	"cacert":     {set: noted("--cacert is left out: put the certificates into ca of the member tls, or into a file that ca_file of egress names")},
-	"capath":     {set: noted("--capath is left out: put the certificates into a file that ca_file of egress names")},
-	"proxy":      {set: noted("the proxy is left out: proxy of the member egress names one")},
-	"proxy-user": {set: noted("--proxy-user is left out: no connector authenticates to a proxy in this way")},
-	"resolve":    {set: noted("--resolve is left out: a connector dials what its name leads to")},
-	"connect-to": {set: noted("--connect-to is left out: a connector dials what its name leads to")},
-	"config":     {set: unread("the file of --config is not read: add what it has to the command line")},
-	"netrc-file": {set: unread("the file of --netrc-file is not read: add its user and password with -u")},
-	"netrc":      {switched: func(c *curl) { c.skip("the file .netrc is not read: add its user and password with -u") }},
-	"location":   {switched: func(c *curl) { c.note("-L is left out: redirects go to the caller, and are not followed") }},
-	"max-time":   {set: noted("the time limit is left out: timeout of a connector is one, 15s unless given")},
-	"next":       {switched: func(c *curl) { c.fail("a second request begins (--next): import each by itself") }},
-	"user-agent": {set: other}, "referer": {set: other}, "output": {set: ignored}, "write-out": {set: ignored},
-	"connect-timeout": {set: ignored}, "retry": {set: ignored}, "retry-delay": {set: ignored}, "retry-max-time": {set: ignored},
-	"cookie-jar": {set: ignored}, "dump-header": {set: ignored}, "limit-rate": {set: ignored}, "max-redirs": {set: ignored},
-	"output-dir": {set: ignored}, "trace": {set: ignored}, "trace-ascii": {set: ignored}, "stderr": {set: ignored},
-	"cert-type": {set: ignored}, "key-type": {set: ignored}, "pass": {set: ignored}, "ciphers": {set: ignored},
-	"tls-max": {set: ignored}, "range": {set: ignored}, "noproxy": {set: ignored}, "interface": {set: ignored},
-	"continue-at": {set: ignored}, "ftp-port": {set: ignored}, "quote": {set: ignored}, "telnet-option": {set: ignored},
-	"speed-limit": {set: ignored}, "speed-time": {set: ignored}, "time-cond": {set: ignored}, "parallel": {}, "append": {}, "use-ascii": {},
-	"remote-time": {}, "list-only": {}, "proxytunnel": {}, "sslv2": {}, "sslv3": {},
-	"silent": {}, "show-error": {}, "verbose": {}, "include": {}, "fail": {}, "fail-with-body": {}, "compressed": {}, "globoff": {},
-	"junk-session-cookies": {}, "no-buffer": {}, "remote-name": {}, "remote-header-name": {}, "progress-bar": {}, "http1.0": {},
-	"http1.1": {}, "http2": {}, "http2-prior-knowledge": {}, "http3": {}, "tlsv1": {}, "tlsv1.2": {}, "tlsv1.3": {}, "ipv4": {},
-	"ipv6": {}, "path-as-is": {}, "buffer": {}, "progress-meter": {}, "keepalive": {}, "create-dirs": {}, "disable": {}, "ssl-reqd": {},
-	"location-trusted": {}, "retry-connrefused": {}, "retry-all-errors": {}, "tcp-nodelay": {}, "styled-output": {}, "sessionid": {},
+	"output": nil, "write-out": nil, "connect-timeout": nil, "retry": nil, "retry-delay": nil, "retry-max-time": nil,
+	"cookie-jar": nil, "dump-header": nil, "limit-rate": nil, "max-redirs": nil, "output-dir": nil, "trace": nil,
+	"trace-ascii": nil, "stderr": nil, "cert-type": nil, "key-type": nil, "pass": nil, "ciphers": nil,
+	"tls-max": nil, "range": nil, "noproxy": nil, "interface": nil, "continue-at": nil, "ftp-port": nil,
+	"quote": nil, "telnet-option": nil, "speed-limit": nil, "speed-time": nil, "time-cond": nil,
+}
+
+// switches are those without a value.
+var switches = map[string]func(*curl){
+	"get":       func(c *curl) { c.get = true },
+	"head":      func(c *curl) { c.head = true },
+	"digest":    func(c *curl) { c.digest = true },
+	"negotiate": refuse("--negotiate"),
+	"ntlm":      refuse("--ntlm"),
+	"ntlm-wb":   refuse("--ntlm-wb"),
+	"insecure":  func(c *curl) { c.note("%s", noCheck) },
+	"netrc":     func(c *curl) { c.skip("the file .netrc is not read: add its user and password with -u") },
+	"location":  func(c *curl) { c.note("-L is left out: redirects go to the caller, and are not followed") },
+	"next":      func(c *curl) { c.fail("a second request begins (--next): import each by itself") },
+
+	"basic": nil, "anyauth": nil, "parallel": nil, "append": nil, "use-ascii": nil, "remote-time": nil,
+	"list-only": nil, "proxytunnel": nil, "sslv2": nil, "sslv3": nil, "silent": nil, "show-error": nil,
+	"verbose": nil, "include": nil, "fail": nil, "fail-with-body": nil, "compressed": nil, "globoff": nil,
+	"junk-session-cookies": nil, "no-buffer": nil, "remote-name": nil, "remote-header-name": nil,
+	"progress-bar": nil, "http1.0": nil, "http1.1": nil, "http2": nil, "http2-prior-knowledge": nil, "http3": nil,
+	"tlsv1": nil, "tlsv1.2": nil, "tlsv1.3": nil, "ipv4": nil, "ipv6": nil, "path-as-is": nil, "buffer": nil,
+	"progress-meter": nil, "keepalive": nil, "create-dirs": nil, "disable": nil, "ssl-reqd": nil,
+	"location-trusted": nil, "retry-connrefused": nil, "retry-all-errors": nil, "tcp-nodelay": nil,
+	"styled-output": nil, "sessionid": nil,
 }
 
 // shorts are the long names of options with one letter.
@@ -113,7 +119,7 @@ func (c *curl) addHeader(value string) {
 	case strings.HasPrefix(value, "@"):
 		c.skip("headers in a file are not read")
 	case !found && strings.HasSuffix(value, ";"):
-	case !found || !nameSyntax.MatchString(strings.TrimSpace(name)):
+	case !found || !httpguts.ValidHeaderFieldName(strings.TrimSpace(name)):
 		c.fail("a header has no colon, or a name that cannot be sent: a quote may be missing or typographic")
 	default:
 		c.headers = append(c.headers, word{value, c.where})

@@ -137,9 +137,9 @@ func pattern(path string, hidden func(string) bool) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// members returns the names of the members of an object.
+// members returns the names of the members of an object. Other nodes have none.
 func (n *node) members() []string {
-	if n == nil || n.kind != isObject {
+	if n == nil {
 		return nil
 	}
 	return n.names

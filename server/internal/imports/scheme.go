@@ -2,10 +2,11 @@ package imports
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/host"
 )
@@ -80,8 +81,8 @@ func isKey(n *node) bool { return n.string("type") == "apiKey" && amazon(n) == "
 func (s *schemer) one(name string, n *node) error {
 	switch kind := n.string("type"); kind {
 	case "apiKey":
-		if strings.HasPrefix(amazon(n), "aws") {
-			return s.aws(name, amazon(n))
+		if signature := amazon(n); signature != "" {
+			return s.aws(name, signature)
 		}
 		return s.key(name, n)
 	case "basic": // Swagger 2
@@ -144,15 +145,12 @@ func (s *schemer) wordBefore(in, key string) {
 	}
 }
 
-// nameSyntax matches the names that headers and cookies may have, RFC 9110 section 5.6.2.
-var nameSyntax = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
 // checkKey returns an error for the name of a key that cannot be sent.
 func checkKey(name, in, key string) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("the scheme %s has a key without a name", name)
-	case in != "query" && !nameSyntax.MatchString(key), host.Printable(key) != key:
+	case in != "query" && !httpguts.ValidHeaderFieldName(key), host.Printable(key) != key:
 		return fmt.Errorf("the scheme %s has a key in the %s with a name that cannot be sent: %s", name, parts[in], shownText(key))
 	}
 	return nil

@@ -46,10 +46,7 @@ const (
 // get returns a member, or nil.
 func (n *node) get(names ...string) *node {
 	for _, name := range names {
-		if n == nil || n.kind != isObject {
-			return nil
-		}
-		i := slices.Index(n.names, name)
+		i := slices.Index(n.members(), name)
 		if i < 0 {
 			return nil
 		}
