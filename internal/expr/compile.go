@@ -7,6 +7,8 @@ import (
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/builtin"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // Expression is a compiled expression. It is safe for concurrent use.
@@ -64,15 +66,15 @@ type local struct {
 
 // Compile compiles an expression. It adds the costs of the expression's patterns to those of their source.
 func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
-	tree, problem := p.parse(parsed)
-	if problem != nil {
-		if l.Bodies && problem.near == "=" {
-			problem.Message += ": == is for comparing"
+	tree, wrong := p.parse(parsed)
+	if wrong != nil {
+		if l.Bodies && wrong.near == "=" {
+			wrong.Message += ": == is for comparing"
 		}
-		if l.Bodies && problem.near == ":" {
-			problem.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
+		if l.Bodies && wrong.near == ":" {
+			wrong.Message += ": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"
 		}
-		return nil, []*Error{problem}
+		return nil, []*Error{wrong}
 	}
 	b := &builder{Language: l, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns, root: tree.Node}
 	whole := b.build(tree.Node, true)
@@ -180,7 +182,7 @@ func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
 	isLocal := slices.ContainsFunc(b.locals, func(l local) bool { return l.name == n.Name })
 	known, _ := b.Name("", n.Name)
 	if isFunction || ours || isLocal || n.Name[0] == '$' || known != nil || n.Name == "tenant_id" || b.Group(n.Name) {
-		return b.fail(n, "%s has a meaning already: give the value another name", Quote(n.Name))
+		return b.fail(n, "%s has a meaning already: give the value another name", problem.Quote(n.Name))
 	}
 	value := b.build(n.Value, false)
 	l := local{n.Name, value.kind, b.slots}
@@ -244,7 +246,7 @@ func (b *builder) object(n *ast.MapNode, output bool) operand {
 }
 
 func (b *builder) unknownFunction(n ast.Node, name string) operand {
-	return b.fail(n, "unknown function %s: %s", Quote(name), b.UnknownFunction(name))
+	return b.fail(n, "unknown function %s: %s", problem.Quote(name), b.UnknownFunction(name))
 }
 
 func (b *builder) call(n *ast.CallNode, output bool) operand {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // Functions of all places have the same values in templates and in bodies.
@@ -302,19 +304,19 @@ func TestUnknownFunctions(t *testing.T) {
 		"flatten([[1]])", "concat([1], [2])", "uniq([1])", "float('1')",
 	} {
 		name, _, _ := strings.Cut(source, "(")
-		rows := table{{source, "column 1: unknown function " + Quote(name) + ": there are others"}}
+		rows := table{{source, "column 1: unknown function " + problem.Quote(name) + ": there are others"}}
 		rows.refused(t, ofTemplates)
 		rows.refused(t, new(world).language())
 	}
 	// :: calls the functions of expr, even if there is one of that name here.
 	for _, name := range []string{"upper", "now", "len"} {
-		rows := table{{"::" + name + "('x')", "column 3: unknown function " + Quote(name)}}
+		rows := table{{"::" + name + "('x')", "column 3: unknown function " + problem.Quote(name)}}
 		rows.refused(t, ofTemplates)
 		rows.refused(t, new(world).language())
 	}
 	for name, f := range functions {
 		if !f.templates {
-			table{{name + "('x')", "column 1: unknown function " + Quote(name)}}.refused(t, ofTemplates)
+			table{{name + "('x')", "column 1: unknown function " + problem.Quote(name)}}.refused(t, ofTemplates)
 		}
 	}
 }

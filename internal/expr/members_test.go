@@ -3,6 +3,8 @@ package expr
 import (
 	"errors"
 	"testing"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // nested is a body of objects and lists.
@@ -155,7 +157,7 @@ func TestLet(t *testing.T) {
 		"reduce",     // a function that only expr has
 		"x",          // the name of an outer let
 	} {
-		table{{"let x = 0; let " + taken + " = 1; x", "column 16: " + Quote(taken) + " has a meaning already: give the value another name"}}.refused(t, new(world).language())
+		table{{"let x = 0; let " + taken + " = 1; x", "column 16: " + problem.Quote(taken) + " has a meaning already: give the value another name"}}.refused(t, new(world).language())
 	}
 }
 

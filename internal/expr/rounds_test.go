@@ -3,6 +3,8 @@ package expr
 import (
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // records is a body with a list of objects.
@@ -137,7 +139,7 @@ func TestRoundsOfWrongKinds(t *testing.T) {
 	}.refused(t, new(world).language())
 
 	for name := range rounds {
-		table{{name + "([1], true)", "column 1: unknown function " + Quote(name) + ": there are others"}}.refused(t, ofTemplates)
+		table{{name + "([1], true)", "column 1: unknown function " + problem.Quote(name) + ": there are others"}}.refused(t, ofTemplates)
 	}
 }
 

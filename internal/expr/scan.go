@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,6 +12,8 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/parser/lexer"
+
+	"github.com/keywright/keywright/internal/problem"
 )
 
 // MaxExpressions is the maximum number of expressions in a template.
@@ -32,7 +33,7 @@ type Piece struct {
 
 // Cut splits a template into its literal texts and {{ expressions }}. It stops at an expression without an end, and returns
 // the pieces before it and the problem.
-func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
+func Cut(source string, maxTokens int) (pieces []Piece, wrong *Error) {
 	column := 1
 	for expressions := 1; ; expressions++ {
 		text, rest, found := strings.Cut(source, "{{")
@@ -46,9 +47,9 @@ func Cut(source string, maxTokens int) (pieces []Piece, problem *Error) {
 		if expressions > MaxExpressions {
 			return pieces, &Error{Column: column, Message: fmt.Sprintf("more than %d expressions", MaxExpressions)}
 		}
-		p, problem := scan(rest, column, maxTokens, true)
-		if problem != nil {
-			return pieces, problem
+		p, wrong := scan(rest, column, maxTokens, true)
+		if wrong != nil {
+			return pieces, wrong
 		}
 		pieces = append(pieces, p)
 		column += 2 + utf8.RuneCountInString(p.Text) + 2
@@ -140,7 +141,7 @@ func (p Piece) syntaxProblem(from int) *Error {
 		case lexer.Number:
 			kind = "a number"
 		default:
-			near, kind = token.Value, Quote(token.Value)
+			near, kind = token.Value, problem.Quote(token.Value)
 		}
 	}
 	return &Error{Column: p.Column + from, Message: "syntax error near " + kind, near: near}
@@ -155,14 +156,4 @@ func byteOffset(s string, runes int) int {
 		runes--
 	}
 	return len(s)
-}
-
-// Quote returns a name in quotes for an error message. If it has more than 40 characters, Quote returns the first 40 and an
-// ellipsis.
-func Quote(name string) string {
-	const longest = 40
-	if runes := []rune(name); len(runes) > longest {
-		return strconv.Quote(string(runes[:longest])) + "…"
-	}
-	return strconv.Quote(name)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/problem"
 )
 
 type (
@@ -47,7 +48,7 @@ var language = &expr.Language{
 		if group == "" {
 			secret = "; a secret, also one of the environment, is get_secret('NAME')"
 		}
-		return nil, "unknown variable " + expr.Quote(name) + ": " + knownVariables + secret
+		return nil, "unknown variable " + problem.Quote(name) + ": " + knownVariables + secret
 	},
 	UnknownFunction: func(string) string { return knownFunctions },
 	CheckDiscovery:  checkDiscovery,

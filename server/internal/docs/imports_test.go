@@ -50,7 +50,7 @@ var rules = []rule{
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
 	{packages: "host/internal/kernel"},
-	{packages: "internal/expr", others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
+	{packages: "internal/expr", ours: []string{"internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck", "internal/urlpath"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/seal", ours: []string{"abi", "host/internal/strictjson", "host/internal/tokencache"}},

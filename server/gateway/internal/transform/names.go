@@ -97,7 +97,7 @@ func isGroup(path string) bool {
 }
 
 // name finds a name for an expression in this place. If there is no such name, or not in this place, it returns a problem.
-func (where place) name(group, name string) (n *expr.Name, problem string) {
+func (where place) name(group, name string) (n *expr.Name, wrong string) {
 	if f, isFamily := families[group]; isFamily {
 		key := f.canonical(name)
 		n = &expr.Name{Kind: expr.Any, Get: func(r *expr.Run) (any, *expr.Error) { return f.value(r.Values.(*run), key), nil }}
@@ -118,11 +118,11 @@ func (where place) name(group, name string) (n *expr.Name, problem string) {
 	case group == "" && isGroup(name):
 		return nil, name + " is no value: name a field of it"
 	case group == "":
-		return nil, "unknown name " + expr.Quote(name) + ": " + suggest(name, fields)
+		return nil, "unknown name " + problem.Quote(name) + ": " + suggest(name, fields)
 	case len(fields) == 0:
 		return nil, group + " is not available here"
 	default:
-		return nil, "unknown field " + expr.Quote(name) + " of " + group + ": " + suggest(name, fields)
+		return nil, "unknown field " + problem.Quote(name) + " of " + group + ": " + suggest(name, fields)
 	}
 }
 
