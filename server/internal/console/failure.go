@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,7 +52,7 @@ const maxCause = 1000
 func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 	f := Failure{
 		Time: ended, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
-		Remedy: e.Remedy(), Way: wayOf(e, stage),
+		Remedy: e.Remedy(), Way: wayOf(e),
 	}
 	for _, step := range f.Way {
 		if step.Failed {
@@ -95,8 +96,9 @@ func lasting(err error) string {
 	return text
 }
 
-// wayOf returns the way of a request.
-func wayOf(e *gateway.Event, stage string) (way []Step) {
+// wayOf returns the way of a request. The name of the step that failed has the stage or the problem, too, if that is another word.
+func wayOf(e *gateway.Event) (way []Step) {
+	stage := cmp.Or(e.Stage, e.FailedAt())
 	for _, step := range e.Way() {
 		shown := Step{Step: step}
 		switch step.Name {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/metrics"
 )
 
 // Recorder keeps in memory what the connectors have done lately: for each connector that was used, counts and times of the last
@@ -17,14 +18,11 @@ import (
 // for one with grants of many users. It keeps no ID of a user, no path and no header. It is safe for concurrent use.
 type Recorder struct {
 	clock      func() time.Time
-	mu         sync.RWMutex
-	connectors map[string]*record
+	connectors metrics.Memo[string, *record]
 }
 
 // NewRecorder returns an empty Recorder.
-func NewRecorder(clock func() time.Time) *Recorder {
-	return &Recorder{clock: clock, connectors: map[string]*record{}}
-}
+func NewRecorder(clock func() time.Time) *Recorder { return &Recorder{clock: clock} }
 
 const (
 	// window is the number of minutes for which requests and failures are counted.
@@ -47,9 +45,8 @@ type record struct {
 	mu      sync.Mutex
 	minutes [window + 1]minute
 	latency [spans]span
-	// failures has the last failures. Once it is full, next is the place of the oldest one.
+	// failures has the last failures, the oldest first.
 	failures []Failure
-	next     int
 	// since counts the requests that succeeded after the last failure, and again is the end of the first of them. Both are zero if there
 	// are none, or no failure.
 	since uint64
@@ -95,33 +92,14 @@ func bound(bucket int) time.Duration {
 	return time.Duration(low+low/8) * time.Microsecond
 }
 
-// lookup returns the record of a connector, or nil.
-func (r *Recorder) lookup(connector string) *record {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.connectors[connector]
-}
-
 // of returns the record of a connector, and creates it if necessary.
 func (r *Recorder) of(connector string) *record {
-	known := r.lookup(connector)
-	if known != nil {
-		return known
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known = r.connectors[connector]; known == nil {
-		known = &record{}
-		r.connectors[connector] = known
-	}
-	return known
+	return r.connectors.Of(connector, func(string) *record { return &record{} })
 }
 
 // Forget removes what a connector has done.
 func (r *Recorder) Forget(connector string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.connectors, connector)
+	r.connectors.Remove(func(other string) bool { return other == connector })
 }
 
 // Request records a request. It is called by Observe of [gateway.Config]. A successful request allocates nothing.
@@ -162,7 +140,10 @@ func (r *Recorder) Request(e *gateway.Event) {
 		m.stages = map[string]uint32{}
 	}
 	m.stages[stage]++
-	of.keep(failureOf(e, stage, ended))
+	of.failures = append(of.failures, failureOf(e, stage, ended))
+	if more := len(of.failures) - maxFailures; more > 0 {
+		of.failures = slices.Delete(of.failures, 0, more)
+	}
 }
 
 // succeeded counts a request that succeeded, if one has failed before.
@@ -173,16 +154,6 @@ func (r *record) succeeded(at time.Time) {
 	if r.since++; r.since == 1 {
 		r.again = at
 	}
-}
-
-// keep adds a failure.
-func (r *record) keep(f Failure) {
-	if len(r.failures) < maxFailures {
-		r.failures = append(r.failures, f)
-		return
-	}
-	r.failures[r.next] = f
-	r.next = (r.next + 1) % maxFailures
 }
 
 // Attempted records the token of an attempt, and the time until which the endpoint or the issuer that it asked is not asked again. It is
@@ -231,10 +202,8 @@ func (r *record) failed(attempt *host.Attempt, now time.Time) {
 // Backoffs returns the seconds for which a token endpoint that refused, or an issuer whose metadata cannot be read, is not asked yet, by
 // connector. The requests of a connector may have several: it has the longest.
 func (r *Recorder) Backoffs() map[string]float64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
 	now, left := r.clock().UnixNano(), map[string]float64{}
-	for connector, of := range r.connectors {
+	for connector, of := range r.connectors.All() {
 		if wait := time.Duration(of.waitsUntil.Load() - now); wait > 0 {
 			left[connector] = wait.Seconds()
 		}
@@ -269,8 +238,8 @@ type stageCount struct {
 
 // summary returns what is known of a connector.
 func (r *Recorder) summary(connector string, now time.Time) (s summary) {
-	of := r.lookup(connector)
-	if of == nil {
+	of, ok := r.connectors.Find(connector)
+	if !ok {
 		return s
 	}
 	if ends := of.expires.Load(); ends != 0 {
@@ -303,7 +272,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	slices.SortFunc(s.Stages, func(a, b stageCount) int { return int(b.Count) - int(a.Count) })
 	s.Half, s.Most = of.quantiles(current / spanMinutes)
 	if n := len(of.failures); n > 0 {
-		last := of.failures[(of.next+n-1)%n]
+		last := of.failures[n-1]
 		s.Last, s.Since, s.Again = &last, of.since, of.again
 	}
 	return s
@@ -339,13 +308,13 @@ func (r *record) quantiles(current int64) (half, most time.Duration) {
 
 // failures returns the last failures of a connector, the newest first.
 func (r *Recorder) failures(connector string) (all []Failure) {
-	of := r.lookup(connector)
-	if of == nil {
+	of, ok := r.connectors.Find(connector)
+	if !ok {
 		return nil
 	}
 	of.mu.Lock()
 	defer of.mu.Unlock()
-	all = append(slices.Clone(of.failures[of.next:]), of.failures[:of.next]...)
+	all = slices.Clone(of.failures)
 	slices.Reverse(all)
 	return all
 }

@@ -64,13 +64,8 @@ func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm)
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
 	}
-	e := &result.Event
-	at := e.FailedAt()
-	if e.NotConnected() {
-		at = e.Stage
-	}
 	return &testResult{
-		TestResult: result, Way: wayOf(e, at), Text: utf8.Valid(result.Body), Shown: string(result.Body),
+		TestResult: result, Way: wayOf(&result.Event), Text: utf8.Valid(result.Body), Shown: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
 	}, nil
 }

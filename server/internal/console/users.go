@@ -77,8 +77,8 @@ func (u *users) counts() userCounts {
 
 // users returns the numbers of users of a connector whose requests this process has seen.
 func (r *Recorder) users(connector string) userCounts {
-	of := r.lookup(connector)
-	if of == nil {
+	of, ok := r.connectors.Find(connector)
+	if !ok {
 		return userCounts{}
 	}
 	of.mu.Lock()

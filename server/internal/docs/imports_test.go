@@ -113,7 +113,7 @@ var rules = []rule{
 	{packages: "server/internal/signature", ours: []string{"server/internal/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/explained", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal"}},
-	{packages: "server/internal/console", ours: []string{"server/internal/difference", "server/internal/explained", "host", "abi", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/lock", "server/internal/login", "server/internal/reach"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "server/internal/console", ours: []string{"server/internal/difference", "server/internal/explained", "host", "abi", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/lock", "server/internal/login", "server/internal/metrics", "server/internal/reach"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/remedy", ours: []string{"host", "host/state"}},
 	{packages: "server/internal/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/lock"}},
 	{packages: "server/internal/reach", ours: []string{"host", "server/connectors", "server/internal/lock"}},

@@ -38,6 +38,13 @@ func (m *Memo[K, V]) Find(key K) (v V, ok bool) {
 	return v, ok
 }
 
+// All returns a copy of all values, by key.
+func (m *Memo[K, V]) All() map[K]V {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return maps.Clone(m.values)
+}
+
 // Remove removes the values of the keys for which gone returns true.
 func (m *Memo[K, V]) Remove(gone func(K) bool) {
 	m.mu.Lock()
