@@ -99,17 +99,13 @@ func readHead(path string) (link, error) {
 }
 
 // writeHead writes the head of the chain, all of it or nothing.
-func writeHead(path string, head *link, syncFile func(*os.File) error) (err error) {
+func writeHead(path string, head *link, syncFile func(*os.File) error) error {
 	path += headSuffix
 	fresh, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(fresh.Name())
-		}
-	}()
+	defer func() { _ = os.Remove(fresh.Name()) }() // not there any more if all went well
 	_, err = fmt.Fprintf(fresh, "{\"n\":%d,\"hash\":%q}\n", head.n, head.text())
 	if err == nil {
 		err = syncFile(fresh)
@@ -118,12 +114,4 @@ func writeHead(path string, head *link, syncFile func(*os.File) error) (err erro
 		return err
 	}
 	return os.Rename(fresh.Name(), path)
-}
-
-// removeHead removes the head beside the log, if there is one.
-func removeHead(path string) error {
-	if err := os.Remove(path + headSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -207,7 +207,11 @@ func (f *file) begun() error {
 	if err := f.sync(); err != nil {
 		return err
 	}
-	return removeHead(f.path) // after a crash, there must be no old head
+	err := os.Remove(f.path + headSuffix) // after a crash, there must be no old head
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func (f *file) undo() error {

@@ -31,11 +31,9 @@ type ConfigError struct{ Problems []problem.Problem }
 func (e *ConfigError) Error() string {
 	all := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		if all[i] = p.Message; p.Path != "" {
-			all[i] = p.Path + ": " + p.Message
-		}
+		all[i] = p.String()
 	}
-	return "vault: " + strings.Join(all, "; ")
+	return "vault:" + strings.Join(all, ";")
 }
 
 // A checker collects the problems of a configuration.
