@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
@@ -113,21 +112,16 @@ func (f *configFlags) checkReport(set *connectors.Set, one *gateway.Connector) c
 	d := one.Definition()
 	c := connectorReport{
 		Permalink: d.Permalink, Name: d.Name, URL: one.Base().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
-		Certificate: certificateReportOf(set.ClientCertificates[d.Permalink]), Notice: set.ConsentNotice(one),
+		Notice: set.ConsentNotice(one),
+	}
+	if end := set.ClientCertificates[d.Permalink]; end != nil {
+		c.Certificate = &certificateReport{end.Subject, end.NotAfter.UTC(), end.EndsSoon(time.Now()), end.Path}
 	}
 	if f.readSecrets {
 		options := connectors.Options{User: f.user}
 		c.Unread = slices.DeleteFunc(slices.Clone(c.Secrets), func(name string) bool { return !options.Unread(name) })
 	}
 	return c
-}
-
-// certificateReportOf returns what check shows of a client certificate, or nil for nil.
-func certificateReportOf(c *host.ClientCertificate) *certificateReport {
-	if c == nil {
-		return nil
-	}
-	return &certificateReport{c.Subject, c.NotAfter.UTC(), c.EndsSoon(time.Now()), c.Path}
 }
 
 // print writes the problems, the warnings, when client certificates end, and a line with their numbers.

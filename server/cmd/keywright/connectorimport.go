@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/catalogue"
 	"github.com/keywright/keywright/server/internal/imports"
@@ -80,7 +80,7 @@ func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []strin
 	case flags.curl != "" && len(args) > 0:
 		return nil, misuse(c, "--curl and an argument do not go together: is all of the command line of curl in quotes?")
 	case flags.curl == "-":
-		text, err := readAll("stdin", a.in, imports.MaxLine)
+		text, err := a.document("-", imports.MaxLine)
 		if err != nil {
 			return nil, err
 		}
@@ -94,34 +94,33 @@ func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []strin
 	case len(args) > 1:
 		return nil, misuse(c, "%d arguments are too many: there is one, FILE", len(args))
 	}
-	text, err := a.document(args[0])
+	text, err := a.document(args[0], imports.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	return imports.OpenAPI(text, flags.Options)
 }
 
-// document reads a document from a file, or from stdin.
-func (a *app) document(name string) ([]byte, error) {
+// document reads a document of at most so many bytes from a file, or from stdin. Of a longer one it reads one byte more, which the
+// reader of the text refuses.
+func (a *app) document(name string, most int) ([]byte, error) {
+	in := a.in
 	switch {
 	case name == "-":
-		return readAll("stdin", a.in, imports.MaxBytes)
+		name = "stdin"
 	case strings.ContainsAny(name, " \t\n\"'"):
 		return nil, errors.New("the argument is no name of a file: a command line of curl comes with --curl")
 	case strings.Contains(name, "://"):
 		return nil, errors.New("the argument is a URL, and nothing is fetched: download it, and name the file")
+	default:
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, errors.Unwrap(err))
+		}
+		defer file.Close()
+		in = file
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, errors.Unwrap(err))
-	}
-	defer file.Close()
-	return readAll(name, file, imports.MaxBytes)
-}
-
-// readAll reads up to a number of bytes, and one more, which the reader of the text refuses.
-func readAll(name string, r io.Reader, most int) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	text, err := files.ReadAll(in, most)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -40,10 +40,10 @@ func newRegistry() (*registry.Client, error) {
 
 // An installation is a file of connectors with its lock.
 type installation struct {
-	file, dir string
-	lock      *lock.Lock
-	refs      []connectors.PluginRef
-	text      []byte
+	dir  string
+	lock *lock.Lock
+	refs []connectors.PluginRef
+	text []byte
 }
 
 func openInstallation(ctx context.Context, file string) (*installation, error) {
@@ -51,7 +51,7 @@ func openInstallation(ctx context.Context, file string) (*installation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
-	i := &installation{file: file, dir: filepath.Dir(file), text: text}
+	i := &installation{dir: filepath.Dir(file), text: text}
 	if i.refs, err = connectors.PluginRefs(ctx, text); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -300,21 +300,15 @@ type traceFlags struct {
 
 // send sends a request. Then it shows and records what the flags want, whether or not the request has failed.
 func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connector, request *http.Request) (*http.Response, error) {
-	roundTrip := func(ctx context.Context) (*http.Response, error) {
-		response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(ctx))
-		if err != nil {
-			return nil, requestError(connector, request, err)
-		}
-		return response, nil
-	}
-	if !t.show && !t.statuses && t.file == "" {
-		return roundTrip(request.Context())
-	}
 	if _, err := os.Lstat(t.file); t.file != "" && err == nil {
 		return nil, fmt.Errorf("--record: %s exists already: name a file that does not", t.file)
 	}
 	trace, began := &host.Trace{Descriptions: t.descriptions}, time.Now()
-	response, err := roundTrip(host.WithTrace(request.Context(), trace))
+	ctx := host.WithTrace(request.Context(), trace)
+	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		err = requestError(connector, request, err)
+	}
 	if t.show {
 		a.showTrace(trace)
 	}
