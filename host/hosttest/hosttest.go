@@ -182,24 +182,19 @@ func (h *Harness) Description() abi.Description {
 }
 
 // Exchanges returns the token requests so far.
-func (h *Harness) Exchanges() []Exchange {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.exchanges)
-}
+func (h *Harness) Exchanges() []Exchange { return copied(h, &h.exchanges) }
 
 // Calls returns the attempts that the host has observed so far.
-func (h *Harness) Calls() []host.Attempt {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.calls)
-}
+func (h *Harness) Calls() []host.Attempt { return copied(h, &h.calls) }
 
 // Logs returns the log records so far, of all levels.
-func (h *Harness) Logs() []slog.Record {
+func (h *Harness) Logs() []slog.Record { return copied(h, &h.logs) }
+
+// copied returns a copy of a list of the harness, as it is now.
+func copied[T any](h *Harness, list *[]T) []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.logs)
+	return slices.Clone(*list)
 }
 
 // Warnings returns the messages of the log records so far that are warnings.

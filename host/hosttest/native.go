@@ -36,26 +36,22 @@ func newNative(tb TB, p sdk.Plugin, limit time.Duration) native {
 // Has implements sandbox.Guest. Like a module that is made with the SDK, a native plugin has all exports.
 func (native) Has(string) bool { return true }
 
-// callResult is the result of a call of a native plugin.
-type callResult struct {
-	result sandbox.Result
-	err    error
-}
-
 // Call implements sandbox.Guest. Nothing can stop the plugin, so it runs on a goroutine of its own. If it does not end,
 // the test fails and continues without it.
 func (n native) Call(_ context.Context, export string, env abi.Env) (sandbox.Result, error) {
 	gate := &gate{env: env}
 	name := make(chan []byte, 1)
-	done := make(chan callResult, 1)
+	done := make(chan struct{})
+	var result sandbox.Result
+	var err error
 	go func() {
+		defer close(done)
 		name <- goroutine()
-		result, err := n.run(export, gate)
-		done <- callResult{result, err}
+		result, err = n.run(export, gate)
 	}()
 	select {
-	case r := <-done:
-		return r.result, r.err
+	case <-done:
+		return result, err
 	case <-n.expired():
 	}
 	n.tb.Errorf("hosttest: the plugin did not end: %s runs for ever, as it seems. The sandbox would stop it for want of fuel. It was at\n%s",

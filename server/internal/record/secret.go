@@ -36,16 +36,18 @@ func (r *recorder) madeUp(value string) string {
 		if algorithm := algorithmOf(value); algorithm != "" {
 			return newKey(algorithm)
 		}
-		for _, known := range []string{"CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PUBLIC KEY", "OPENSSH PRIVATE KEY"} {
-			if label == known {
-				return pemBegin + label + "-----\n" + r.text("a text without padding") + "\n-----END " + label + "-----\n"
-			}
+		if slices.Contains(pemLabels, label) {
+			return pemBegin + label + "-----\n" + r.text("a text without padding") + "\n-----END " + label + "-----\n"
 		}
 	}
 	return r.text(value)
 }
 
 const pemBegin = "-----BEGIN "
+
+var pemLabels = []string{
+	"CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PUBLIC KEY", "OPENSSH PRIVATE KEY",
+}
 
 // document returns a document of the same shape, such as a key file of Google, with other texts.
 func (r *recorder) document(value any) any {
