@@ -137,7 +137,7 @@ func pattern(path string, hidden func(string) bool) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// members returns the names of the members of an object. Other nodes have none.
+// members returns the names of the members of an object, and no names of another node.
 func (n *node) members() []string {
 	if n == nil {
 		return nil
