@@ -300,18 +300,18 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
 func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) *outcome {
 	result, failure := c.runCounted(ctx, abi.ExportAuthenticate, call, stats)
-	restart := call.Restart()
-	if restart == nil || call.Exchanges() > 0 { // the log lines of a run without effect are dropped
+	restart := call.Restart
+	if restart == nil || call.Exchanges > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
 	}
 	if restart != nil {
 		return &outcome{restart: restart}
 	}
-	out := &outcome{used: call.Used(), call: call}
+	out := &outcome{used: call.Used, call: call}
 	stats.Cached = len(out.used) > 0
 	if failure == nil {
 		out.mutation, failure = call.Mutation(result.Output)
-		out.putIn = call.PutIn()
+		out.putIn = call.UsedOrigins()
 		if c.plugin.Uses[abi.GroupToken] { // others cache what is no token, such as a signing key
 			out.expires = out.ends()
 		}

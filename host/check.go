@@ -345,9 +345,9 @@ func (k *checker) validate(ctx context.Context) {
 	result, err := c.plugin.guest.Call(ctx, abi.ExportValidate, call)
 	call.Flush()
 	switch {
-	case call.Failure() != nil:
-		k.Wrong("auth.config", "the plugin's validate failed: %v", call.Failure())
-		k.failure = failureOf(call.Failure())
+	case call.Failure != nil:
+		k.Wrong("auth.config", "the plugin's validate failed: %v", call.Failure)
+		k.failure = failureOf(call.Failure)
 	case err != nil:
 		k.Wrong("auth.config", "the plugin's validate failed: %v", err)
 		k.failure = failureOf(&hostfn.Failure{Stage: hostfn.StagePlugin, Err: err})

@@ -248,7 +248,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	switch {
 	case failure != nil:
 		return nil, nil, c.failure(failure)
-	case call.Restart() != nil:
+	case call.Restart != nil:
 		return nil, nil, c.fail(StagePlugin, fmt.Errorf("%s asked for what only a request has", export))
 	}
 	return result.Output, call, nil

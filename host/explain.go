@@ -105,7 +105,7 @@ func (m Mutation) String() string {
 // explanation returns what a call did, for people to read.
 func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) string {
 	text := "auth type " + c.config.Auth.Type + "\n"
-	for _, step := range call.Steps() {
+	for _, step := range call.Steps {
 		text += step.String()
 	}
 	if out.err != nil {
@@ -159,7 +159,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: added(masked), Steps: call.Steps(), TLS: secure, Fuel: fuel,
+		Added: added(masked), Steps: call.Steps, TLS: secure, Fuel: fuel,
 	}
 	if _, path, err := request.ReplacePath(r.URL, masked.Path); err == nil { // Check has refused any other
 		target.Path, target.RawPath = "", "" // String would encode the masks

@@ -39,7 +39,7 @@ type outcome struct {
 
 // ends returns the value of expires.
 func (o *outcome) ends() (first time.Time) {
-	if fetched := o.call.Fetched(); fetched != nil {
+	if fetched := o.call.Stored; fetched != nil {
 		first = fetched.Ends()
 	}
 	for _, entry := range o.putIn {

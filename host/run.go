@@ -38,10 +38,10 @@ var limitsOfSandbox = map[string]string{
 func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
 	result, err := p.guest.Call(ctx, export, call)
 	switch {
-	case call.Restart() != nil:
+	case call.Restart != nil:
 		return result, nil
-	case call.Failure() != nil:
-		return result, hostFailure(call.Failure())
+	case call.Failure != nil:
+		return result, hostFailure(call.Failure)
 	case err != nil:
 		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = context.Cause(ctx)
@@ -61,12 +61,11 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *Attempt) (sandbox.Result, *hostfn.Failure) {
 	result, failure := c.plugin.run(ctx, export, call)
 	call.EndTurn()
-	requests, took := call.KeyRequests()
 	stats.ran(result)
-	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+requests, stats.KeyTime+took
-	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges(), stats.TokenTime+call.ExchangeTime()
-	if call.Exchanges() > 0 {
-		stats.Endpoint = call.Endpoint()
+	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime
+	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges, stats.TokenTime+call.ExchangeTime
+	if call.Exchanges > 0 {
+		stats.Endpoint = call.Endpoint
 	}
 	return result, failure
 }
@@ -92,7 +91,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		message = export + " failed without a message"
 	}
 	err := call.Message(message)
-	if answer := call.TokenError(); answer != nil {
+	if answer := call.TokenError; answer != nil {
 		refusal := (*TokenError)(answer)
 		if refusalText.MatchString(err.Error()) {
 			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
@@ -100,7 +99,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %w", refusal, err)}
 	}
 	stage := hostfn.StagePlugin
-	if call.OtherType() { // the plugin cannot use a token that is not a bearer token
+	if call.OtherType { // the plugin cannot use a token that is not a bearer token
 		stage = hostfn.StageToken
 	}
 	return &hostfn.Failure{Stage: stage, Err: err}

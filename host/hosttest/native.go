@@ -71,7 +71,7 @@ func (n native) run(export string, gate *gate) (result sandbox.Result, err error
 		if _, late := p.(tooLate); late {
 			return
 		}
-		if call, ok := gate.env.(*hostfn.Call); ok && (call.Failure() != nil || call.Restart() != nil) {
+		if call, ok := gate.env.(*hostfn.Call); ok && (call.Failure != nil || call.Restart != nil) {
 			err = &sandbox.Error{Kind: sandbox.ErrEnded}
 			return
 		}

@@ -25,11 +25,12 @@ type cacheUse struct {
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
 	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
-	used  []*tokencache.Handle
-	// fetched is the last entry that the call has stored after an exchange, or nil.
-	fetched *tokencache.Handle
-	// putIn holds the origins of the values that were revealed or put into the mutation.
-	putIn *seal.Origins
+	// Used holds the cache entries that the call read, each once.
+	Used []*tokencache.Handle
+	// Stored is the last entry that the call has stored after an exchange, or nil.
+	Stored *tokencache.Handle
+	// usedOrigins holds the origins of the values that were revealed or put into the mutation.
+	usedOrigins *seal.Origins
 }
 
 // CacheGet returns the value that CacheSet stored under key in this call's partition of the cache, and whether there is
@@ -38,7 +39,7 @@ type cacheUse struct {
 // A miss ends an Inline run with a Restart. The host then takes the lease of the entry, or waits for it, outside of the
 // sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
 func (c *cacheUse) CacheGet(key string) (string, bool) {
-	c.need(abi.UserCacheGet)
+	c.requireGroup(abi.UserCacheGet)
 	if c.inputRead { // a look-up affects which entry is evicted first, which other calls could see
 		c.endf(StagePlugin, "cache_get was called after the request was read: read the cache first, nothing of one request may reach another")
 	}
@@ -57,7 +58,7 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 		return c.joined(entry), true
 	}
 	if c.mode == Inline {
-		c.restart = &Restart{Key: &k}
+		c.Restart = &Restart{Key: &k}
 		panic(ended{})
 	}
 	return "", false
@@ -79,8 +80,8 @@ func (c *cacheUse) joined(entry tokencache.Entry[[]seal.Piece]) string {
 	if err != nil {
 		c.end(StagePlugin, err)
 	}
-	if !slices.Contains(c.used, entry.Handle) {
-		c.used = append(c.used, entry.Handle)
+	if !slices.Contains(c.Used, entry.Handle) {
+		c.Used = append(c.Used, entry.Handle)
 	}
 	return value
 }
@@ -89,14 +90,14 @@ func (c *cacheUse) joined(entry tokencache.Entry[[]seal.Piece]) string {
 // entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline
 // run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
-	c.need(abi.UserCacheSet)
+	c.requireGroup(abi.UserCacheSet)
 	k := c.cacheKey(key)
 	if c.inputRead {
 		c.endf(StagePlugin, "cache_set was called after the request was read: nothing of one request may reach another")
 	}
 	c.runAfresh()
 	if c.mode == Inline {
-		c.restart = &Restart{}
+		c.Restart = &Restart{}
 		panic(ended{})
 	}
 	pieces, err := c.sealed.Split(value)
@@ -121,9 +122,9 @@ func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 	if entry.Handle == nil {
 		entry = c.plan.Cache.Set(k, pieces, ttl)
 	}
-	if c.exchanges > 0 {
+	if c.Exchanges > 0 {
 		entry.Handle.Fetched()
-		c.fetched = entry.Handle
+		c.Stored = entry.Handle
 	}
 }
 
@@ -140,7 +141,7 @@ func (c *cacheUse) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Dur
 // share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store
 // what the call has made without a token endpoint: other nodes can make it as well, and the store holds less.
 func (c *cacheUse) share(pieces []seal.Piece, ttl time.Duration) int64 {
-	if c.Shared == nil || c.exchanges == 0 || ttl <= 0 {
+	if c.Shared == nil || c.Exchanges == 0 || ttl <= 0 {
 		return 0
 	}
 	value, err := seal.Marshal(pieces)
@@ -158,40 +159,64 @@ const maxShared = 24 * time.Hour
 const maxTTL = 1 << 31
 
 func (c *cacheUse) cacheKey(key string) tokencache.Key {
-	c.plain("a cache key", key)
+	c.rejectSealed("a cache key", key)
 	if key == "" || len(key) > maxCacheKey {
 		c.endf(StagePlugin, "a cache key has 1 to %d bytes", maxCacheKey)
 	}
 	return tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: key}
 }
 
-func (c *core) partition() [32]byte {
-	if c.inputs.partition == nil {
-		sum := c.plan.Partition(c.inputs)
-		c.inputs.partition = &sum
-	}
-	return *c.inputs.partition
-}
-
-// Used returns the cache entries that the call read, each once.
-func (c *cacheUse) Used() []*tokencache.Handle { return c.used }
-
-// PutIn returns the cache entries that a 401 drops: those whose sealed values went into the mutation, directly or
+// UsedOrigins returns the cache entries that a 401 drops: those whose sealed values went into the mutation, directly or
 // through other values and entries. The origins of a revealed value are included.
 //
 // If the call has read its request, the request may have determined which values were put in. A later call could then
-// learn about the request from the entries that are missing (threats.md 15c). So PutIn returns all entries that such a
+// learn about the request from the entries that are missing (threats.md 15c). So UsedOrigins returns all entries that such a
 // call read, or none.
-func (c *cacheUse) PutIn() []*tokencache.Handle {
-	if c.putIn == nil || !c.inputRead {
-		return c.putIn.Entries()
+func (c *cacheUse) UsedOrigins() []*tokencache.Handle {
+	if c.usedOrigins == nil || !c.inputRead {
+		return c.usedOrigins.Entries()
 	}
-	all := seal.From(c.used...)
+	all := seal.From(c.Used...)
 	for v := range c.sealed.Values() {
 		all = all.And(v.From)
 	}
 	return all.Entries()
 }
 
-// Fetched returns the entry of the cache that the call has fetched, or nil.
-func (c *cacheUse) Fetched() *tokencache.Handle { return c.fetched }
+// CacheDrop removes the entry of a key if this call, or that of the request's earlier attempt, has read it. An entry that
+// another call has stored meanwhile stays. again reports whether a new value may help.
+//
+// If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see UsedOrigins), and the
+// call runs again without the API's answer.
+func (c *cacheUse) CacheDrop(key string) (again bool) {
+	c.requireGroup(abi.UserCacheDrop)
+	if c.inputRead {
+		c.endf(StagePlugin, "cache_drop was called after the request was read: nothing of one request may reach another")
+	}
+	k := c.cacheKey(key)
+	if c.mode == Explaining {
+		return true
+	}
+	used := c.Used
+	if c.inputs.Answer != nil {
+		used = append(slices.Clip(used), c.inputs.Answer.used...)
+	}
+	if !readsEntry(used, k) {
+		return false
+	}
+	for _, h := range used {
+		if h.Key == k || c.afterRead() {
+			again = c.plan.Cache.Reject(h.Key, h.Generation) || again
+			delete(c.Found, h.Key)
+		}
+	}
+	if again {
+		c.runAfresh()
+	}
+	return again
+}
+
+// readsEntry reports whether the entry of a key is among those that were read.
+func readsEntry(used []*tokencache.Handle, k tokencache.Key) bool {
+	return slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Key == k })
+}

@@ -62,7 +62,7 @@ func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read.Handle, gone.Handle}}}, Detached)
 		var got string
 		_ = c.try(func() { got, _ = c.CacheGet(name) })
-		if restarts := c.Restart() != nil && c.Restart().Afresh; got != want || restarts != (want == "") {
+		if restarts := c.Restart != nil && c.Restart.Afresh; got != want || restarts != (want == "") {
 			t.Errorf("%s: %q, runs afresh %t", name, got, restarts)
 		}
 	}
@@ -78,7 +78,7 @@ func TestTimeToLiveWithASlowStore(t *testing.T) {
 		store := &slowStore{wait: func() { now = now.Add(10 * time.Second) }}
 		c := New(context.Background(), plan, &Inputs{}, Detached)
 		_, _, c.Lease, _ = plan.Cache.Acquire(keyOf("a"))
-		c.Shared, c.exchanges = store, 1
+		c.Shared, c.Exchanges = store, 1
 		entry := c.setLeased(keyOf("a"), []seal.Piece{{Text: "1"}}, ttl)
 		if store.puts != puts {
 			t.Errorf("%v: stored %d times for other nodes", ttl, store.puts)

@@ -2,7 +2,6 @@ package hostfn
 
 import (
 	"context"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -30,7 +29,7 @@ type Call struct {
 // New returns a call. The context bounds the work of the host functions.
 func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	c := &Call{core: core{ctx: ctx, plan: plan, inputs: inputs, mode: mode}}
-	c.uncacheable = inputs.Answer != nil // the outcome depends on the API's answer to this request
+	c.impure = inputs.Answer != nil // the outcome depends on the API's answer to this request
 	c.sealed.Init(plan.Random)
 	c.rendered = c.renderedBuffer[:0]
 	c.report.core, c.cacheUse.core, c.cacheUse.exchangeLog = &c.core, &c.core, &c.exchangeLog
@@ -39,18 +38,6 @@ func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	c.exchanging.cacheUse, c.exchanging.grantUse = &c.cacheUse, &c.grantUse
 	return c
 }
-
-// Exchanges returns the number of token requests that were sent.
-func (c *Call) Exchanges() int { return c.exchanges }
-
-// Endpoint returns the origin to which the last token request was sent. It returns "" if none was, or if a sealed value is a part of the host.
-func (c *Call) Endpoint() string { return c.endpoint }
-
-// ExchangeTime returns the time that token endpoints took.
-func (c *Call) ExchangeTime() time.Duration { return c.exchangeTime }
-
-// TokenError returns the last answer of a token endpoint if that was an error, or nil.
-func (c *Call) TokenError() *TokenError { return c.answer }
 
 // Size returns the approximate memory that the call retains, in bytes: its sealed values and the texts that they were
 // put into, the secrets and URLs, and the handles of its cache entries.
@@ -62,7 +49,7 @@ func (c *Call) Size() int {
 	for _, url := range c.urls {
 		size += len(url)
 	}
-	for _, entries := range [...][]*tokencache.Handle{c.used, c.putIn.Entries()} {
+	for _, entries := range [...][]*tokencache.Handle{c.Used, c.usedOrigins.Entries()} {
 		for _, entry := range entries {
 			size += len(entry.Key.Name) + handleBytes
 		}
@@ -79,6 +66,3 @@ func (c *Call) DropRequest() {
 	c.composer = nil
 	c.Found, c.rendered, c.renderedBuffer = nil, nil, [4]renderedField{}
 }
-
-// OtherType reports whether the type of the last token from a token endpoint was not bearer (RFC 6749 section 7.1).
-func (c *Call) OtherType() bool { return c.otherType }

@@ -18,27 +18,6 @@ import (
 // maxChallenge is the maximum length of a sealed answer of an API, in bytes.
 const maxChallenge = 1 << 10
 
-// APIAnswer is the part of an API's answer that the call of the next attempt gets.
-type APIAnswer struct {
-	// Status is the HTTP status.
-	Status int
-	// found has the answers, not sealed yet.
-	found map[string]string
-	// used are the cache entries that the call of the earlier attempt read.
-	used []*tokencache.Handle
-	// requestRead is set if that call has read the request.
-	requestRead bool
-	// offset is the last result of ClockOffset in that call. It is nil if the call did not ask.
-	offset *int64
-}
-
-// kept is the set of answers of an API that later calls get.
-type kept struct {
-	found map[string]string
-	// count is the number of calls that got the set.
-	count int64
-}
-
 // keptName is the name of the cache entry with the kept answers of a partition. No guest can use it, because it is longer
 // than maxCacheKey.
 var keptName = "kept answers" + string(make([]byte, maxCacheKey))
@@ -63,7 +42,7 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 		}
 	}
 	c.keep(found, replaced)
-	return &APIAnswer{response.StatusCode, found, c.used, c.inputRead, c.offset}, ""
+	return &APIAnswer{response.StatusCode, found, c.Used, c.inputRead, c.offset}, ""
 }
 
 // knownAnswers returns the earlier answers of the API that the call has, or could have.
@@ -122,7 +101,7 @@ func keptValues(pieces []seal.Piece) map[string]string {
 // Challenge returns an abi.ChallengeReply: the answers of the API because of which the call runs again, and those that were
 // kept of earlier answers.
 func (c *Call) Challenge() []byte {
-	c.need(abi.UserChallenge)
+	c.requireGroup(abi.UserChallenge)
 	if len(c.plan.ChallengeAnswers) == 0 && len(c.plan.Statuses) == 0 {
 		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
 	}
@@ -131,7 +110,7 @@ func (c *Call) Challenge() []byte {
 	}
 	reply := abi.ChallengeReply{Answers: map[string]string{}}
 	if c.plan.Keep > 0 && c.mode != Explaining {
-		c.uncacheable = true
+		c.impure = true
 		if c.inputs.kept == nil {
 			c.inputs.kept = c.readKept(true)
 		}
@@ -142,7 +121,7 @@ func (c *Call) Challenge() []byte {
 	case c.answerMadeUp():
 		reply.Status, reply.Answers = c.plan.Statuses[0], answer.MadeUp(c.plan.ChallengeAnswers, nil, c.plan.Clock())
 	case earlier != nil:
-		c.uncacheable = true
+		c.impure = true
 		reply.Status = earlier.Status
 		if earlier.offset != nil {
 			reply.ClockChange = c.plan.Offset.seconds.Load() - *earlier.offset
@@ -173,57 +152,6 @@ func (c *Call) readKept(counts bool) *kept {
 		return &kept{found: keptValues(entry.Value)}
 	}
 	return &kept{keptValues(entry.Value), entry.Handle.Count()}
-}
-
-// CacheDrop removes the entry of a key if this call, or that of the request's earlier attempt, has read it. An entry that
-// another call has stored meanwhile stays. again reports whether a new value may help.
-//
-// If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see PutIn), and the
-// call runs again without the API's answer.
-func (c *cacheUse) CacheDrop(key string) (again bool) {
-	c.need(abi.UserCacheDrop)
-	if c.inputRead {
-		c.endf(StagePlugin, "cache_drop was called after the request was read: nothing of one request may reach another")
-	}
-	k := c.cacheKey(key)
-	if c.mode == Explaining {
-		return true
-	}
-	used := c.used
-	if c.inputs.Answer != nil {
-		used = append(slices.Clip(used), c.inputs.Answer.used...)
-	}
-	if !readsEntry(used, k) {
-		return false
-	}
-	for _, h := range used {
-		if h.Key == k || c.afterRead() {
-			again = c.plan.Cache.Reject(h.Key, h.Generation) || again
-			delete(c.Found, h.Key)
-		}
-	}
-	if again {
-		c.runAfresh()
-	}
-	return again
-}
-
-// readsEntry reports whether the entry of a key is among those that were read.
-func readsEntry(used []*tokencache.Handle, k tokencache.Key) bool {
-	return slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Key == k })
-}
-
-// afterRead reports whether the call knows the API's answer to an attempt that has read the request. That attempt may have
-// provoked the answer, to say something about the request by it.
-func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
-
-// runAfresh ends the run with a Restart if afterRead. What the run wants to do would show later calls, or a token endpoint,
-// what it knows. The call that runs in its place knows no more than that of another request.
-func (c *core) runAfresh() {
-	if c.afterRead() {
-		c.restart = &Restart{Afresh: true}
-		panic(ended{})
-	}
 }
 
 // Offset is the time that the clocks of an API and of its token endpoint are ahead of the host's. Where they differ, it is that of
@@ -267,3 +195,8 @@ const (
 	// set it by years would get signatures that are valid long after their key has been replaced.
 	maxOffset = 24 * 60 * 60
 )
+
+// sent returns the texts that a mutation of the call brings into its request. earlier are texts of an earlier attempt.
+func (c *Call) sent(m *Mutation, earlier []string, known []map[string]string) *answer.Sent {
+	return answer.NewSent(append(c.Credentials(m), earlier...), append(c.Texts(m), earlier...), known...)
+}

@@ -45,8 +45,8 @@ func TestKeptAnswers(t *testing.T) {
 		}
 		c := call(Inline)
 		reply := challenged(t, c)
-		if kept := keep > 0; (reply.Count == 1) != kept || (reply.Answers["a"] == "fast") != kept || c.uncacheable != kept {
-			t.Errorf("kept for %v: %+v, uncacheable %t", keep, reply, c.uncacheable)
+		if kept := keep > 0; (reply.Count == 1) != kept || (reply.Answers["a"] == "fast") != kept || c.impure != kept {
+			t.Errorf("kept for %v: %+v, impure %t", keep, reply, c.impure)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Compose returns a text of the outgoing request by a template. with is an abi.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
-	c.need(abi.UserCompose)
+	c.requireGroup(abi.UserCompose)
 	if c.composer == nil {
 		c.composer = compose.New(composing{c})
 	}
@@ -19,16 +19,6 @@ func (c *Call) Compose(template string, with []byte) string {
 		c.endf(StagePlugin, "%s %s", c.templateName(template), printable.Text(problem, 1024))
 	}
 	return text
-}
-
-// templateName returns the name of the field that a template is the value of, or words for another template.
-func (c *rendering) templateName(template string) string {
-	for _, r := range c.rendered {
-		if r.value == template {
-			return r.name
-		}
-	}
-	return "the template of compose"
 }
 
 // composing is a call for package compose.
@@ -47,7 +37,7 @@ func (c composing) ContentLength() (n int64, known bool) { return c.contentLengt
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
 
 // RejectSealed implements compose.Call.
-func (c composing) RejectSealed(where, text string) { c.plain(where, text) }
+func (c composing) RejectSealed(where, text string) { c.rejectSealed(where, text) }
 
 // Endf implements compose.Call.
 func (c composing) Endf(format string, args ...any) { c.endf(StagePlugin, format, args...) }

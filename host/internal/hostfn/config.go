@@ -3,6 +3,7 @@ package hostfn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 			return r.value, r.ok
 		}
 	}
-	c.plain("the name of a configuration field", name)
+	c.rejectSealed("the name of a configuration field", name)
 	field := c.plan.Fields[name]
 	if field == nil {
 		c.unknown(name)
@@ -288,36 +289,14 @@ func maskOf(f *Field) string {
 
 // SecretGet returns the sealed value of a secret that the configuration names.
 func (c *rendering) SecretGet(name string) string {
-	c.need(abi.UserSecretGet)
-	c.plain("the name of a secret", name)
+	c.requireGroup(abi.UserSecretGet)
+	c.rejectSealed("the name of a secret", name)
 	value, ok := c.inputs.secret(c.plan, name)
 	if _, ofField := c.plan.SecretSinks[name]; !ok || !ofField { // one that tls alone names is the host's
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}
 	mask := "{{ " + template.SecretCall(name) + " }}"
 	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Derived: c.plan.SecretDerived[name], Mask: mask})
-}
-
-// TimeNow returns the host's time in Unix seconds.
-func (c *Call) TimeNow() int64 {
-	c.need(abi.UserTimeNow)
-	return c.now()
-}
-
-// TimeMillis returns the host's time in Unix milliseconds.
-func (c *Call) TimeMillis() int64 {
-	c.need(abi.UserTimeMillis)
-	c.uncacheable = true
-	return c.plan.Clock().UnixMilli()
-}
-
-// ClockOffset returns the seconds that the clock of the API, or of the token endpoint, is ahead of the host's.
-func (c *Call) ClockOffset() int64 {
-	c.need(abi.UserClockOffset)
-	c.uncacheable = true
-	offset := c.plan.Offset.seconds.Load()
-	c.offset = &offset
-	return offset
 }
 
 // Values returns the values for rendering a template that is not a field's.
@@ -354,6 +333,40 @@ func (v *values) TenantID() string { return v.inputs.TenantID }
 func (v *values) Now() int64 { return (*rendering)(v).now() }
 
 func (v *values) UUID() (string, error) {
-	v.uncacheable = true
+	v.impure = true
 	return newUUID(v.plan.Random)
+}
+
+// readURLs renders the fields of kind url.
+func (c *rendering) readURLs() {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+		if c.plan.Fields[name].Kind == abi.KindURL {
+			c.ConfigGet(name)
+		}
+	}
+}
+
+// templateName returns the name of the field that a template is the value of, or words for another template.
+func (c *rendering) templateName(template string) string {
+	for _, r := range c.rendered {
+		if r.value == template {
+			return r.name
+		}
+	}
+	return "the template of compose"
+}
+
+// fieldIn returns the name of a field with a sealed value that text holds, or "".
+func (c *rendering) fieldIn(text string) string {
+	for _, r := range c.rendered {
+		if strings.Contains(text, r.value) && c.sealed.Plain(r.value) != nil {
+			return r.name
+		}
+	}
+	return ""
+}
+
+// sealStored returns the value of a field that names a key with get_key.
+func (c *rendering) sealStored(f *Field) string {
+	return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
 }

@@ -2,9 +2,6 @@ package hostfn
 
 import (
 	"cmp"
-	"crypto/subtle"
-	"encoding/base64"
-	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -16,16 +13,6 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
-
-// Code is an authorization response, for a run of connect.
-type Code struct {
-	Code, Verifier, RedirectURI string
-	// Nonce is the nonce of the authorization request.
-	Nonce string
-}
-
-// ErrIDToken means that an ID token is not that of the consent.
-var ErrIDToken = errors.New("the ID token does not have the nonce of this consent: it was made for another one")
 
 // codeInput returns the input of connect.
 func (c *Call) codeInput() []byte {
@@ -113,76 +100,8 @@ func (e *ShownError) Error() string {
 	return "a secret is in the authorization request, which a browser sends: use a variable in place of the secret"
 }
 
-// fieldIn returns the name of a field with a sealed value that text holds, or "".
-func (c *rendering) fieldIn(text string) string {
-	for _, r := range c.rendered {
-		if strings.Contains(text, r.value) && c.sealed.Plain(r.value) != nil {
-			return r.name
-		}
-	}
-	return ""
-}
-
 // answerParameters lists the parameters of an authorization response that are no code (RFC 6749 section 4.1.2, RFC 9207).
 var answerParameters = []string{"state", "iss", "error", "error_description", "error_uri"}
 
 // maxCodeParameter limits the name of the parameter that has the code, in bytes.
 const maxCodeParameter = 64
-
-// checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization
-// request. The token came from the token endpoint over TLS, so its signature need not be checked (OpenID Connect Core section
-// 3.1.3.7), and nothing else in it is used.
-func (c *exchanging) checkIDToken(body []byte) {
-	if c.inputs.Code == nil {
-		return
-	}
-	var members map[string]any
-	if strictjson.UnmarshalOpen(body, &members) != nil {
-		return // no ID token, and the exchange says what else is wrong
-	}
-	token := members["id_token"]
-	if token == nil {
-		return
-	}
-	text, _ := token.(string)
-	parts := strings.Split(text, ".")
-	if len(parts) == 3 {
-		var claims map[string]any
-		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-		if err == nil && strictjson.UnmarshalOpen(payload, &claims) == nil {
-			nonce, _ := claims["nonce"].(string)
-			if subtle.ConstantTimeCompare([]byte(nonce), []byte(c.inputs.Code.Nonce)) == 1 {
-				return
-			}
-		}
-	}
-	c.end(StageToken, ErrIDToken)
-}
-
-func names(pairs []abi.Pair) (list []string) {
-	for _, pair := range pairs {
-		list = append(list, pair.Name)
-	}
-	return list
-}
-
-func texts(pairs []abi.Pair) (list []string) {
-	for _, pair := range pairs {
-		list = append(list, pair.Name, pair.Value)
-	}
-	return list
-}
-
-// HoldTurn makes the states of a turn those of the call, for a run that begins or ends a grant. turn may be nil.
-func (c *grantUse) HoldTurn(turn Turn) (err error) {
-	if turn == nil {
-		return nil
-	}
-	c.turn = turn
-	c.states = map[string]string{}
-	if token := turn.Token(); token != nil {
-		c.ends = token
-		c.states, err = decodeStates(token)
-	}
-	return err
-}

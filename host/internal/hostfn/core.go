@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
@@ -58,41 +59,32 @@ type core struct {
 	mode   Mode
 	sealed seal.Table
 
-	failure   *Failure
-	restart   *Restart
+	// Failure is the reason why a host function ended the call, or nil.
+	Failure *Failure
+	// Restart is not nil if the call must be run again.
+	Restart *Restart
+
 	inputRead bool
-	// uncacheable is set once the call has read anything of its request, the clock or random bytes, or has signed or
-	// logged.
-	uncacheable bool
-	revealed    bool
+	// impure is set once the call has read anything of its request, the clock or random bytes, or has signed or logged.
+	impure   bool
+	revealed bool
 	// openedValues counts the sealed values that were opened for the mutation.
 	openedValues int
 	// offset is the last result of ClockOffset, or nil.
 	offset *int64
-	// asked is the host that the exchange goes to, if the templates name user.token.
-	asked string
+	// exchangeHost is the host that the exchange goes to, if the templates name user.token.
+	exchangeHost string
 }
-
-// maxOpened bounds the total size, in bytes, of the texts that sealed values are put into in a call, and separately of
-// those that it encodes or uses as keys. A document can contain thousands of references, each to a long value. Without
-// the bound, the time of a call would also show the length of a secret.
-const maxOpened = 2 << 20
 
 // ended is the value of the panic by which a host function ends the call.
 type ended struct{}
-
-// Failure returns the reason why a host function ended the call, or nil.
-func (c *core) Failure() *Failure { return c.failure }
-
-// Restart returns a Restart if the call must be run again, or nil.
-func (c *core) Restart() *Restart { return c.restart }
 
 // Inputs returns the inputs of the call.
 func (c *core) Inputs() *Inputs { return c.inputs }
 
 // Cacheable reports whether another run would have the same result, as long as the configuration, the secrets, the
 // fields of the user and the cache entries that this call read stay the same.
-func (c *core) Cacheable() bool { return !c.uncacheable }
+func (c *core) Cacheable() bool { return !c.impure }
 
 // end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
 // to leave its store.
@@ -105,7 +97,7 @@ func (c *core) end(stage string, err error) {
 	default:
 		stage = StagePlugin
 	}
-	c.failure = &Failure{Stage: stage, Err: err}
+	c.Failure = &Failure{Stage: stage, Err: err}
 	panic(ended{})
 }
 
@@ -124,7 +116,7 @@ func (c *core) try(f func()) (failure *Failure) {
 		switch r := recover().(type) {
 		case nil:
 		case ended:
-			failure = c.failure
+			failure = c.Failure
 		default:
 			panic(r)
 		}
@@ -133,8 +125,8 @@ func (c *core) try(f func()) (failure *Failure) {
 	return nil
 }
 
-// need ends the call unless both its mode and the plugin's description allow the host function.
-func (c *core) need(function string) {
+// requireGroup ends the call unless both its mode and the plugin's description allow the host function.
+func (c *core) requireGroup(function string) {
 	if c.mode == Describing || c.mode == Validating {
 		c.endf(StagePlugin, "%s is not to be called by describe or validate", function)
 	}
@@ -143,72 +135,125 @@ func (c *core) need(function string) {
 	}
 }
 
-// grant ends the call unless the operator has granted the plugin the right.
-func (c *core) grant(function, grant string) {
+// requireGrant ends the call unless the operator has granted the plugin the right.
+func (c *core) requireGrant(function, grant string) {
 	if !c.plan.Grants[grant] {
 		c.endf(StagePlugin, "%s was called, but the operator has not granted %q to this plugin", function, grant)
 	}
 }
 
-// plain ends the call if text, in a place that takes no sealed values, contains one.
-func (c *core) plain(where, text string) {
-	if err := c.sealed.Plain(text); err != nil {
-		c.endf(StagePlugin, "%s: %w", where, err)
-	}
-}
-
-// open returns text with its sealed values put in, and their number. It ends the call if they may not go to sink.
-func (c *core) open(where, text string, sink seal.Sinks) (string, int) {
-	out, opened, err := c.sealed.Open(text, sink)
-	if err != nil {
-		c.notListed(err)
-		c.endf(StagePlugin, "%s: %w", where, err)
-	}
-	if c.sealed.Opened() > maxOpened {
-		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
-	}
-	return out, opened
-}
-
-func (c *core) seal(v seal.Value) string {
-	reference, err := c.sealed.Seal(v)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return reference
-}
-
-// combine returns text as one value, for a function that makes something from the text and seals that. It reports
-// whether text contains a sealed value.
-func (c *core) combine(where, text string) (seal.Value, bool) {
-	v, sealed, err := c.sealed.Combine(text)
-	if err != nil {
-		c.endf(StagePlugin, "%s: %w", where, err)
-	}
-	c.boundMade(where)
-	return v, sealed
-}
-
-// boundMade ends the call if what it has made of sealed values counts as too many bytes.
-func (c *core) boundMade(where string) {
-	if c.sealed.Made() > maxOpened {
-		c.endf(StagePlugin, "%s: what a call makes of sealed values counts as more than %d bytes in all", where, maxOpened)
-	}
-}
-
 func (c *core) now() int64 {
-	c.uncacheable = true
+	c.impure = true
 	return c.plan.Clock().Unix()
 }
 
-// sealAnswers seals the values of a list that are sealed, and returns all of them as the guest gets them.
-func (c *core) sealAnswers(list []answer.Part, found map[string]string) map[string]string {
-	for i := range list {
-		a := &list[i]
-		value, ok := found[a.Name]
-		if ok && a.Kind == abi.AnswerSealed {
-			found[a.Name] = c.seal(a.Value(value))
-		}
+func (c *core) partition() [32]byte {
+	if c.inputs.partition == nil {
+		sum := c.plan.Partition(c.inputs)
+		c.inputs.partition = &sum
 	}
-	return found
+	return *c.inputs.partition
+}
+
+// ttl returns the time to live of an entry. If the templates name the user's token, no entry outlives that: then it is at most
+// the time until the token expires, and 0 if that is not known.
+func (c *core) ttl(wanted time.Duration) time.Duration {
+	switch expires := c.inputs.TokenExpires; {
+	case !c.plan.Names.UserToken():
+		return wanted
+	case expires.IsZero():
+		return 0
+	default:
+		return max(0, min(wanted, expires.Sub(c.plan.Clock())))
+	}
+}
+
+// afterRead reports whether the call knows the API's answer to an attempt that has read the request. That attempt may have
+// provoked the answer, to say something about the request by it.
+func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
+
+// runAfresh ends the run with a Restart if afterRead. What the run wants to do would show later calls, or a token endpoint,
+// what it knows. The call that runs in its place knows no more than that of another request.
+func (c *core) runAfresh() {
+	if c.afterRead() {
+		c.Restart = &Restart{Afresh: true}
+		panic(ended{})
+	}
+}
+
+// readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
+// the call may depend on this request.
+func (c *core) readsRequest() {
+	c.inputRead, c.impure = true, true
+	if c.Lease != nil {
+		c.Lease.End(nil)
+	}
+}
+
+// needRequest ends the call unless there is a request, and records that the guest reads it.
+func (c *core) needRequest(function string) {
+	c.endAhead()
+	if c.inputs.Request == nil {
+		c.endf(StagePlugin, "%s is for authenticate only", function)
+	}
+	c.readsRequest()
+}
+
+// endAhead ends a call that replaces an entry ahead of its end.
+func (c *core) endAhead() {
+	if c.Old != nil {
+		c.Restart = &Restart{}
+		panic(ended{})
+	}
+}
+
+// detach ends an Inline call with a Restart, because it is about to ask the store of keys.
+func (c *core) detach() {
+	if c.mode == Inline {
+		c.Restart = &Restart{Keys: true}
+		panic(ended{})
+	}
+}
+
+// jitter returns the jitter of a wait.
+func (c *core) jitter() float64 {
+	jitter, err := tokencache.Jitter(c.plan.Random)
+	if err != nil {
+		c.end(StageToken, err)
+	}
+	return jitter
+}
+
+// contentLength returns the length of the request's body, and whether it is known.
+func (c *core) contentLength() (n int64, known bool) {
+	r := c.inputs.Request
+	if c.inputs.Body != nil && len(r.Trailer) == 0 { // a kept body is sent with its length, whatever the caller knew
+		return c.inputs.BodySize, true
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return 0, true
+	}
+	return r.ContentLength, r.ContentLength > 0
+}
+
+// TimeNow returns the host's time in Unix seconds.
+func (c *core) TimeNow() int64 {
+	c.requireGroup(abi.UserTimeNow)
+	return c.now()
+}
+
+// TimeMillis returns the host's time in Unix milliseconds.
+func (c *core) TimeMillis() int64 {
+	c.requireGroup(abi.UserTimeMillis)
+	c.impure = true
+	return c.plan.Clock().UnixMilli()
+}
+
+// ClockOffset returns the seconds that the clock of the API, or of the token endpoint, is ahead of the host's.
+func (c *core) ClockOffset() int64 {
+	c.requireGroup(abi.UserClockOffset)
+	c.impure = true
+	offset := c.plan.Offset.seconds.Load()
+	c.offset = &offset
+	return offset
 }

@@ -1,6 +1,8 @@
 package hostfn
 
 import (
+	"errors"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -8,8 +10,81 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 )
 
+// Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
+type Mutation struct {
+	Headers []abi.Pair
+	// Query is the text to append to the raw query.
+	Query string
+	// Cookies are put into the Cookie header. Each replaces the cookies of the same name.
+	Cookies []abi.Pair
+	// Path holds placeholders, and the percent-encoded texts that replace them in the path.
+	Path []abi.Pair
+	// Form is the text to append to the body, which is a form.
+	Form string
+	// Pass is set if the request is not to be sent again.
+	Pass bool
+	// SealedName is set if there is one header, and its name contains a sealed value.
+	SealedName bool
+
+	// parameters holds the parameters of Query.
+	parameters []abi.Pair
+	// credentials holds the names and values in parameters that contain sealed values.
+	credentials []string
+	// opened holds the names and values of headers and parameters that contain sealed values, and these values.
+	opened []string
+}
+
+// Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores
+// credentials shorter than leakscan.MinText, which also occur by chance.
+func (m *Mutation) Echoed(address string) bool {
+	texts := []string{address}
+	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
+		text, err := unescape(address)
+		for range 3 { // a parameter may itself be a URL, such as the one to which a login page sends the client back
+			if err != nil {
+				break
+			}
+			texts = append(texts, text)
+			text, err = unescape(text)
+		}
+	}
+	for _, credential := range m.credentials {
+		for _, form := range forms(credential) {
+			if len(form) >= leakscan.MinText && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Without returns a raw query without the parameters of m, and without other parameters whose value is a credential of m.
+func (m *Mutation) Without(query string) string {
+	var rest []string
+	for parameter := range strings.SplitSeq(query, "&") {
+		if !m.has(parameter) {
+			rest = append(rest, parameter)
+		}
+	}
+	return strings.Join(rest, "&")
+}
+
+func (m *Mutation) has(parameter string) bool {
+	escapedName, escapedValue, _ := strings.Cut(parameter, "=")
+	name, err := url.QueryUnescape(escapedName)
+	if err != nil {
+		return false
+	}
+	value, err := url.QueryUnescape(escapedValue)
+	if err != nil {
+		return false
+	}
+	return slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
+		len(value) >= leakscan.MinText && slices.Contains(m.credentials, value)
+}
+
 // recordOpened adds the texts of a header or parameter that came from sealed values to m.opened, and the cache entries
-// that these came from to c.putIn. written is the pair with references.
+// that these came from to c.usedOrigins. written is the pair with references.
 func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
 	for _, text := range [...][2]string{{written.Name, name}, {written.Value, value}} {
 		if text[0] == text[1] {
@@ -17,7 +92,7 @@ func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
 		}
 		m.opened = append(slices.Grow(m.opened, 2), text[1])
 		for v := range c.sealed.In(text[0]) {
-			c.putIn = c.putIn.And(v.From)
+			c.usedOrigins = c.usedOrigins.And(v.From)
 			m.opened = append(m.opened, v.Text)
 		}
 	}
@@ -68,4 +143,32 @@ func (c *Call) Credentials(m *Mutation) []string {
 func (c *Call) holds(m *Mutation, text string) bool {
 	return slices.Contains(m.opened, text) ||
 		c.revealed && slices.ContainsFunc(leakscan.Decoded([]string{text}), func(text string) bool { return c.Scrub(text) != text })
+}
+
+// Texts returns the texts that a mutation of the call brings into its request, and their credentials.
+func (c *Call) Texts(m *Mutation) []string {
+	texts := append(c.Credentials(m), m.Query, m.Form)
+	for _, pair := range slices.Concat(m.Headers, m.Cookies, m.Path) {
+		texts = append(texts, pair.Value)
+	}
+	return texts
+}
+
+// Reveal returns the bytes of a sealed value. It needs the grant reveal: the operator trusts the guest with them.
+func (c *Call) Reveal(value string) []byte {
+	c.requireGroup(abi.UserReveal)
+	c.requireGrant(abi.UserReveal, abi.GrantReveal)
+	if c.plan.Names.UserToken() {
+		c.endf(StagePlugin, "reveal was called, but the configuration names user.token, which no plugin gets in plain")
+	}
+	v, sealed := c.concat("the value of reveal", value)
+	if !sealed {
+		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
+	}
+	c.revealed = true
+	c.usedOrigins = c.usedOrigins.And(v.From) // the guest may put the bytes in without a reference
+	if c.plan.Revealed != nil {
+		c.plan.Revealed(v.Text)
+	}
+	return []byte(v.Text)
 }

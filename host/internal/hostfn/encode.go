@@ -2,7 +2,6 @@ package hostfn
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,9 +14,9 @@ import (
 
 // Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they
 // share.
-func (c *Call) Encode(format, text string) string {
-	c.need(abi.UserEncode)
-	v, sealed := c.combine("the text of encode", text)
+func (c *core) Encode(format, text string) string {
+	c.requireGroup(abi.UserEncode)
+	v, sealed := c.concat("the text of encode", text)
 	f, known := compose.Formats[format]
 	if !known {
 		c.endf(StagePlugin, "encode knows %s, not the format it was given", strings.Join(slices.Sorted(maps.Keys(compose.Formats)), ", "))
@@ -32,9 +31,9 @@ func (c *Call) Encode(format, text string) string {
 
 // Decode returns the bytes of a text in base64, base64url, base32 or hex, with or without padding. If text contains sealed
 // values, the result is one sealed value of raw bytes with the sinks that they share.
-func (c *Call) Decode(format, text string) string {
-	c.need(abi.UserDecode)
-	v, sealed := c.combine("the text of decode", text)
+func (c *core) Decode(format, text string) string {
+	c.requireGroup(abi.UserDecode)
+	v, sealed := c.concat("the text of decode", text)
 	f := compose.Formats[format]
 	if f.Decode == nil {
 		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex)
@@ -55,7 +54,7 @@ func (c *Call) Decode(format, text string) string {
 
 // decodable reports whether text is one sealed value that a guest did not make, or made with encode in the same format.
 // Otherwise, success or failure would show something about the value: with a digit behind it, whether its length is odd.
-func (c *Call) decodable(format, text string) bool {
+func (c *core) decodable(format, text string) bool {
 	for v := range c.sealed.In(text) {
 		same := v.Encoding == format || v.Encoding == format+"_padded" || v.Encoding == format+"_upper"
 		return len(text) == len(abi.SealedPrefix)+abi.SealedLength && !v.Raw && (v.Size == 0 || same)
@@ -64,9 +63,9 @@ func (c *Call) decodable(format, text string) bool {
 }
 
 // Random returns random bytes in hex.
-func (c *Call) Random(bytes int64) string {
-	c.need(abi.UserRandom)
-	c.uncacheable = true
+func (c *core) Random(bytes int64) string {
+	c.requireGroup(abi.UserRandom)
+	c.impure = true
 	if bytes < 1 || bytes > abi.MaxRandom {
 		c.endf(StagePlugin, "random returns 1 to %d bytes", abi.MaxRandom)
 	}
@@ -80,33 +79,6 @@ func (c *Call) Random(bytes int64) string {
 		c.end(StagePlugin, err)
 	}
 	return hex.EncodeToString(buffer)
-}
-
-// notRaw ends the call if text contains a raw value. Otherwise, success or failure would show whether the bytes of a
-// MAC happen to be text. A guest would learn something about the key from each MAC.
-func (c *core) notRaw(where, text string) {
-	if c.sealed.Raw(text) {
-		c.endf(StagePlugin, "%s: what mac, digest, decode and sign_sealed return is raw bytes: encode it first", where)
-	}
-}
-
-// Reveal returns the bytes of a sealed value. It needs the grant reveal: the operator trusts the guest with them.
-func (c *Call) Reveal(value string) []byte {
-	c.need(abi.UserReveal)
-	c.grant(abi.UserReveal, abi.GrantReveal)
-	if c.plan.Names.UserToken() {
-		c.endf(StagePlugin, "reveal was called, but the configuration names user.token, which no plugin gets in plain")
-	}
-	v, sealed := c.combine("the value of reveal", value)
-	if !sealed {
-		c.end(StagePlugin, errors.New("reveal was called for a text that holds no sealed value"))
-	}
-	c.revealed = true
-	c.putIn = c.putIn.And(v.From) // the guest may put the bytes in without a reference
-	if c.plan.Revealed != nil {
-		c.plan.Revealed(v.Text)
-	}
-	return []byte(v.Text)
 }
 
 // newUUID returns a random UUID (RFC 9562 section 5.4).

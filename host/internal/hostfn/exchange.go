@@ -1,54 +1,24 @@
 package hostfn
 
 import (
-	"bytes"
 	"context"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/printable"
-	"github.com/keywright/keywright/internal/urlpath"
 )
-
-// exchangeLog has the outcomes of a call's token requests.
-type exchangeLog struct {
-	// exchanges counts the token requests that were sent.
-	exchanges int
-	// endpoint is the origin of the last one, or "" if a sealed value is a part of its host.
-	endpoint string
-	// exchangeTime is the time that token endpoints took.
-	exchangeTime time.Duration
-	// answer is the last answer of a token endpoint if that was an error, and nil otherwise.
-	answer *TokenError
-	// otherType is set if the type of the last token was not bearer.
-	otherType bool
-}
-
-// exchanging sends the token requests of a call.
-type exchanging struct {
-	*cacheUse
-	*grantUse
-	// AskAnew asks token endpoints although refusals of them are remembered.
-	AskAnew bool
-	// tokenRequests counts the calls of TokenRequest and Exchange, whether or not a request was sent.
-	tokenRequests int
-	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.
-	urlReference, urlField string
-	// place is the place of the last exchange, see placeOf.
-	place string
-}
 
 // Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
 // answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
@@ -119,17 +89,17 @@ func (c *exchanging) exchangeReply(status int, found map[string]string) []byte {
 
 // beginExchange ends the call unless it may send a request to a token endpoint now.
 func (c *exchanging) beginExchange(function string) {
-	c.need(function)
+	c.requireGroup(function)
 	if c.inputRead {
 		c.endf(StagePlugin, "%s was called after the request was read: nothing of one request may reach another place", function)
 	}
 	c.runAfresh()
 	if c.mode == Inline {
-		c.restart = &Restart{}
+		c.Restart = &Restart{}
 		panic(ended{})
 	}
 	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
-		c.failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
+		c.Failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
 		panic(ended{})
 	}
 }
@@ -140,11 +110,11 @@ func (c *exchanging) beginExchange(function string) {
 func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (refused *TokenError) {
 	question, before, may := c.mayAsk()
 	if !may {
-		c.answer = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
+		c.TokenError = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
 		if before.Problem != "" {
-			c.end(StageToken, c.answer)
+			c.end(StageToken, c.TokenError)
 		}
-		return c.answer
+		return c.TokenError
 	}
 	defer question.End()
 	client := c.client()
@@ -152,29 +122,29 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	defer cancel()
 	client, outgoing, intended := c.intend(ctx, client, outgoing)
 	defer intended()
-	c.exchanges++
+	c.Exchanges++
 	shown := c.shownHost(outgoing)
-	c.endpoint = ""
+	c.Endpoint = ""
 	if shown != "" {
-		c.endpoint = outgoing.URL.Scheme + "://" + shown
+		c.Endpoint = outgoing.URL.Scheme + "://" + shown
 	}
 	outgoing, end := c.exchangeSpan(outgoing, shown)
 	began := c.plan.Clock()
 	err := c.send(client, outgoing, a)
 	if end != nil {
-		defer func() { end(SpanEnd{Status: a.Status, Refused: c.answer, Err: err}) }() // deferred, because the call may end here
+		defer func() { end(SpanEnd{Status: a.Status, Refused: c.TokenError, Err: err}) }() // deferred, because the call may end here
 	}
 	took := c.plan.Clock().Sub(began)
-	c.exchangeTime += took
+	c.ExchangeTime += took
 	c.traced(a, took, err)
-	c.answer = nil
+	c.TokenError = nil
 	c.unsettled(err, a)
 	if a.Status == 0 || err != nil && a.Success() { // the endpoint was not reached, or its answer is not complete
 		c.end(StageToken, err)
 	}
-	if c.answer = read(); c.answer != nil {
-		c.endGrant(a.Header, c.answer) // a grant that is refused is not asked for again, and a new one at once
-		c.refused(question, c.answer, a.Header, outgoing.URL.Host)
+	if c.TokenError = read(); c.TokenError != nil {
+		c.endGrant(a.Header, c.TokenError) // a grant that is refused is not asked for again, and a new one at once
+		c.refused(question, c.TokenError, a.Header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)
 		c.checkIDToken(a.Body)
@@ -182,179 +152,10 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	switch {
 	case err != nil:
 		c.end(StageToken, err)
-	case c.answer != nil && c.answer.Problem != "":
-		c.end(StageToken, c.answer)
+	case c.TokenError != nil && c.TokenError.Problem != "":
+		c.end(StageToken, c.TokenError)
 	}
-	return c.answer
-}
-
-// wire is a request of a guest to a token endpoint.
-type wire struct {
-	// function is the host function, for errors.
-	function string
-	url      string
-	path     []string
-	query    []abi.Pair
-	method   string
-	headers  []abi.Pair
-	form     []abi.Pair
-	// json is the body if contentType is jsonType.
-	json any
-	// contentType is formType, jsonType, or "" if there is no body.
-	contentType string
-	// sink is the sink that sealed values must have.
-	sink seal.Sinks
-}
-
-const jsonType = "application/json"
-
-// wire checks the combination of an exchange's members.
-func (c *exchanging) wire(request *abi.Exchange) *wire {
-	w := &wire{
-		function: abi.UserExchange, url: request.URL, path: request.Path, query: request.Query, method: request.Method,
-		headers: request.Headers, form: request.Form, json: request.JSON,
-	}
-	if w.method == "" {
-		w.method = http.MethodPost
-	}
-	switch w.method {
-	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
-		c.endf(StagePlugin, "the request of exchange: method is GET, POST, PUT, PATCH or DELETE")
-	}
-	switch {
-	case w.json != nil && len(w.form) > 0:
-		c.endf(StagePlugin, "the request of exchange has both form and json, and a request has one body")
-	case w.json != nil:
-		w.contentType = jsonType
-	case len(w.form) > 0:
-		w.contentType = formType
-	}
-	if w.method == http.MethodGet && w.contentType != "" {
-		c.endf(StagePlugin, "the request of exchange: a GET has no body")
-	}
-	return w
-}
-
-// outgoing checks a request, puts the sealed values in, and returns it as an HTTP request.
-func (c *exchanging) outgoing(w *wire) *http.Request {
-	target := c.target(w)
-	c.explainExchange(w)
-	body := []byte(c.encoded(w, "form", w.form))
-	if w.contentType == jsonType {
-		body = c.jsonBody(w)
-	}
-	outgoing, err := http.NewRequestWithContext(c.ctx, w.method, target, bytes.NewReader(body))
-	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
-	}
-	if len(w.query) > 0 {
-		if outgoing.URL.RawQuery != "" {
-			outgoing.URL.RawQuery += "&"
-		}
-		outgoing.URL.RawQuery += c.encoded(w, "query", w.query)
-	}
-	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
-	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
-	seen := map[string]bool{"Content-Type": true}
-	where := "the headers of " + w.function
-	for _, pair := range w.headers {
-		name, value, shown := c.header(where, pair, w.sink)
-		if shown.sealed && len(w.headers) > 1 {
-			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
-		}
-		canonical := http.CanonicalHeaderKey(name)
-		if seen[canonical] {
-			c.endf(StagePlugin, "%s: %s is there twice, or is the host's to set", where, shown)
-		}
-		seen[canonical] = true
-		outgoing.Header.Set(name, value)
-	}
-	if w.contentType != "" {
-		outgoing.Header.Set("Content-Type", w.contentType)
-	}
-	return outgoing
-}
-
-// target returns the URL of a request. It ends the call unless that is a URL of the configuration.
-func (c *exchanging) target(w *wire) string {
-	target, _ := c.open("the URL of "+w.function, w.url, seal.Token)
-	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
-	// its own to check a guess of the secret in it.
-	if !slices.Contains(c.urls, w.url) {
-		c.readURLs()
-	}
-	if !slices.Contains(c.urls, w.url) {
-		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
-	}
-	c.asksAt(w.url)
-	w.sink = c.exchangeSink(target)
-	c.place = c.placeOf(w)
-	if len(w.path) == 0 {
-		return target
-	}
-	u, err := url.Parse(target)
-	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
-	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	for _, segment := range w.path {
-		segment, _ = c.open("the path of "+w.function, segment, w.sink)
-		if segment == "" || segment == "." || segment == ".." {
-			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
-		}
-		path += "/" + urlpath.Percent(segment)
-	}
-	if u.Path, err = url.PathUnescape(path); err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
-	}
-	u.RawPath = path
-	return u.String()
-}
-
-// readURLs renders the fields of kind url.
-func (c *rendering) readURLs() {
-	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-		if c.plan.Fields[name].Kind == abi.KindURL {
-			c.ConfigGet(name)
-		}
-	}
-}
-
-// encoded returns pairs as application/x-www-form-urlencoded.
-func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
-	where := "the " + what + " of " + w.function
-	var form strings.Builder
-	for i, pair := range pairs {
-		name, _ := c.open(where, pair.Name, w.sink)
-		value, _ := c.open(where, pair.Value, w.sink)
-		if i > 0 {
-			form.WriteByte('&')
-		}
-		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
-	}
-	return form.String()
-}
-
-// jsonBody returns the JSON of a request, with the sealed values put into its strings.
-func (c *exchanging) jsonBody(w *wire) []byte {
-	where := "the json of " + w.function
-	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
-		c.notRaw(where, text)
-		out, _ := c.open(where, text, w.sink)
-		return strings.ToValidUTF8(out, "\uFFFD"), nil
-	}, func(name string) error {
-		c.plain("a name in "+where, name)
-		return nil
-	})
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	body, err := strictjson.Marshal(tree)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return body
+	return c.TokenError
 }
 
 // client returns the client for token requests.
@@ -406,4 +207,75 @@ func (c *exchanging) transportError(client *http.Client, err error) error {
 		err = egress.Failure(err)
 	}
 	return c.ScrubError(err)
+}
+
+// checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization
+// request. The token came from the token endpoint over TLS, so its signature need not be checked (OpenID Connect Core section
+// 3.1.3.7), and nothing else in it is used.
+func (c *exchanging) checkIDToken(body []byte) {
+	if c.inputs.Code == nil {
+		return
+	}
+	var members map[string]any
+	if strictjson.UnmarshalOpen(body, &members) != nil {
+		return // no ID token, and the exchange says what else is wrong
+	}
+	token := members["id_token"]
+	if token == nil {
+		return
+	}
+	text, _ := token.(string)
+	parts := strings.Split(text, ".")
+	if len(parts) == 3 {
+		var claims map[string]any
+		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+		if err == nil && strictjson.UnmarshalOpen(payload, &claims) == nil {
+			nonce, _ := claims["nonce"].(string)
+			if subtle.ConstantTimeCompare([]byte(nonce), []byte(c.inputs.Code.Nonce)) == 1 {
+				return
+			}
+		}
+	}
+	c.end(StageToken, ErrIDToken)
+}
+
+// ErrIDToken means that an ID token is not that of the consent.
+var ErrIDToken = errors.New("the ID token does not have the nonce of this consent: it was made for another one")
+
+// endRepeated ends the call if a plain part of an endpoint's answer repeats a text of its request, or a sealed part beside it.
+func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map[string]string) {
+	sent := func() *answer.Sent {
+		credentials := slices.Clone(c.inputs.secrets())
+		for v := range c.sealed.Values() {
+			credentials = append(credentials, v.Text)
+		}
+		for i := range reply.List {
+			if a := &reply.List[i]; a.Kind == abi.AnswerSealed {
+				credentials = append(credentials, reply.Text(a))
+			}
+		}
+		request := []string{r.URL.String()}
+		for _, values := range r.Header {
+			request = append(request, values...)
+		}
+		if body, err := r.GetBody(); err == nil { // outgoing has made it of bytes
+			text, _ := io.ReadAll(body)
+			request = append(request, string(text))
+		}
+		s := answer.NewSent(credentials, request)
+		s.Names = true
+		return s
+	}
+	if name := reply.Repeated(found, sent); name != "" {
+		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
+	}
+}
+
+// exchangeSpan begins the span of a request to a token endpoint, with the host that may be shown.
+func (c *exchanging) exchangeSpan(r *http.Request, host string) (sent *http.Request, end func(SpanEnd)) {
+	ctx, end := c.span(r.Context(), Span{Field: c.urlField, Exchange: r, Host: host})
+	if end == nil {
+		return r, nil
+	}
+	return r.WithContext(ctx), end
 }

@@ -21,7 +21,7 @@ func TestDiscoveriesOfAnExplanation(t *testing.T) {
 		c.explainDiscovery(template.Discovery{Issuer: "b.test", Member: "token"}, "3")
 	}
 	var got []string
-	for _, step := range c.Steps()[1:] {
+	for _, step := range c.Steps[1:] {
 		got = append(got, step.Discovery.Issuer+" "+step.Discovery.Endpoint)
 	}
 	if !slices.Equal(got, want) {
@@ -39,7 +39,7 @@ func TestFieldOfAnExchange(t *testing.T) {
 		c.ConfigGet(name)
 	}
 	for url, want := range map[string]string{"https://a.test": "first", "https://b.test": "url", "https://c.test": "", "x": ""} {
-		if c.asksAt(url); c.urlField != want {
+		if c.setExchangeField(url); c.urlField != want {
 			t.Errorf("%s is from the field %q", url, c.urlField)
 		}
 	}

@@ -17,39 +17,18 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Keys is the store of keys of a host, see host.Keys. An error that may pass is marked with Passing.
-type Keys interface {
-	// Describe returns what is known about a key.
-	Describe(ctx context.Context, key seal.Key) (KeyInfo, error)
-	// Sign returns a signature, or an HMAC, and the version of the key that made it.
-	Sign(ctx context.Context, key seal.Key, algorithm string, data []byte) (signature []byte, version int, err error)
-}
-
-// KeyInfo describes a key of a store. It has the fields of host.KeyInfo.
-type KeyInfo struct {
-	Type    string
-	Version int
-	Public  crypto.PublicKey
-}
-
-// maxStoreData is the maximum length of data that a store of keys signs, in bytes.
-const maxStoreData = seal.MaxText
-
 // keyUse is a call's use of keys.
 type keyUse struct {
 	*rendering
 	signatures int
-	// keyRequests counts the uses of the store of keys, and keyTime is the time that it took.
-	keyRequests int
-	keyTime     time.Duration
+	// KeyRequests counts the uses of the store of keys, and KeyTime is the time that it took.
+	KeyRequests int
+	KeyTime     time.Duration
 	// versions has the version of each key that the call has used or shown, so that all its signatures are of one version.
 	versions map[seal.Key]int
 	// pause calls what waits for the store. It is nil for a call outside of a sandbox.
 	pause func(wait func())
 }
-
-// KeyRequests returns the number of times that the call used a key of the store of keys, and the time that this took.
-func (c *keyUse) KeyRequests() (n int, took time.Duration) { return c.keyRequests, c.keyTime }
 
 // Waits reports whether functions that use a key may wait for the store of keys.
 func (c *keyUse) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
@@ -64,19 +43,6 @@ func (c *keyUse) stored(f *Field) *seal.Key {
 	}
 	c.detach()
 	return (*seal.Key)(f.Text.Key())
-}
-
-// detach ends an Inline call with a Restart, because it is about to ask the store of keys.
-func (c *core) detach() {
-	if c.mode == Inline {
-		c.restart = &Restart{Keys: true}
-		panic(ended{})
-	}
-}
-
-// sealStored returns the value of a field that names a key with get_key.
-func (c *rendering) sealStored(f *Field) string {
-	return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
 }
 
 // storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.
@@ -122,16 +88,13 @@ func (c *keyUse) checkSignature(field string, key seal.Key, algorithm string, pu
 // explainedSize is the length of a signature in an explained call, in bytes.
 const explainedSize = 64
 
-// errTooMuch is the error for data that is too long for a store of keys.
-var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of keys, which are sent to it: sign a digest of the data, such as that of the body, or use get_secret", maxStoreData)
-
 // isMAC reports whether an algorithm is an HMAC, for which a store needs no key of a certain type.
 func isMAC(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
 
 // useKey counts a use of the store of keys, and ends the call after too many.
 func (c *keyUse) useKey() {
-	c.uncacheable = true // the next call may get another version of the key
-	if c.keyRequests++; c.keyRequests > c.plan.Limits.KeyRequests {
+	c.impure = true // the next call may get another version of the key
+	if c.KeyRequests++; c.KeyRequests > c.plan.Limits.KeyRequests {
 		c.endf(StagePlugin, "the store of keys was to be used more than %d times in one call", c.plan.Limits.KeyRequests)
 	}
 }
@@ -166,7 +129,7 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, wan
 		within, end := c.span(ctx, Span{Field: field})
 		began := c.plan.Clock()
 		version, err = f(within, wanted)
-		c.keyTime += c.plan.Clock().Sub(began)
+		c.KeyTime += c.plan.Clock().Sub(began)
 		if end != nil {
 			end(SpanEnd{Err: err})
 		}
@@ -274,16 +237,4 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	}
 	b.bytes = append(b.bytes, p...)
 	return len(p), nil
-}
-
-// CheckKey asks the store of keys about the key that a field names with get_key. It returns a failure unless the key is there
-// and fits its algorithm.
-func (c *keyUse) CheckKey(f *Field) *Failure {
-	return c.try(func() {
-		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
-		if f.Kind == abi.KindKey {
-			algorithm = c.algorithm(f, "")
-		}
-		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
-	})
 }

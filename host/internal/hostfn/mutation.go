@@ -2,94 +2,18 @@ package hostfn
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
+	"golang.org/x/net/http/httpguts"
 )
-
-// Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
-type Mutation struct {
-	Headers []abi.Pair
-	// Query is the text to append to the raw query.
-	Query string
-	// Cookies are put into the Cookie header. Each replaces the cookies of the same name.
-	Cookies []abi.Pair
-	// Path holds placeholders, and the percent-encoded texts that replace them in the path.
-	Path []abi.Pair
-	// Form is the text to append to the body, which is a form.
-	Form string
-	// Pass is set if the request is not to be sent again.
-	Pass bool
-	// SealedName is set if there is one header, and its name contains a sealed value.
-	SealedName bool
-
-	// parameters holds the parameters of Query.
-	parameters []abi.Pair
-	// credentials holds the names and values in parameters that contain sealed values.
-	credentials []string
-	// opened holds the names and values of headers and parameters that contain sealed values, and these values.
-	opened []string
-}
-
-// Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores
-// credentials shorter than leakscan.MinText, which also occur by chance.
-func (m *Mutation) Echoed(address string) bool {
-	texts := []string{address}
-	for _, unescape := range []func(string) (string, error){url.QueryUnescape, url.PathUnescape} {
-		text, err := unescape(address)
-		for range 3 { // a parameter may itself be a URL, such as the one to which a login page sends the client back
-			if err != nil {
-				break
-			}
-			texts = append(texts, text)
-			text, err = unescape(text)
-		}
-	}
-	for _, credential := range m.credentials {
-		for _, form := range forms(credential) {
-			if len(form) >= leakscan.MinText && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Without returns a raw query without the parameters of m, and without other parameters whose value is a credential of m.
-func (m *Mutation) Without(query string) string {
-	var rest []string
-	for parameter := range strings.SplitSeq(query, "&") {
-		if !m.has(parameter) {
-			rest = append(rest, parameter)
-		}
-	}
-	return strings.Join(rest, "&")
-}
-
-func (m *Mutation) has(parameter string) bool {
-	escapedName, escapedValue, _ := strings.Cut(parameter, "=")
-	name, err := url.QueryUnescape(escapedName)
-	if err != nil {
-		return false
-	}
-	value, err := url.QueryUnescape(escapedValue)
-	if err != nil {
-		return false
-	}
-	return slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
-		len(value) >= leakscan.MinText && slices.Contains(m.credentials, value)
-}
 
 // Mutation decodes the output of authenticate, checks it, and puts the sealed values in. Scrub still works after a failure.
 func (c *Call) Mutation(output []byte) (m *Mutation, failure *Failure) {
@@ -113,15 +37,6 @@ func (c *Call) Masked(output []byte) *Mutation {
 		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
 	}
 	return m
-}
-
-// maskedParameters returns parameters as a person may see them.
-func (c *core) maskedParameters(pairs []abi.Pair) string {
-	text := ""
-	for _, pair := range pairs {
-		text += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
-	}
-	return strings.TrimPrefix(text, "&")
 }
 
 func (c *Call) mutation(output []byte) *Mutation {
@@ -190,8 +105,8 @@ func readPairs(s *strictjson.Simple) (pairs []abi.Pair, ok bool) {
 func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
 	var text strings.Builder
 	for i, pair := range pairs {
-		name, opened := c.open(where, pair.Name, sink)
-		value, n := c.open(where, pair.Value, sink)
+		name, opened := c.unseal(where, pair.Name, sink)
+		value, n := c.unseal(where, pair.Value, sink)
 		c.openedValues += opened + n
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		c.recordOpened(m, pair, name, value)
@@ -219,9 +134,9 @@ func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal
 func (c *Call) cookies(m *Mutation, pairs []abi.Pair) {
 	const where = "the mutation's cookies"
 	for _, pair := range pairs {
-		c.plain("the name of a cookie", pair.Name)
+		c.rejectSealed("the name of a cookie", pair.Name)
 		c.notRaw(where, pair.Value)
-		value, opened := c.open(where, pair.Value, seal.Header)
+		value, opened := c.unseal(where, pair.Value, seal.Header)
 		c.openedValues += opened
 		switch {
 		case !httpguts.ValidHeaderFieldName(pair.Name):
@@ -247,9 +162,9 @@ func notInCookie(r rune) bool { return r <= ' ' || r >= 0x7f || r == ';' || r ==
 func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 	const where = "the mutation's path"
 	for _, pair := range pairs {
-		c.plain("a placeholder of the path", pair.Name)
+		c.rejectSealed("a placeholder of the path", pair.Name)
 		c.notRaw(where, pair.Value)
-		value, opened := c.open(where, pair.Value, seal.Path)
+		value, opened := c.unseal(where, pair.Value, seal.Path)
 		c.openedValues += opened
 		if pair.Name == "" || slices.ContainsFunc(m.Path, func(other abi.Pair) bool { return other.Name == pair.Name }) {
 			c.endf(StageMutation, "%s: a placeholder is empty or there twice", where)
@@ -270,56 +185,4 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 			m.credentials = append(m.credentials, value)
 		}
 	}
-}
-
-// aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside
-// another one, a plugin could use the error for two headers of one name to check a guess of a secret.
-const aloneWhenSealed = "only a header that is alone may have such a name"
-
-// header puts the sealed values into a header that the guest sets, and checks it. shown is its name for error messages.
-func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
-	c.notRaw(where, pair.Name)
-	c.notRaw(where, pair.Value)
-	name, opened := c.open(where, pair.Name, sink)
-	value, n := c.open(where, pair.Value, sink)
-	c.openedValues += opened + n
-	shown = shownName{name, opened > 0}
-	if problem := abi.CheckHeaderName(name); problem != "" {
-		c.endf(StageMutation, "%s: %s %s", where, shown, problem)
-	}
-	if !httpguts.ValidHeaderFieldValue(value) {
-		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, shown)
-	}
-	if n > 0 && strings.TrimSpace(value) == "" {
-		c.endf(StageMutation, "%s: the credential in %s is empty", where, shown)
-	}
-	if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization") {
-		scheme, rest, _ := strings.Cut(value, " ")
-		if again, _, found := strings.Cut(strings.TrimLeft(rest, " "), " "); found && strings.EqualFold(scheme, again) {
-			c.endf(StageMutation, "%s: the value of %s begins with its scheme twice: leave it out of the secret, or of the text before it", where, shown)
-		}
-	}
-	return name, value, shown
-}
-
-// masked returns a text of the mutation as a person may see it. After Reveal it also scrubs the text, because the guest
-// may have put a credential in without a reference.
-func (c *core) masked(text string) string {
-	if c.revealed {
-		text = c.Scrub(text)
-	}
-	return c.sealed.Mask(text)
-}
-
-// shownName is the name of a header, for error messages. They do not quote a name that contains a sealed value.
-type shownName struct {
-	name   string
-	sealed bool
-}
-
-func (n shownName) String() string {
-	if n.sealed {
-		return "a sealed name"
-	}
-	return fmt.Sprintf("%q", printable.Text(n.name, 128))
 }

@@ -23,42 +23,6 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-// Stages of a request at which a call can fail. The host's errors name them.
-const (
-	StageConfig   = "config"   // the configuration, or a rendered value of it, is wrong
-	StageTemplate = "template" // a template could not be rendered: a secret, variable or user field is missing
-	StagePlugin   = "plugin"   // the guest failed, or broke the contract or a limit
-	StageToken    = "token"    // the token endpoint failed
-	StageSign     = "sign"     // a key is wrong, or signing failed
-	StageMutation = "mutation" // the changes that the guest wants cannot be applied
-	StageOrigin   = "origin"   // the request is for an origin that is not the connector's
-	StageBody     = "body"     // the request's body cannot be read or kept
-)
-
-// Failure is the reason why a call ended.
-type Failure struct {
-	Stage string
-	Err   error
-	// Guest is set if the guest itself has returned Err.
-	Guest bool
-	// TokenRequests is set if the call has made more token requests than it may.
-	TokenRequests bool
-}
-
-func (f *Failure) Error() string { return f.Err.Error() }
-
-// FieldError is an error about one field of a configuration, or about a member of tls such as tls.key.
-type FieldError struct {
-	Field string
-	Err   error
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
-
-func (e *FieldError) Unwrap() error { return e.Err }
-
-func (f *Failure) Unwrap() error { return f.Err }
-
 // Limits holds the limits of a call. Each field has the meaning of the field of host.Limits with the same name.
 type Limits struct {
 	TokenRequests, KeyRequests, TokenBytes, LogLines, CacheBytes, Mutations int
@@ -66,12 +30,6 @@ type Limits struct {
 
 // Cache holds the tokens of all connectors of a host.
 type Cache = tokencache.Cache[[]seal.Piece]
-
-// Shared is the place of one entry of the cache in a store of state, for the node that may fetch the entry.
-type Shared interface {
-	// Put stores the value and returns its generation, or 0 if the store has not taken it.
-	Put(ctx context.Context, value []byte, ttl time.Duration) (generation int64)
-}
 
 // Lease is the right to fill one entry of the cache.
 type Lease = tokencache.Lease[[]seal.Piece]
@@ -88,6 +46,14 @@ type Field struct {
 	Object *template.Object
 	// Source is the value as the operator wrote it, for validate.
 	Source any
+}
+
+// purposes returns the purposes of a key.
+func (f *Field) purposes() []string {
+	if len(f.Purposes) == 0 {
+		return []string{abi.PurposeJWT}
+	}
+	return f.Purposes
 }
 
 // Plan holds the data and functions that all calls of one connector share. It must not be changed once a call uses it.
@@ -161,7 +127,7 @@ type Plan struct {
 	Explains bool
 	// If not nil, Revealed is called with each text that a guest reveals.
 	Revealed func(text string)
-	// If not nil, a text that RandomText returns is the result of random for that number of bytes, unless it is empty.
+	// RandomText, if not nil, supplies the result of Random in tests. "" falls back to Random.
 	RandomText func(bytes int64) string
 }
 
@@ -206,4 +172,52 @@ func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
 		return "", false
 	}
 	return in.Secrets[i], true
+}
+
+// secrets returns the values of all secrets, and the user's token if there is one.
+func (in *Inputs) secrets() []string {
+	if in.User.Token == "" {
+		return in.Secrets
+	}
+	return append(slices.Clip(in.Secrets), in.User.Token)
+}
+
+// Code is an authorization response, for a run of connect.
+type Code struct {
+	Code, Verifier, RedirectURI string
+	// Nonce is the nonce of the authorization request.
+	Nonce string
+}
+
+// APIAnswer is the part of an API's answer that the call of the next attempt gets.
+type APIAnswer struct {
+	// Status is the HTTP status.
+	Status int
+	// found has the answers, not sealed yet.
+	found map[string]string
+	// used are the cache entries that the call of the earlier attempt read.
+	used []*tokencache.Handle
+	// requestRead is set if that call has read the request.
+	requestRead bool
+	// offset is the last result of ClockOffset in that call. It is nil if the call did not ask.
+	offset *int64
+}
+
+// kept is the set of answers of an API that later calls get.
+type kept struct {
+	found map[string]string
+	// count is the number of calls that got the set.
+	count int64
+}
+
+// State is a state of a plugin's description.
+type State struct {
+	Name string
+	// Seed is the field that has the state at first, or nil.
+	Seed           *Field
+	Sinks, Derived seal.Sinks
+}
+
+func (s *State) value(text string) seal.Value {
+	return seal.Value{Text: text, Sinks: s.Sinks, Derived: s.Derived, Mask: "<" + s.Name + ">"}
 }

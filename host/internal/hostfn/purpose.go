@@ -17,11 +17,11 @@ import (
 // as the sealed values in data share them. The description lists the purposes of the key, and data must fit the one that the
 // guest names. So a plugin cannot have a message of another protocol signed.
 func (c *keyUse) SignSealed(field, purpose, data string) string {
-	c.need(abi.UserSignSealed)
-	c.uncacheable = true
-	c.plain("the purpose of sign_sealed", purpose)
+	c.requireGroup(abi.UserSignSealed)
+	c.impure = true
+	c.rejectSealed("the purpose of sign_sealed", purpose)
 	k := c.signs(field, purpose)
-	v, sealed := c.combine("the data of sign_sealed", data)
+	v, sealed := c.concat("the data of sign_sealed", data)
 	derived := seal.All
 	if sealed {
 		if v.Sinks&seal.Digest == 0 {
@@ -40,12 +40,6 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 	derived &= c.plan.Fields[field].Derived
 	mask := "signature(" + k.algorithm + ", " + v.Mask + ")"
 	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
-}
-
-// httpAlgorithms maps the algorithms of RFC 9421 section 3.3 to the names of RFC 7518 and RFC 8037 for the same signatures.
-var httpAlgorithms = map[string]string{
-	"hmac-sha256": "HS256", "rsa-v1_5-sha256": "RS256", "rsa-pss-sha512": "PS512",
-	"ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384", "ed25519": "EdDSA",
 }
 
 // checkPurpose returns the reason why data may not be signed for a purpose, or "". It does not look into sealed values, because
@@ -114,8 +108,8 @@ func isJWS(data string) bool {
 // PublicKey returns the public half of a key, or a certificate, in a form of package abi. It is plain text, because it is
 // public by nature.
 func (c *keyUse) PublicKey(field, form string) string {
-	c.need(abi.UserPublicKey)
-	c.plain("the form of public_key", form)
+	c.requireGroup(abi.UserPublicKey)
+	c.rejectSealed("the form of public_key", form)
 	switch form {
 	case abi.PublicJWK, abi.PublicThumbprint:
 		k := c.key(field, "")
@@ -148,7 +142,7 @@ func (c *keyUse) publicJWK(k signingKey) string {
 
 // certificate returns the thumbprint of the certificate in a field, or its chain.
 func (c *keyUse) certificate(field, form string) string {
-	c.plain("the name of a certificate", field)
+	c.rejectSealed("the name of a certificate", field)
 	f := c.plan.Fields[field]
 	if f == nil || f.Kind != abi.KindCertificate {
 		c.end(StagePlugin, errors.New("a certificate was asked for that is not a field of kind certificate in this configuration"))

@@ -16,18 +16,6 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// SharedRefusals is the memory of what token endpoints refused that all nodes with a store of state share. If the store fails,
-// it is as if nothing had been refused elsewhere.
-type SharedRefusals interface {
-	// Refusal returns the last refusal of a question, and the number of refusals in a row.
-	Refusal(ctx context.Context, key [32]byte) (r tokencache.Refusal, count int)
-	// Refuse records a refusal and returns the time for which no node should ask, or 0 if the store fails. wait returns it for a
-	// number of refusals in a row.
-	Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration
-	// Accept removes the refusals of a question.
-	Accept(ctx context.Context, key [32]byte)
-}
-
 // question is a question that a call may ask a token endpoint.
 type question struct {
 	*tokencache.Question
@@ -49,7 +37,7 @@ func (c *exchanging) mayAsk() (q *question, before tokencache.Refusal, may bool)
 	local, before, may := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
 	q = &question{Question: local}
 	if !may || c.plan.SharedRefusals == nil ||
-		slices.ContainsFunc(c.used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
+		slices.ContainsFunc(c.Used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
 		return q, before, may
 	}
 	q.shared, q.key = c.plan.SharedRefusals, c.question(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
@@ -69,8 +57,8 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 	partition := c.partition()
 	known := partition[:]
 	known = binary.BigEndian.AppendUint64(known, uint64(c.tokenRequests))
-	known = binary.BigEndian.AppendUint64(known, uint64(len(c.used)))
-	for _, entry := range c.used {
+	known = binary.BigEndian.AppendUint64(known, uint64(len(c.Used)))
+	for _, entry := range c.Used {
 		known = binary.BigEndian.AppendUint64(known, number(entry))
 	}
 	if c.offset != nil && *c.offset != 0 { // what was signed for another time is another request
@@ -81,25 +69,6 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 	}
 	known = append(known, c.ends...)
 	return sha256.Sum256(append(known, c.place...))
-}
-
-// placeOf returns the field and the URL of a request, with its path and query, as the guest has them: each sealed value has the same
-// mark. Its text is in the partition or behind an entry that was read. If it were in the place, a guest could compare it with a
-// guess, by whether the endpoint is asked about that.
-func (c *exchanging) placeOf(w *wire) string {
-	var place strings.Builder
-	place.WriteString(c.urlField)
-	for _, text := range slices.Concat([]string{w.url}, w.path, texts(w.query)) {
-		place.WriteByte(0)
-		pieces, _ := c.sealed.Split(text) // outgoing has opened it
-		for _, piece := range pieces {
-			place.WriteString(piece.Text)
-			if piece.Sealed {
-				place.WriteByte(1)
-			}
-		}
-	}
-	return place.String()
 }
 
 // accepted removes the recorded refusals.
@@ -154,13 +123,4 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 		return max(0, date.Sub(now))
 	}
 	return 0
-}
-
-// jitter returns the jitter of a wait.
-func (c *core) jitter() float64 {
-	jitter, err := tokencache.Jitter(c.plan.Random)
-	if err != nil {
-		c.end(StageToken, err)
-	}
-	return jitter
 }

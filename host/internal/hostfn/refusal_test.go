@@ -73,7 +73,7 @@ func TestEndpointOfACall(t *testing.T) {
 		c := callTo(t, planWithCache(&now))
 		c.urlReference = reference
 		c.exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
-		if got := c.Endpoint(); got != want {
+		if got := c.Endpoint; got != want {
 			t.Errorf("%s: %q, want %q", reference, got, want)
 		}
 	}

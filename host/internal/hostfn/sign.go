@@ -2,6 +2,7 @@ package hostfn
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -14,8 +15,8 @@ import (
 // JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
 // algorithm that the configuration names. The only sink of the value is the one that the request asks for.
 func (c *keyUse) JWTSign(document []byte) string {
-	c.need(abi.UserJWTSign)
-	c.uncacheable = true
+	c.requireGroup(abi.UserJWTSign)
+	c.impure = true
 	request := c.jwtRequest(document)
 	sink := seal.Header
 	switch request.For {
@@ -125,11 +126,11 @@ func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.
 func (c *keyUse) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	object = c.mapStrings(where, object, func(text string) (string, error) {
 		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
-			out, _ := c.open(where, text, seal.Claim)
+			out, _ := c.unseal(where, text, seal.Claim)
 			return out, nil
 		}
 		c.notRaw(where, text)
-		out, _ := c.open(where, text, seal.Claim)
+		out, _ := c.unseal(where, text, seal.Claim)
 		from = from.And(c.sealed.From(text))
 		if !utf8.ValidString(out) {
 			return "", errors.New("a sealed value that is not UTF-8 cannot stand in JSON; encode it")
@@ -160,26 +161,12 @@ func (c *keyUse) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 	return "<jwt " + string(h) + "." + string(p) + ">"
 }
 
-// mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
-func (c *core) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
-	_, err := strictjson.MapStrings(object, f, func(name string) error {
-		if c.sealed.Plain(name) != nil {
-			c.plain("a name in "+where, name)
-		}
-		return nil
-	})
-	if err != nil {
-		c.endf(StageSign, "%s: %w", where, err)
-	}
-	return object
-}
-
 // Sign returns the raw signature of data, which the guest chooses. It needs the grant sign_raw.
 func (c *keyUse) Sign(field, data string) []byte {
-	c.need(abi.UserSign)
-	c.uncacheable = true
-	c.grant(abi.UserSign, abi.GrantSignRaw)
-	c.plain("the data of sign", data)
+	c.requireGroup(abi.UserSign)
+	c.impure = true
+	c.requireGrant(abi.UserSign, abi.GrantSignRaw)
+	c.rejectSealed("the data of sign", data)
 	signature := c.signature(c.signs(field, ""), data)
 	// The signature is a credential in plain bytes. Scrub has to know it.
 	c.revealed = true
@@ -212,7 +199,7 @@ func (c *keyUse) signs(name, purpose string) signingKey {
 // description lists the purpose for the key. For any purpose but a JWT, the configuration may name the algorithm as RFC 9421
 // does; key returns its name of RFC 7518.
 func (c *keyUse) key(name, purpose string) signingKey {
-	c.plain("the name of a key", name)
+	c.rejectSealed("the name of a key", name)
 	f := c.plan.Fields[name]
 	if f == nil || f.Kind != abi.KindKey {
 		c.endf(StagePlugin, "a key was asked for that is not a field of kind key in this configuration")
@@ -249,10 +236,64 @@ func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
 	return algorithm
 }
 
-// purposes returns the purposes of a key.
-func (f *Field) purposes() []string {
-	if len(f.Purposes) == 0 {
-		return []string{abi.PurposeJWT}
+// MAC returns the HMAC of data (RFC 2104) as a sealed value of raw bytes. Its sinks are the derived sinks of its key, as far
+// as the sealed values in data share them.
+func (c *keyUse) MAC(algorithm, key, data string) string {
+	c.requireGroup(abi.UserMAC)
+	c.impure = true
+	var k, v seal.Value
+	var sum []byte
+	if stored := c.sealed.Key(key); stored != nil {
+		k = *stored
+		c.checkMACKey(&k)
+		sum, v = c.storeMAC(algorithm, *k.Key, data)
+	} else {
+		k = c.macKey(key)
+		mac, err := signing.NewMAC(algorithm, []byte(k.Text))
+		if err != nil {
+			c.end(StageSign, err)
+		}
+		v, _ = c.hash("the data of mac", data, mac)
+		sum = mac.Sum(nil)
 	}
-	return f.Purposes
+	c.explainSigned("mac "+algorithm, data)
+	sinks := k.Derived & v.Derived
+	mask := "mac(" + algorithm + ", " + k.Mask + ", " + v.Mask + ")"
+	return c.seal(seal.Value{Text: string(sum), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, From: k.From.And(v.From)})
+}
+
+// macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign.
+func (c *keyUse) macKey(key string) seal.Value {
+	k, sealed := c.concat("the key of mac", key)
+	if !sealed {
+		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
+	}
+	c.checkMACKey(&k)
+	return k
+}
+
+// checkMACKey ends the call unless a value reaches Sign. That of a field of kind key does not.
+func (c *keyUse) checkMACKey(k *seal.Value) {
+	if k.Sinks&seal.Sign == 0 {
+		misuse := &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}
+		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (the sink sign is in sinks of its field, and in derived for what is made of that; a field of kind key signs with sign_sealed)", misuse))
+	}
+}
+
+// httpAlgorithms maps the algorithms of RFC 9421 section 3.3 to the names of RFC 7518 and RFC 8037 for the same signatures.
+var httpAlgorithms = map[string]string{
+	"hmac-sha256": "HS256", "rsa-v1_5-sha256": "RS256", "rsa-pss-sha512": "PS512",
+	"ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384", "ed25519": "EdDSA",
+}
+
+// CheckKey asks the store of keys about the key that a field names with get_key. It returns a failure unless the key is there
+// and fits its algorithm.
+func (c *keyUse) CheckKey(f *Field) *Failure {
+	return c.try(func() {
+		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
+		if f.Kind == abi.KindKey {
+			algorithm = c.algorithm(f, "")
+		}
+		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
+	})
 }

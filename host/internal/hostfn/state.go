@@ -17,41 +17,10 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/printable"
 )
-
-// State is a state of a plugin's description.
-type State struct {
-	Name string
-	// Seed is the field that has the state at first, or nil.
-	Seed           *Field
-	Sinks, Derived seal.Sinks
-}
-
-// Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused, Unknown and
-// Lost say whose grant it is.
-type Turn interface {
-	// Token returns what the grant keeps.
-	Token() []byte
-	// Intent writes that the token is about to be sent, and returns the context within which it may be sent once.
-	Intent(ctx context.Context) (context.Context, context.CancelFunc, error)
-	// Done ends the turn after the token was redeemed. next is the next one. If it is nil, the same one may be sent again.
-	Done(ctx context.Context, next []byte)
-	// NotRedeemed takes the intent back.
-	NotRedeemed(ctx context.Context)
-	// Refused ends the turn after the endpoint said that the token is not valid.
-	Refused(ctx context.Context, cause error) error
-	// Unknown ends the turn after it is not known whether the token was redeemed. wait returns for how long it is not sent again,
-	// after a number of such requests.
-	Unknown(ctx context.Context, wait func(count int) time.Duration, cause error) error
-	// Lost ends the turn after the endpoint answered, and what it issued cannot be kept.
-	Lost(ctx context.Context, cause error) error
-	// End ends the turn. It does nothing if the turn has ended.
-	End(ctx context.Context)
-}
 
 // grantUse is a call's use of its grant.
 type grantUse struct {
@@ -93,23 +62,23 @@ func (c *grantUse) EndTurn() {
 // StateGet returns the value of a state, and reports whether the grant has it. The first call takes the turn of the grant, and
 // waits for calls that have it.
 func (c *grantUse) StateGet(name string) (string, bool) {
-	c.need(abi.UserStateGet)
+	c.requireGroup(abi.UserStateGet)
 	if c.inputRead {
 		c.endf(StagePlugin, "state_get was called after the request was read: nothing of one request may reach another place")
 	}
-	c.plain("the name of a state", name)
+	c.rejectSealed("the name of a state", name)
 	at := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
 	if at < 0 {
 		c.endf(StagePlugin, "state_get was asked for %q, which is no state in the plugin's description", printable.Text(name, 128))
 	}
 	s := &c.plan.States[at]
 	c.runAfresh()
-	c.uncacheable = true
+	c.impure = true
 	switch {
 	case c.mode == Explaining:
 		return c.seal(s.value(name)), true
 	case c.mode == Inline:
-		c.restart = &Restart{}
+		c.Restart = &Restart{}
 		panic(ended{})
 	case c.turn == nil:
 		c.takeTurn()
@@ -119,10 +88,6 @@ func (c *grantUse) StateGet(name string) (string, bool) {
 		return "", false
 	}
 	return c.seal(s.value(value)), true
-}
-
-func (s *State) value(text string) seal.Value {
-	return seal.Value{Text: text, Sinks: s.Sinks, Derived: s.Derived, Mask: "<" + s.Name + ">"}
 }
 
 // takeTurn takes the turn of the grant.
@@ -358,4 +323,18 @@ func (c *grantUse) endGrant(header http.Header, cause error) {
 		after, jitter := retryAfter(header, c.plan.Clock()), c.jitter()
 		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
 	}
+}
+
+// HoldTurn makes the states of a turn those of the call, for a run that begins or ends a grant. turn may be nil.
+func (c *grantUse) HoldTurn(turn Turn) (err error) {
+	if turn == nil {
+		return nil
+	}
+	c.turn = turn
+	c.states = map[string]string{}
+	if token := turn.Token(); token != nil {
+		c.ends = token
+		c.states, err = decodeStates(token)
+	}
+	return err
 }

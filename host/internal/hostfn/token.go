@@ -1,55 +1,14 @@
 package hostfn
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
-
-// TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2).
-type TokenError struct {
-	// Status is the status code of HTTP.
-	Status int
-	// Code is the error code if it is registered, "other" if it is not, and "" if there is none.
-	Code string
-	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is
-	// 400 or more.
-	Problem string
-	// RetryAfter is the time during which the host does not repeat the request, but returns this answer for it. If 0,
-	// the next request asks the endpoint.
-	RetryAfter time.Duration
-	// Offset is the time that the endpoint's clock is ahead of the host's, by its header Date. It is 0 if that is missing, or if
-	// the clocks are less than leastOffset apart.
-	Offset time.Duration
-	// Remembered reports whether the endpoint was not asked, because it has refused the same request before: Age ago,
-	// or longer ago if another node has asked it.
-	Remembered bool
-	Age        time.Duration
-}
-
-func (e *TokenError) Error() string {
-	text := fmt.Sprintf("the token endpoint answered %d", e.Status)
-	if e.Problem != "" {
-		text += " " + e.Problem
-	}
-	switch e.Code {
-	case "":
-	case "other":
-		text += " (an error code that is not registered)"
-	default:
-		text += fmt.Sprintf(" (%s)", e.Code)
-	}
-	if e.RetryAfter > 0 {
-		text += fmt.Sprintf("; it is asked again in %v", (e.RetryAfter + time.Second - 1).Truncate(time.Second))
-	}
-	return text
-}
 
 // TokenRequest sends an abi.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns an abi.TokenReply. The
 // guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
@@ -70,7 +29,7 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 		return c.reply(answer.MadeUpToken(request.Extra))
 	}
 	var reply *abi.TokenReply
-	c.otherType = false
+	c.OtherType = false
 	a := &answer.Reply{List: tokenParts}
 	refused := c.exchange(outgoing, a, func() (refused *TokenError) {
 		var problem error
@@ -89,7 +48,7 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 	if reply.ExpiresIn != nil {
 		c.endRepeated(outgoing, a, map[string]string{"expires_in": strconv.FormatInt(*reply.ExpiresIn, 10)})
 	}
-	c.otherType = reply.TokenType != "" && reply.TokenType != "bearer"
+	c.OtherType = reply.TokenType != "" && reply.TokenType != "bearer"
 	return c.reply(reply)
 }
 
@@ -114,4 +73,10 @@ func (c *exchanging) reply(r *abi.TokenReply) []byte {
 		c.end(StageToken, err)
 	}
 	return document
+}
+
+// tokenParts are the parts of an answer to token_request that endRepeated looks at.
+var tokenParts = []answer.Part{
+	{Answer: abi.Answer{Name: "access_token", Kind: abi.AnswerSealed}, Source: answer.Source{From: abi.FromJSON, Pointer: []string{"access_token"}}},
+	{Answer: abi.Answer{Name: "expires_in", Kind: abi.AnswerInteger}, Source: answer.Source{From: abi.FromJSON, Pointer: []string{"expires_in"}}},
 }

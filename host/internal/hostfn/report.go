@@ -1,12 +1,17 @@
 package hostfn
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/mask"
+	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -17,8 +22,8 @@ type report struct {
 	// error_description if descriptions is set.
 	Trace func(exchange func(m *mask.Masker, descriptions bool) mask.Exchange)
 	lines []line
-	// steps holds the steps of an explained call.
-	steps []mask.Step
+	// Steps holds what an explained call did, in order.
+	Steps []mask.Step
 }
 
 type line struct {
@@ -33,21 +38,21 @@ const maxLogLine = 4 << 10
 
 // Log keeps a line for Flush. It is not written at once, because the lines of a run that is restarted must not appear.
 func (c *report) Log(level abi.Level, text string) {
-	c.plain("a log line", text)
+	c.rejectSealed("a log line", text)
 	if len(c.lines) >= c.plan.Limits.LogLines {
 		c.endf(StagePlugin, "more than %d log lines in one call", c.plan.Limits.LogLines)
 	}
 	if c.revealed {
 		text = c.Scrub(text)
 	}
-	c.uncacheable = true
+	c.impure = true
 	c.lines = append(c.lines, line{level, printable.Text(text, maxLogLine), ""})
 }
 
 // warning keeps a warning of the host itself for Flush, unless it is empty. It is about a field.
 func (c *report) warning(field, text string) {
 	if text != "" {
-		c.uncacheable = true
+		c.impure = true
 		c.lines = append(c.lines, line{abi.LevelWarn, text, field})
 	}
 }
@@ -86,4 +91,56 @@ func (c *core) Message(text string) error {
 		text = c.Scrub(text)
 	}
 	return errors.New(printable.Text(text, maxLogLine))
+}
+
+// explains reports whether the call records its steps.
+func (c *report) explains() bool { return c.mode == Explaining || c.plan.Explains || c.Trace != nil }
+
+// explainSigned records a text that is signed, if the call is explained.
+func (c *report) explainSigned(by, data string) {
+	if c.explains() {
+		c.Steps = append(c.Steps, mask.Step{Signed: c.masked(data), By: by})
+	}
+}
+
+// explainDiscovery records what was discovered, once, if the call is explained.
+func (c *report) explainDiscovery(d template.Discovery, url string) {
+	known := func(s mask.Step) bool {
+		return s.Discovery != nil && s.Discovery.Issuer == d.Issuer && s.Discovery.Endpoint == d.Member
+	}
+	if c.explains() && !slices.ContainsFunc(c.Steps, known) {
+		c.Steps = append(c.Steps, mask.Step{Discovery: &mask.Discovery{Issuer: d.Issuer, Endpoint: d.Member, URL: url}})
+	}
+}
+
+// traced calls Trace with an exchange.
+func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
+	if c.Trace == nil {
+		return
+	}
+	c.Trace(func(m *mask.Masker, descriptions bool) (e mask.Exchange) {
+		for _, step := range slices.Backward(c.Steps) {
+			if step.Exchange != nil {
+				e = *step.Exchange
+				break
+			}
+		}
+		masked := m.Answer(c.plan.Answers, a.Status, a.Header, a.Body)
+		masked.Took(took, err)
+		if descriptions {
+			masked.Description = mask.Description(a, func(text string) bool {
+				return c.Scrub(text) != text || leakscan.New(c.secretForms()).HoldsFolded(text)
+			})
+		}
+		e.Answer = &masked
+		return e
+	})
+}
+
+// span begins a span, if somebody makes them. Otherwise end is nil.
+func (c *report) span(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+	if c.plan.Span == nil {
+		return ctx, nil
+	}
+	return c.plan.Span(ctx, s)
 }

@@ -1,0 +1,306 @@
+package hostfn
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/mask"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/urlpath"
+)
+
+// exchangeLog is what became of a call's token requests.
+type exchangeLog struct {
+	// Exchanges counts the token requests that were sent.
+	Exchanges int
+	// Endpoint is the origin of the last one. It is "" if none was sent, or if a sealed value is a part of the host.
+	Endpoint string
+	// ExchangeTime is the time that token endpoints took.
+	ExchangeTime time.Duration
+	// TokenError is the last answer of a token endpoint if that was an error, and nil otherwise.
+	TokenError *TokenError
+	// OtherType is set if the type of the last token from a token endpoint was not bearer (RFC 6749 section 7.1).
+	OtherType bool
+}
+
+// exchanging sends the token requests of a call.
+type exchanging struct {
+	*cacheUse
+	*grantUse
+	// AskAnew asks token endpoints although refusals of them are remembered.
+	AskAnew bool
+	// tokenRequests counts the calls of TokenRequest and Exchange, whether or not a request was sent.
+	tokenRequests int
+	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.
+	urlReference, urlField string
+	// place is the place of the last exchange, see placeOf.
+	place string
+}
+
+// wire is a request of a guest to a token endpoint.
+type wire struct {
+	// function is the host function, for errors.
+	function string
+	url      string
+	path     []string
+	query    []abi.Pair
+	method   string
+	headers  []abi.Pair
+	form     []abi.Pair
+	// json is the body if contentType is jsonType.
+	json any
+	// contentType is formType, jsonType, or "" if there is no body.
+	contentType string
+	// sink is the sink that sealed values must have.
+	sink seal.Sinks
+}
+
+const jsonType = "application/json"
+
+// formType is the media type of HTML forms.
+const formType = "application/x-www-form-urlencoded"
+
+// wire checks the combination of an exchange's members.
+func (c *exchanging) wire(request *abi.Exchange) *wire {
+	w := &wire{
+		function: abi.UserExchange, url: request.URL, path: request.Path, query: request.Query, method: request.Method,
+		headers: request.Headers, form: request.Form, json: request.JSON,
+	}
+	if w.method == "" {
+		w.method = http.MethodPost
+	}
+	switch w.method {
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		c.endf(StagePlugin, "the request of exchange: method is GET, POST, PUT, PATCH or DELETE")
+	}
+	switch {
+	case w.json != nil && len(w.form) > 0:
+		c.endf(StagePlugin, "the request of exchange has both form and json, and a request has one body")
+	case w.json != nil:
+		w.contentType = jsonType
+	case len(w.form) > 0:
+		w.contentType = formType
+	}
+	if w.method == http.MethodGet && w.contentType != "" {
+		c.endf(StagePlugin, "the request of exchange: a GET has no body")
+	}
+	return w
+}
+
+// outgoing checks a request, puts the sealed values in, and returns it as an HTTP request.
+func (c *exchanging) outgoing(w *wire) *http.Request {
+	target := c.target(w)
+	c.explainExchange(w)
+	body := []byte(c.encoded(w, "form", w.form))
+	if w.contentType == jsonType {
+		body = c.jsonBody(w)
+	}
+	outgoing, err := http.NewRequestWithContext(c.ctx, w.method, target, bytes.NewReader(body))
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	if len(w.query) > 0 {
+		if outgoing.URL.RawQuery != "" {
+			outgoing.URL.RawQuery += "&"
+		}
+		outgoing.URL.RawQuery += c.encoded(w, "query", w.query)
+	}
+	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
+	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
+	seen := map[string]bool{"Content-Type": true}
+	where := "the headers of " + w.function
+	for _, pair := range w.headers {
+		name, value, shown := c.header(where, pair, w.sink)
+		if shown.sealed && len(w.headers) > 1 {
+			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
+		}
+		canonical := http.CanonicalHeaderKey(name)
+		if seen[canonical] {
+			c.endf(StagePlugin, "%s: %s is there twice, or is the host's to set", where, shown)
+		}
+		seen[canonical] = true
+		outgoing.Header.Set(name, value)
+	}
+	if w.contentType != "" {
+		outgoing.Header.Set("Content-Type", w.contentType)
+	}
+	return outgoing
+}
+
+// target returns the URL of a request. It ends the call unless that is a URL of the configuration.
+func (c *exchanging) target(w *wire) string {
+	target, _ := c.unseal("the URL of "+w.function, w.url, seal.Token)
+	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
+	// its own to check a guess of the secret in it.
+	if !slices.Contains(c.urls, w.url) {
+		c.readURLs()
+	}
+	if !slices.Contains(c.urls, w.url) {
+		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
+	}
+	c.setExchangeField(w.url)
+	w.sink = c.exchangeSink(target)
+	c.place = c.placeOf(w)
+	if len(w.path) == 0 {
+		return target
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	for _, segment := range w.path {
+		segment, _ = c.unseal("the path of "+w.function, segment, w.sink)
+		if segment == "" || segment == "." || segment == ".." {
+			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
+		}
+		path += "/" + urlpath.Percent(segment)
+	}
+	if u.Path, err = url.PathUnescape(path); err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	u.RawPath = path
+	return u.String()
+}
+
+// encoded returns pairs as application/x-www-form-urlencoded.
+func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
+	where := "the " + what + " of " + w.function
+	var form strings.Builder
+	for i, pair := range pairs {
+		name, _ := c.unseal(where, pair.Name, w.sink)
+		value, _ := c.unseal(where, pair.Value, w.sink)
+		if i > 0 {
+			form.WriteByte('&')
+		}
+		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+	}
+	return form.String()
+}
+
+// jsonBody returns the JSON of a request, with the sealed values put into its strings.
+func (c *exchanging) jsonBody(w *wire) []byte {
+	where := "the json of " + w.function
+	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
+		c.notRaw(where, text)
+		out, _ := c.unseal(where, text, w.sink)
+		return strings.ToValidUTF8(out, "\uFFFD"), nil
+	}, func(name string) error {
+		c.rejectSealed("a name in "+where, name)
+		return nil
+	})
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	body, err := strictjson.Marshal(tree)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return body
+}
+
+// exchangeSink returns the sink that sealed values in a request to target must have. The user's token has no sink but Listed,
+// so it goes only to hosts that the operator lists.
+func (c *exchanging) exchangeSink(target string) seal.Sinks {
+	if !c.plan.Names.UserToken() {
+		return seal.Token
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		c.end(StageConfig, errors.New("the token URL is not a URL"))
+	}
+	c.exchangeHost = printable.Text(c.Scrub(u.Host), 256)
+	if c.plan.ListsHost(u) {
+		return seal.Listed
+	}
+	return seal.Token
+}
+
+// placeOf returns the field and the URL of a request, with its path and query, as the guest has them: each sealed value has the same
+// mark. Its text is in the partition or behind an entry that was read. If it were in the place, a guest could compare it with a
+// guess, by whether the endpoint is asked about that.
+func (c *exchanging) placeOf(w *wire) string {
+	var place strings.Builder
+	place.WriteString(c.urlField)
+	for _, text := range slices.Concat([]string{w.url}, w.path, texts(w.query)) {
+		place.WriteByte(0)
+		pieces, _ := c.sealed.Split(text) // outgoing has opened it
+		for _, piece := range pieces {
+			place.WriteString(piece.Text)
+			if piece.Sealed {
+				place.WriteByte(1)
+			}
+		}
+	}
+	return place.String()
+}
+
+// explainExchange records a request, if the call is explained.
+func (c *exchanging) explainExchange(w *wire) {
+	if !c.explains() {
+		return
+	}
+	e := &mask.Exchange{Method: w.method, URL: c.masked(w.url), Body: c.maskedParameters(w.form)}
+	for _, segment := range w.path {
+		e.URL = strings.TrimSuffix(e.URL, "/") + "/" + c.masked(segment)
+	}
+	if query := c.maskedParameters(w.query); query != "" {
+		separator := "?"
+		if strings.Contains(e.URL, "?") {
+			separator = "&"
+		}
+		e.URL += separator + query
+	}
+	for _, pair := range w.headers {
+		e.Headers = append(e.Headers, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
+	}
+	if w.contentType == jsonType {
+		document, err := strictjson.Marshal(w.json)
+		if err == nil {
+			e.Body = c.masked(string(document))
+		}
+	}
+	c.Steps = append(c.Steps, mask.Step{Exchange: e})
+}
+
+// setExchangeField notes which field the URL of the next exchange is from. reference is the URL as the guest has it.
+func (c *exchanging) setExchangeField(reference string) {
+	c.urlField, c.urlReference = "", reference
+	for _, r := range c.rendered {
+		if field := c.plan.Fields[r.name]; r.ok && r.value == reference && field != nil && field.Kind == abi.KindURL {
+			c.urlField = r.name
+			return
+		}
+	}
+}
+
+// shownHost returns the host of an exchange, or "" if a sealed value is a part of it. Any field may take its value from a secret.
+func (c *exchanging) shownHost(r *http.Request) string {
+	if u, err := url.Parse(c.urlReference); err != nil || u.Host != r.URL.Host {
+		return ""
+	}
+	return r.URL.Host
+}
+
+func names(pairs []abi.Pair) (list []string) {
+	for _, pair := range pairs {
+		list = append(list, pair.Name)
+	}
+	return list
+}
+
+func texts(pairs []abi.Pair) (list []string) {
+	for _, pair := range pairs {
+		list = append(list, pair.Name, pair.Value)
+	}
+	return list
+}
