@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
@@ -124,7 +122,7 @@ func (c *Call) Challenge() []byte {
 		c.impure = true
 		reply.Status = earlier.Status
 		if earlier.offset != nil {
-			reply.ClockChange = c.plan.Offset.seconds.Load() - *earlier.offset
+			reply.ClockChange = c.plan.Offset.Seconds() - *earlier.offset
 		}
 		maps.Copy(reply.Answers, earlier.found)
 	}
@@ -134,12 +132,6 @@ func (c *Call) Challenge() []byte {
 		c.end(StagePlugin, err)
 	}
 	return document
-}
-
-// answerMadeUp reports whether an explained call gets made-up answers of the API. It does so to show the request as most are
-// sent, such as one with a nonce.
-func (c *Call) answerMadeUp() bool {
-	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
 }
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
@@ -153,48 +145,6 @@ func (c *Call) readKept(counts bool) *kept {
 	}
 	return &kept{keptValues(entry.Value), entry.Handle.Count()}
 }
-
-// Offset is the time that the clocks of an API and of its token endpoint are ahead of the host's. Where they differ, it is that of
-// the one that refused a request last. It is safe for concurrent use.
-type Offset struct{ seconds atomic.Int64 }
-
-// Learn sets the offset by the Date of an answer that refused a request with 400, 401 or 403. An offset of a few
-// seconds is that of the network, and counts as none. An offset beyond maxOffset is not believed, and one that differs by a few
-// seconds is the same. The Date of an answer with Age is that of a cache (RFC 9111 section 5.1).
-func (o *Offset) Learn(status int, header http.Header, now time.Time) {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-	default:
-		return
-	}
-	if offset, ok := offsetOf(header, now); ok && -maxOffset <= offset && offset <= maxOffset && !near(offset, o.seconds.Load()) {
-		o.seconds.Store(offset)
-	}
-}
-
-// offsetOf returns the seconds by which the clock of a server is ahead of now, by the header of an answer, and reports whether the
-// header says so. A few seconds count as 0.
-func offsetOf(header http.Header, now time.Time) (seconds int64, ok bool) {
-	date, err := http.ParseTime(header.Get("Date"))
-	if err != nil || header.Get("Age") != "" {
-		return 0, false
-	}
-	if seconds = int64(date.Sub(now) / time.Second); near(seconds, 0) {
-		seconds = 0
-	}
-	return seconds, true
-}
-
-// near reports whether two offsets count as the same one.
-func near(a, b int64) bool { return a-b < leastOffset && b-a < leastOffset }
-
-const (
-	// leastOffset is the least offset that counts, in seconds.
-	leastOffset = 10
-	// maxOffset is the greatest offset, in seconds. A clock that is set in another time zone is off by less. An API that could
-	// set it by years would get signatures that are valid long after their key has been replaced.
-	maxOffset = 24 * 60 * 60
-)
 
 // sent returns the texts that a mutation of the call brings into its request. earlier are texts of an earlier attempt.
 func (c *Call) sent(m *Mutation, earlier []string, known []map[string]string) *answer.Sent {

@@ -8,25 +8,10 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
-
-// codeInput returns the input of connect.
-func (c *Call) codeInput() []byte {
-	code := c.inputs.Code
-	reply := abi.ConsentReply{Code: c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}), RedirectURI: code.RedirectURI}
-	if code.Verifier != "" {
-		reply.CodeVerifier = c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"})
-	}
-	document, err := strictjson.Marshal(reply)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return document
-}
 
 // Authorization is the output of consent.
 type Authorization struct {

@@ -253,7 +253,13 @@ func (c *core) TimeMillis() int64 {
 func (c *core) ClockOffset() int64 {
 	c.requireGroup(abi.UserClockOffset)
 	c.impure = true
-	offset := c.plan.Offset.seconds.Load()
+	offset := c.plan.Offset.Seconds()
 	c.offset = &offset
 	return offset
+}
+
+// answerMadeUp reports whether an explained call gets made-up answers of the API. It does so to show the request as most are
+// sent, such as one with a nonce.
+func (c *core) answerMadeUp() bool {
+	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
 }

@@ -172,7 +172,7 @@ func (c *exchanging) client() *http.Client {
 
 // send sends a token request and reads the answer into a. If the body cannot be read, a has the status and the header.
 func (c *exchanging) send(client *http.Client, r *http.Request, a *answer.Reply) (err error) {
-	if deadline, bounded := r.Context().Deadline(); bounded && over(deadline) {
+	if deadline, bounded := r.Context().Deadline(); bounded && egress.Over(deadline) {
 		c.connected.Store(false)
 		return Passing(fmt.Errorf("nothing was sent to the token endpoint: %w", context.DeadlineExceeded))
 	}

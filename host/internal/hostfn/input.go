@@ -63,6 +63,20 @@ func (c *Call) Input() []byte {
 	return document
 }
 
+// codeInput returns the input of connect.
+func (c *Call) codeInput() []byte {
+	code := c.inputs.Code
+	reply := abi.ConsentReply{Code: c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}), RedirectURI: code.RedirectURI}
+	if code.Verifier != "" {
+		reply.CodeVerifier = c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"})
+	}
+	document, err := strictjson.Marshal(reply)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return document
+}
+
 // maxBodyReads is the maximum number of times that a call reads the body.
 const maxBodyReads = 8
 

@@ -107,7 +107,7 @@ type Plan struct {
 	Keys     Keys
 	AsksKeys bool
 	// Offset is the time that the clocks of the API and of the token endpoint are ahead of Clock.
-	Offset Offset
+	Offset answer.Offset
 	// Log writes a log line of the guest.
 	Log func(ctx context.Context, level abi.Level, text string)
 	// Warn writes a warning of the host about a field. It writes the same one once for a connector.

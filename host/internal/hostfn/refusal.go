@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -79,18 +77,18 @@ func (q *question) accepted(ctx context.Context) {
 	}
 }
 
-// refused records answer, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
+// refused records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
-func (c *exchanging) refused(question *question, answer *TokenError, header http.Header, host string) {
-	offset, _ := offsetOf(header, c.plan.Clock())
-	answer.Offset = time.Duration(offset) * time.Second
-	c.plan.Offset.Learn(answer.Status, header, c.plan.Clock())
-	after := retryAfter(header, c.plan.Clock())
-	if !refuses(answer, after) {
+func (c *exchanging) refused(question *question, e *TokenError, header http.Header, host string) {
+	offset, _ := answer.OffsetOf(header, c.plan.Clock())
+	e.Offset = time.Duration(offset) * time.Second
+	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
+	after := answer.RetryAfter(header, c.plan.Clock())
+	if !refuses(e, after) {
 		return
 	}
 	jitter := c.jitter()
-	refusal := tokencache.Refusal{Status: answer.Status, Code: answer.Code, Problem: answer.Problem, Offset: answer.Offset}
+	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
 	if question.shared != nil {
 		shared := question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
 			return tokencache.Wait(count, after, jitter)
@@ -98,9 +96,9 @@ func (c *exchanging) refused(question *question, answer *TokenError, header http
 		after = cmp.Or(shared, after)
 	}
 	refusal, first := question.Refused(refusal, after, jitter)
-	answer.RetryAfter = refusal.Wait
+	e.RetryAfter = refusal.Wait
 	if first {
-		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), answer.Error())
+		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())
 	}
 }
 
@@ -109,18 +107,4 @@ func (c *exchanging) refused(question *question, answer *TokenError, header http
 // always one.
 func refuses(answer *TokenError, after time.Duration) bool {
 	return after > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
-}
-
-// retryAfter returns the wait that Retry-After asks for (RFC 9110 section 10.2.3), in seconds or as a date. It returns
-// 0 if there is no valid one, or if the date is past.
-func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
-	seconds, err := strconv.ParseUint(text, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // seconds is 2³¹-1 for a number out of range
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(text); err == nil {
-		return max(0, date.Sub(now))
-	}
-	return 0
 }

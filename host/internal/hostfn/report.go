@@ -144,3 +144,17 @@ func (c *report) span(ctx context.Context, s Span) (within context.Context, end 
 	}
 	return c.plan.Span(ctx, s)
 }
+
+// exchangeLog is what became of a call's token requests.
+type exchangeLog struct {
+	// Exchanges counts the token requests that were sent.
+	Exchanges int
+	// Endpoint is the origin of the last one. It is "" if none was sent, or if a sealed value is a part of the host.
+	Endpoint string
+	// ExchangeTime is the time that token endpoints took.
+	ExchangeTime time.Duration
+	// TokenError is the last answer of a token endpoint if that was an error, and nil otherwise.
+	TokenError *TokenError
+	// OtherType is set if the type of the last token from a token endpoint was not bearer (RFC 6749 section 7.1).
+	OtherType bool
+}

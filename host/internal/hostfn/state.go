@@ -5,10 +5,8 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/printable"
@@ -178,62 +177,17 @@ func (c *grantUse) intend(ctx context.Context, client *http.Client, r *http.Requ
 		c.end(StageToken, err)
 	}
 	c.fate = sent
-	transport, plain := client.Transport.(*http.Transport)
-	if plain {
-		own := transport.Clone()
-		own.DisableKeepAlives = true
-		own.DialContext, own.DialTLSContext = inTime(within, own.DialContext), inTime(within, own.DialTLSContext)
-		once := *client
-		once.Transport = own
-		client = &once
+	client, own := egress.Once(within, client)
+	if own {
 		within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.connected.Store(true) }})
 	}
-	c.connected.Store(!plain) // nobody knows what another transport does
+	c.connected.Store(!own) // nobody knows what another transport does
 	r = r.WithContext(within)
 	r.GetBody = nil // net/http cannot send the body again
 	if r.Body == nil || r.Body == http.NoBody {
 		r.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return client, r, cancel
-}
-
-// dial is the type of the functions with which an [http.Transport] connects.
-type dial = func(ctx context.Context, network, address string) (net.Conn, error)
-
-// inTime returns a function that connects like next, with connections that send nothing after the deadline of a context. A process
-// that was stopped goes on before its timers run, and another node may have the turn by then.
-func inTime(within context.Context, next dial) dial {
-	deadline, bounded := within.Deadline()
-	if next == nil || !bounded {
-		return next
-	}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := next(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &timely{conn, deadline}, nil
-	}
-}
-
-// timely is a connection with a deadline for what is sent.
-type timely struct {
-	net.Conn
-	deadline time.Time
-}
-
-// Write implements [net.Conn].
-func (t *timely) Write(b []byte) (int, error) {
-	if over(t.deadline) {
-		return 0, os.ErrDeadlineExceeded
-	}
-	return t.Conn.Write(b)
-}
-
-// over reports whether a deadline is over, by either clock: the monotonic one stands while a machine is suspended.
-func over(deadline time.Time) bool {
-	now := time.Now()
-	return !now.Before(deadline) || !now.Round(0).Before(deadline.Round(0))
 }
 
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
@@ -320,7 +274,7 @@ func (c *grantUse) endGrant(header http.Header, cause error) {
 	case unkept:
 		c.end(StageToken, c.turn.Lost(c.ctx, cause))
 	case doubtful:
-		after, jitter := retryAfter(header, c.plan.Clock()), c.jitter()
+		after, jitter := answer.RetryAfter(header, c.plan.Clock()), c.jitter()
 		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
 	}
 }
