@@ -40,9 +40,8 @@ type cacheUse struct {
 // sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
 func (c *cacheUse) CacheGet(key string) (string, bool) {
 	c.requireGroup(abi.UserCacheGet)
-	if c.inputRead { // a look-up affects which entry is evicted first, which other calls could see
-		c.endf(StagePlugin, "cache_get was called after the request was read: read the cache first, nothing of one request may reach another")
-	}
+	// A look-up affects which entry is evicted first, which other calls could see.
+	c.rejectAfterRead("cache_get", "read the cache first, nothing of one request may reach another")
 	k := c.cacheKey(key)
 	if c.mode == Explaining {
 		return "", false
@@ -57,10 +56,7 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 	if ok && (c.Old == nil || entry.Handle != c.Old) {
 		return c.joined(entry), true
 	}
-	if c.mode == Inline {
-		c.Restart = &Restart{Key: &k}
-		panic(ended{})
-	}
+	c.detach(Restart{Key: &k})
 	return "", false
 }
 
@@ -92,14 +88,9 @@ func (c *cacheUse) joined(entry tokencache.Entry[[]seal.Piece]) string {
 func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 	c.requireGroup(abi.UserCacheSet)
 	k := c.cacheKey(key)
-	if c.inputRead {
-		c.endf(StagePlugin, "cache_set was called after the request was read: nothing of one request may reach another")
-	}
+	c.rejectAfterRead("cache_set", "nothing of one request may reach another")
 	c.runAfresh()
-	if c.mode == Inline {
-		c.Restart = &Restart{}
-		panic(ended{})
-	}
+	c.detach(Restart{})
 	pieces, err := c.sealed.Split(value)
 	if err != nil {
 		c.endf(StagePlugin, "the value of cache_set: %w", err)
@@ -190,9 +181,7 @@ func (c *cacheUse) UsedOrigins() []*tokencache.Handle {
 // call runs again without the API's answer.
 func (c *cacheUse) CacheDrop(key string) (again bool) {
 	c.requireGroup(abi.UserCacheDrop)
-	if c.inputRead {
-		c.endf(StagePlugin, "cache_drop was called after the request was read: nothing of one request may reach another")
-	}
+	c.rejectAfterRead("cache_drop", "nothing of one request may reach another")
 	k := c.cacheKey(key)
 	if c.mode == Explaining {
 		return true

@@ -9,7 +9,6 @@ import (
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -103,9 +102,7 @@ func (c *Call) Challenge() []byte {
 	if len(c.plan.ChallengeAnswers) == 0 && len(c.plan.Statuses) == 0 {
 		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
 	}
-	if c.inputRead { // what is kept was learnt from other requests
-		c.endf(StagePlugin, "challenge was called after the request was read: ask for the challenge first")
-	}
+	c.rejectAfterRead("challenge", "ask for the challenge first") // what is kept was learnt from other requests
 	reply := abi.ChallengeReply{Answers: map[string]string{}}
 	if c.plan.Keep > 0 && c.mode != Explaining {
 		c.impure = true
@@ -127,11 +124,7 @@ func (c *Call) Challenge() []byte {
 		maps.Copy(reply.Answers, earlier.found)
 	}
 	reply.Answers = c.sealAnswers(c.plan.ChallengeAnswers, reply.Answers)
-	document, err := strictjson.Marshal(reply)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return document
+	return c.marshal(reply)
 }
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -82,11 +81,7 @@ func (c *rendering) literal(name string) (string, bool) {
 	case field.Sealed || field.Kind == abi.KindKey:
 		return "", false
 	case field.Kind == abi.KindObject && field.Source != nil:
-		document, err := strictjson.Marshal(field.Source)
-		if err != nil {
-			c.end(StageConfig, err)
-		}
-		return string(document), true
+		return string(c.marshal(field.Source)), true
 	case field.Text != nil:
 		return field.Text.Literal()
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
@@ -34,9 +33,7 @@ func (c *Call) Authorization(output []byte) (a Authorization, failure *Failure) 
 
 func (c *Call) authorization(output []byte) Authorization {
 	var r abi.ConsentRequest
-	if err := strictjson.Unmarshal(output, &r); err != nil {
-		c.endf(StagePlugin, "the output of consent %w", err)
-	}
+	c.unmarshal(output, "the output of consent", &r)
 	for _, text := range append(texts(r.Query), r.URL, r.Issuer, r.CodeParameter) {
 		if c.sealed.Plain(text) != nil {
 			c.end(StageConfig, &ShownError{c.fieldIn(text)})

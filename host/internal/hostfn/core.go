@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -172,12 +173,40 @@ func (c *core) ttl(wanted time.Duration) time.Duration {
 // provoked the answer, to say something about the request by it.
 func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
 
+// runAgain ends the run with a Restart.
+func (c *core) runAgain(r Restart) {
+	c.Restart = &r
+	panic(ended{})
+}
+
+// rejectAfterRead ends the call if the guest has read the request. rule says why it may not call the function any more.
+func (c *core) rejectAfterRead(function, rule string) {
+	if c.inputRead {
+		c.endf(StagePlugin, "%s was called after the request was read: %s", function, rule)
+	}
+}
+
+// unmarshal decodes a document of the guest. where names it in the error.
+func (c *core) unmarshal(document []byte, where string, v any) {
+	if err := strictjson.Unmarshal(document, v); err != nil {
+		c.endf(StagePlugin, "%s %w", where, err)
+	}
+}
+
+// marshal returns the JSON of v.
+func (c *core) marshal(v any) []byte {
+	document, err := strictjson.Marshal(v)
+	if err != nil {
+		c.end(StagePlugin, err)
+	}
+	return document
+}
+
 // runAfresh ends the run with a Restart if afterRead. What the run wants to do would show later calls, or a token endpoint,
 // what it knows. The call that runs in its place knows no more than that of another request.
 func (c *core) runAfresh() {
 	if c.afterRead() {
-		c.Restart = &Restart{Afresh: true}
-		panic(ended{})
+		c.runAgain(Restart{Afresh: true})
 	}
 }
 
@@ -202,16 +231,14 @@ func (c *core) needRequest(function string) {
 // endAhead ends a call that replaces an entry ahead of its end.
 func (c *core) endAhead() {
 	if c.Old != nil {
-		c.Restart = &Restart{}
-		panic(ended{})
+		c.runAgain(Restart{})
 	}
 }
 
-// detach ends an Inline call with a Restart, because it is about to ask the store of keys.
-func (c *core) detach() {
+// detach ends an Inline run with a Restart, because it is about to do what only a Detached one may.
+func (c *core) detach(r Restart) {
 	if c.mode == Inline {
-		c.Restart = &Restart{Keys: true}
-		panic(ended{})
+		c.runAgain(r)
 	}
 }
 

@@ -26,9 +26,7 @@ import (
 func (c *exchanging) Exchange(document []byte) []byte {
 	c.beginExchange(abi.UserExchange)
 	var request abi.Exchange
-	if err := strictjson.Unmarshal(document, &request); err != nil {
-		c.endf(StagePlugin, "the request of exchange %w", err)
-	}
+	c.unmarshal(document, "the request of exchange", &request)
 	c.needsState(request.Answers)
 	for _, name := range request.Answers {
 		if !slices.ContainsFunc(c.plan.Answers, func(a answer.Part) bool { return a.Name == name }) {
@@ -80,24 +78,15 @@ func (c *exchanging) missing(found map[string]string, wanted []string) string {
 }
 
 func (c *exchanging) exchangeReply(status int, found map[string]string) []byte {
-	document, err := strictjson.Marshal(abi.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
-	if err != nil {
-		c.end(StageToken, err)
-	}
-	return document
+	return c.marshal(abi.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
 }
 
 // beginExchange ends the call unless it may send a request to a token endpoint now.
 func (c *exchanging) beginExchange(function string) {
 	c.requireGroup(function)
-	if c.inputRead {
-		c.endf(StagePlugin, "%s was called after the request was read: nothing of one request may reach another place", function)
-	}
+	c.rejectAfterRead(function, "nothing of one request may reach another place")
 	c.runAfresh()
-	if c.mode == Inline {
-		c.Restart = &Restart{}
-		panic(ended{})
-	}
+	c.detach(Restart{})
 	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
 		c.Failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
 		panic(ended{})

@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 // Input returns the outgoing request as an abi.Request in JSON, or an abi.ConsentReply in a run of connect, or nil if there is
@@ -56,11 +55,7 @@ func (c *Call) Input() []byte {
 	if n, known := c.contentLength(); known {
 		request.ContentLength = &n
 	}
-	document, err := strictjson.Marshal(request)
-	if err != nil {
-		c.endf(StagePlugin, "the request cannot be given to the plugin: %w", err)
-	}
-	return document
+	return c.marshal(request)
 }
 
 // codeInput returns the input of connect.
@@ -70,11 +65,7 @@ func (c *Call) codeInput() []byte {
 	if code.Verifier != "" {
 		reply.CodeVerifier = c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"})
 	}
-	document, err := strictjson.Marshal(reply)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return document
+	return c.marshal(reply)
 }
 
 // maxBodyReads is the maximum number of times that a call reads the body.
@@ -103,8 +94,7 @@ func (c *Call) openBody() *bodyStream {
 			return nil, errors.New("it can be read only once, and only a request that is sent may read it")
 		}
 	default:
-		c.Restart = &Restart{Body: true}
-		panic(ended{})
+		c.runAgain(Restart{Body: true})
 	}
 	return &bodyStream{c, open}
 }
@@ -181,11 +171,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 			list = append(list, map[string]any{"name": sealed.Text(name), "value": sealed.Text(value)})
 		}
 	}
-	document, err := strictjson.Marshal(list)
-	if err != nil {
-		c.end(StageBody, err)
-	}
-	return document, true
+	return c.marshal(list), true
 }
 
 // Encoded reports whether the body of a request has a Content-Encoding other than identity (RFC 9110 section 8.4), such as gzip.

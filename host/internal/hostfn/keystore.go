@@ -13,7 +13,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -41,7 +40,7 @@ func (c *keyUse) stored(f *Field) *seal.Key {
 	if f.Text == nil || f.Text.Key() == nil {
 		return nil
 	}
-	c.detach()
+	c.detach(Restart{Keys: true})
 	return (*seal.Key)(f.Text.Key())
 }
 
@@ -195,17 +194,13 @@ func (c *keyUse) explainedPublic(f *Field, form string) string {
 	if form == abi.PublicThumbprint {
 		return text
 	}
-	document, err := strictjson.Marshal(map[string]any{"kty": text})
-	if err != nil {
-		c.end(StageSign, err)
-	}
-	return string(document)
+	return string(c.marshal(map[string]any{"kty": text}))
 }
 
 // storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
 // the data. The values count towards maxStoreData as they do elsewhere, and the body with its length.
 func (c *keyUse) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
-	c.detach()
+	c.detach(Restart{Keys: true})
 	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
 		c.end(StageSign, signing.ErrMACAlgorithm)
 	}

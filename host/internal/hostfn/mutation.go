@@ -25,16 +25,12 @@ func (c *Call) Mutation(output []byte) (m *Mutation, failure *Failure) {
 func (c *Call) Masked(output []byte) *Mutation {
 	var document abi.Mutation
 	_ = strictjson.Unmarshal(output, &document) // Mutation has accepted it
-	m := &Mutation{Pass: document.Pass}
-	for _, pair := range document.Headers {
-		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(c.masked(pair.Name)), Value: c.masked(pair.Value)})
+	m := &Mutation{
+		Pass: document.Pass, Headers: c.maskedPairs(document.Headers), Query: c.maskedParameters(document.Query), Form: c.maskedParameters(document.Form),
+		Cookies: c.maskedPairs(document.Cookies), Path: c.maskedPairs(document.Path),
 	}
-	m.Query, m.Form = c.maskedParameters(document.Query), c.maskedParameters(document.Form)
-	for _, pair := range document.Cookies {
-		m.Cookies = append(m.Cookies, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
-	}
-	for _, pair := range document.Path {
-		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: c.masked(pair.Value)})
+	for i := range m.Headers {
+		m.Headers[i].Name = http.CanonicalHeaderKey(m.Headers[i].Name)
 	}
 	return m
 }

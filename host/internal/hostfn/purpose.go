@@ -8,7 +8,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
-	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 // SignSealed returns the signature of data as a sealed value of raw bytes. Its sinks are the derived sinks of the key, as far
@@ -97,9 +96,5 @@ func (c *keyUse) certificate(field, form string) string {
 	for i, certificate := range chain {
 		list[i] = base64.StdEncoding.EncodeToString(certificate.Raw)
 	}
-	document, err := strictjson.Marshal(list)
-	if err != nil {
-		c.end(StageSign, err)
-	}
-	return string(document)
+	return string(c.marshal(list))
 }

@@ -114,11 +114,19 @@ func (c *core) masked(text string) string {
 	return c.sealed.Mask(text)
 }
 
+// maskedPairs returns pairs as a person may see them.
+func (c *core) maskedPairs(pairs []abi.Pair) (list []abi.Pair) {
+	for _, pair := range pairs {
+		list = append(list, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
+	}
+	return list
+}
+
 // maskedParameters returns parameters as a person may see them.
 func (c *core) maskedParameters(pairs []abi.Pair) string {
 	text := ""
-	for _, pair := range pairs {
-		text += "&" + c.masked(pair.Name) + "=" + c.masked(pair.Value)
+	for _, pair := range c.maskedPairs(pairs) {
+		text += "&" + pair.Name + "=" + pair.Value
 	}
 	return strings.TrimPrefix(text, "&")
 }

@@ -115,9 +115,7 @@ func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.
 		return request
 	}
 	request = abi.JWTRequest[strictjson.Tree]{}
-	if err := strictjson.Unmarshal(document, &request); err != nil {
-		c.endf(StagePlugin, "the request of jwt_sign %w", err)
-	}
+	c.unmarshal(document, "the request of jwt_sign", &request)
 	return request
 }
 

@@ -62,9 +62,7 @@ func (c *grantUse) EndTurn() {
 // waits for calls that have it.
 func (c *grantUse) StateGet(name string) (string, bool) {
 	c.requireGroup(abi.UserStateGet)
-	if c.inputRead {
-		c.endf(StagePlugin, "state_get was called after the request was read: nothing of one request may reach another place")
-	}
+	c.rejectAfterRead("state_get", "nothing of one request may reach another place")
 	c.rejectSealed("the name of a state", name)
 	at := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
 	if at < 0 {
@@ -77,8 +75,7 @@ func (c *grantUse) StateGet(name string) (string, bool) {
 	case c.mode == Explaining:
 		return c.seal(s.value(name)), true
 	case c.mode == Inline:
-		c.Restart = &Restart{}
-		panic(ended{})
+		c.runAgain(Restart{})
 	case c.turn == nil:
 		c.takeTurn()
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
 // TokenRequest sends an abi.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns an abi.TokenReply. The
@@ -19,12 +18,10 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 		c.endf(StagePlugin, "token_request was called after state_get: use exchange, which keeps the answers that are a state")
 	}
 	var request abi.TokenRequest
-	if err := strictjson.Unmarshal(document, &request); err != nil {
-		c.endf(StagePlugin, "the request of token_request %w", err)
-	}
-	outgoing := c.outgoing(&wire{
-		function: abi.UserTokenRequest, url: request.URL, method: http.MethodPost, headers: request.Headers, form: request.Form, contentType: formType,
-	})
+	c.unmarshal(document, "the request of token_request", &request)
+	w := &wire{function: abi.UserTokenRequest, contentType: formType}
+	w.URL, w.Method, w.Headers, w.Form = request.URL, http.MethodPost, request.Headers, request.Form
+	outgoing := c.outgoing(w)
 	if c.mode == Explaining {
 		return c.reply(answer.MadeUpToken(request.Extra))
 	}
@@ -68,11 +65,7 @@ func (c *exchanging) reply(r *abi.TokenReply) []byte {
 	for name, value := range r.Extra {
 		r.Extra[name] = c.seal(seal.Value{Text: value, Sinks: token | seal.Token, Mask: "<" + name + ">"})
 	}
-	document, err := strictjson.Marshal(r)
-	if err != nil {
-		c.end(StageToken, err)
-	}
-	return document
+	return c.marshal(r)
 }
 
 // tokenParts are the parts of an answer to token_request that endRepeated looks at.

@@ -2,6 +2,7 @@ package hostfn
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -32,16 +33,9 @@ type exchanging struct {
 
 // wire is a request of a guest to a token endpoint.
 type wire struct {
+	abi.Exchange
 	// function is the host function, for errors.
 	function string
-	url      string
-	path     []string
-	query    []abi.Pair
-	method   string
-	headers  []abi.Pair
-	form     []abi.Pair
-	// json is the body if contentType is jsonType.
-	json any
 	// contentType is formType, jsonType, or "" if there is no body.
 	contentType string
 	// sink is the sink that sealed values must have.
@@ -55,27 +49,22 @@ const formType = "application/x-www-form-urlencoded"
 
 // wire checks the combination of an exchange's members.
 func (c *exchanging) wire(request *abi.Exchange) *wire {
-	w := &wire{
-		function: abi.UserExchange, url: request.URL, path: request.Path, query: request.Query, method: request.Method,
-		headers: request.Headers, form: request.Form, json: request.JSON,
-	}
-	if w.method == "" {
-		w.method = http.MethodPost
-	}
-	switch w.method {
+	w := &wire{Exchange: *request, function: abi.UserExchange}
+	w.Method = cmp.Or(w.Method, http.MethodPost)
+	switch w.Method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		c.endf(StagePlugin, "the request of exchange: method is GET, POST, PUT, PATCH or DELETE")
 	}
 	switch {
-	case w.json != nil && len(w.form) > 0:
+	case w.JSON != nil && len(w.Form) > 0:
 		c.endf(StagePlugin, "the request of exchange has both form and json, and a request has one body")
-	case w.json != nil:
+	case w.JSON != nil:
 		w.contentType = jsonType
-	case len(w.form) > 0:
+	case len(w.Form) > 0:
 		w.contentType = formType
 	}
-	if w.method == http.MethodGet && w.contentType != "" {
+	if w.Method == http.MethodGet && w.contentType != "" {
 		c.endf(StagePlugin, "the request of exchange: a GET has no body")
 	}
 	return w
@@ -85,27 +74,27 @@ func (c *exchanging) wire(request *abi.Exchange) *wire {
 func (c *exchanging) outgoing(w *wire) *http.Request {
 	target := c.target(w)
 	c.explainExchange(w)
-	body := []byte(c.encoded(w, "form", w.form))
+	body := []byte(c.encoded(w, "form", w.Form))
 	if w.contentType == jsonType {
 		body = c.jsonBody(w)
 	}
-	outgoing, err := http.NewRequestWithContext(c.ctx, w.method, target, bytes.NewReader(body))
+	outgoing, err := http.NewRequestWithContext(c.ctx, w.Method, target, bytes.NewReader(body))
 	if err != nil {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
-	if len(w.query) > 0 {
+	if len(w.Query) > 0 {
 		if outgoing.URL.RawQuery != "" {
 			outgoing.URL.RawQuery += "&"
 		}
-		outgoing.URL.RawQuery += c.encoded(w, "query", w.query)
+		outgoing.URL.RawQuery += c.encoded(w, "query", w.Query)
 	}
 	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
 	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
 	seen := map[string]bool{"Content-Type": true}
 	where := "the headers of " + w.function
-	for _, pair := range w.headers {
+	for _, pair := range w.Headers {
 		name, value, shown := c.header(where, pair, w.sink)
-		if shown.sealed && len(w.headers) > 1 {
+		if shown.sealed && len(w.Headers) > 1 {
 			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
 		}
 		canonical := http.CanonicalHeaderKey(name)
@@ -123,19 +112,19 @@ func (c *exchanging) outgoing(w *wire) *http.Request {
 
 // target returns the URL of a request. It ends the call unless that is a URL of the configuration.
 func (c *exchanging) target(w *wire) string {
-	target, _ := c.unseal("the URL of "+w.function, w.url, seal.Token)
+	target, _ := c.unseal("the URL of "+w.function, w.URL, seal.Token)
 	// URLs are compared with their references, and not with their values put in. Otherwise, a guest could use a URL of
 	// its own to check a guess of the secret in it.
-	if !slices.Contains(c.urls, w.url) {
+	if !slices.Contains(c.urls, w.URL) {
 		c.readURLs()
 	}
-	if !slices.Contains(c.urls, w.url) {
+	if !slices.Contains(c.urls, w.URL) {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
 	}
-	c.setExchangeField(w.url)
+	c.setExchangeField(w.URL)
 	w.sink = c.exchangeSink(target)
 	c.place = c.placeOf(w)
-	if len(w.path) == 0 {
+	if len(w.Path) == 0 {
 		return target
 	}
 	u, err := url.Parse(target)
@@ -143,7 +132,7 @@ func (c *exchanging) target(w *wire) string {
 		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	for _, segment := range w.path {
+	for _, segment := range w.Path {
 		segment, _ = c.unseal("the path of "+w.function, segment, w.sink)
 		if segment == "" || segment == "." || segment == ".." {
 			c.endf(StagePlugin, `the path of %s has a segment that is empty, "." or ".."`, w.function)
@@ -175,7 +164,7 @@ func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
 // jsonBody returns the JSON of a request, with the sealed values put into its strings.
 func (c *exchanging) jsonBody(w *wire) []byte {
 	where := "the json of " + w.function
-	tree, err := strictjson.MapStrings(w.json, func(text string) (string, error) {
+	tree, err := strictjson.MapStrings(w.JSON, func(text string) (string, error) {
 		c.notRaw(where, text)
 		out, _ := c.unseal(where, text, w.sink)
 		return strings.ToValidUTF8(out, "\uFFFD"), nil
@@ -186,11 +175,7 @@ func (c *exchanging) jsonBody(w *wire) []byte {
 	if err != nil {
 		c.end(StagePlugin, err)
 	}
-	body, err := strictjson.Marshal(tree)
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return body
+	return c.marshal(tree)
 }
 
 // exchangeSink returns the sink that sealed values in a request to target must have. The user's token has no sink but Listed,
@@ -216,7 +201,7 @@ func (c *exchanging) exchangeSink(target string) seal.Sinks {
 func (c *exchanging) placeOf(w *wire) string {
 	var place strings.Builder
 	place.WriteString(c.urlField)
-	for _, text := range slices.Concat([]string{w.url}, w.path, texts(w.query)) {
+	for _, text := range slices.Concat([]string{w.URL}, w.Path, texts(w.Query)) {
 		place.WriteByte(0)
 		pieces, _ := c.sealed.Split(text) // outgoing has opened it
 		for _, piece := range pieces {
@@ -234,25 +219,19 @@ func (c *exchanging) explainExchange(w *wire) {
 	if !c.explains() {
 		return
 	}
-	e := &mask.Exchange{Method: w.method, URL: c.masked(w.url), Body: c.maskedParameters(w.form)}
-	for _, segment := range w.path {
+	e := &mask.Exchange{Method: w.Method, URL: c.masked(w.URL), Headers: c.maskedPairs(w.Headers), Body: c.maskedParameters(w.Form)}
+	for _, segment := range w.Path {
 		e.URL = strings.TrimSuffix(e.URL, "/") + "/" + c.masked(segment)
 	}
-	if query := c.maskedParameters(w.query); query != "" {
+	if query := c.maskedParameters(w.Query); query != "" {
 		separator := "?"
 		if strings.Contains(e.URL, "?") {
 			separator = "&"
 		}
 		e.URL += separator + query
 	}
-	for _, pair := range w.headers {
-		e.Headers = append(e.Headers, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
-	}
 	if w.contentType == jsonType {
-		document, err := strictjson.Marshal(w.json)
-		if err == nil {
-			e.Body = c.masked(string(document))
-		}
+		e.Body = c.masked(string(c.marshal(w.JSON)))
 	}
 	c.Steps = append(c.Steps, mask.Step{Exchange: e})
 }
