@@ -22,15 +22,13 @@ type Reply struct {
 	// List is the list of the parts that the plugin's description names.
 	List []Part
 
-	tree, form, xml  any
-	treeRead         bool
-	xmlRead          bool
-	cookies          []*http.Cookie
-	offers           []Offer
-	offersRead       bool
-	chosen           map[string]*Offer
-	info             map[string]string
-	infoRead, fields bool
+	tree, xml         any
+	treeRead, xmlRead bool
+	form              url.Values
+	cookies           []*http.Cookie
+	offers            []Offer
+	chosen            map[string]*Offer
+	info              map[string]string
 }
 
 // Success reports whether the status is one from 200 to 299.
@@ -73,15 +71,13 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 		}
 		return below(r.xml, s.Pointer)
 	case abi.FromForm:
-		if !r.fields {
-			values, err := url.ParseQuery(string(r.Body))
-			r.fields = true
-			if err == nil {
-				r.form = values
+		if r.form == nil {
+			var err error
+			if r.form, err = url.ParseQuery(string(r.Body)); err != nil {
+				r.form = url.Values{}
 			}
 		}
-		values, _ := r.form.(url.Values)
-		return values.Get(s.Name), values.Has(s.Name)
+		return r.form.Get(s.Name), r.form.Has(s.Name)
 	case abi.FromHeader:
 		values := r.Header.Values(s.Name)
 		return strings.Join(values, ", "), len(values) > 0
@@ -100,8 +96,8 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 			return value, ok
 		}
 	case abi.FromInfo:
-		if !r.infoRead {
-			r.info, r.infoRead = Parameters(strings.Join(r.Header.Values("Authentication-Info"), ", ")), true
+		if r.info == nil {
+			r.info = Parameters(strings.Join(r.Header.Values("Authentication-Info"), ", "))
 		}
 		value, ok := r.info[s.Parameter]
 		return value, ok
@@ -144,9 +140,8 @@ func below(value any, pointer []string) (_ any, ok bool) {
 // offer returns the first offer of an authentication scheme whose parameters all have values that the enums of List know, or
 // nil. So a plugin does not answer an offer with an algorithm that it does not have if another one follows.
 func (r *Reply) offer(scheme string) *Offer {
-	if !r.offersRead {
-		r.offers, r.offersRead = Offers(r.Header.Values("WWW-Authenticate")), true
-		r.chosen = map[string]*Offer{}
+	if r.chosen == nil {
+		r.offers, r.chosen = Offers(r.Header.Values("WWW-Authenticate")), map[string]*Offer{}
 	}
 	scheme = strings.ToLower(scheme)
 	if offer, known := r.chosen[scheme]; known {

@@ -361,16 +361,13 @@ func (t *composition) parameter(name string) (value string, found bool) {
 	name = queryParam(formDecode(name))
 	for p := range strings.SplitSeq(query, "&") {
 		key, text, _ := strings.Cut(p, "=")
-		if p == "" || t.encoded(key) != name {
+		if p == "" || queryParam(formDecode(key)) != name {
 			continue
 		}
 		if found {
 			t.call.Endf("the request's query has %s more than once, so that it cannot be signed alone", printable.Text(name, 128))
 		}
-		value, found = t.encoded(text), true
+		value, found = queryParam(formDecode(text)), true
 	}
 	return value, found
 }
-
-// encoded returns a name or a value of a query, decoded and encoded as in RFC 9421. It leaves references as they are.
-func (t *composition) encoded(text string) string { return queryParam(formDecode(text)) }

@@ -133,10 +133,11 @@ func (c *Call) readKept(counts bool) *kept {
 	if !ok {
 		return &kept{}
 	}
-	if !counts {
-		return &kept{found: keptValues(entry.Value)}
+	answers := &kept{found: keptValues(entry.Value)}
+	if counts {
+		answers.count = entry.Handle.Count()
 	}
-	return &kept{keptValues(entry.Value), entry.Handle.Count()}
+	return answers
 }
 
 // sent returns the texts that a mutation of the call brings into its request. earlier are texts of an earlier attempt.

@@ -106,7 +106,7 @@ func (c *rendering) field(f *Field) (string, bool) {
 		return f.Default, true
 	}
 	if f.Text.Key() != nil {
-		return c.sealStored(f), true
+		return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())}), true
 	}
 	var parts []template.Part
 	whole, literal := f.Text.Literal()
@@ -359,9 +359,4 @@ func (c *rendering) fieldIn(text string) string {
 		}
 	}
 	return ""
-}
-
-// sealStored returns the value of a field that names a key with get_key.
-func (c *rendering) sealStored(f *Field) string {
-	return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())})
 }

@@ -48,7 +48,11 @@ func (c *Call) authorization(output []byte) Authorization {
 	if err != nil {
 		c.endf(StageConfig, "the authorization URL has a query that is malformed")
 	}
-	for _, name := range append(names(r.Query), slices.Collect(maps.Keys(own))...) {
+	var names []string
+	for _, pair := range r.Query {
+		names = append(names, pair.Name)
+	}
+	for _, name := range slices.AppendSeq(names, maps.Keys(own)) {
 		read := strings.ToLower(urlcheck.MemberName(url.QueryEscape(name)))
 		read, _, _ = strings.Cut(read, "[")
 		if read == "" || slices.Contains(abi.ConsentParameters, read) || slices.Contains(requestObjects, read) {

@@ -2,6 +2,7 @@ package hostfn
 
 import (
 	"errors"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func (m *Mutation) Echoed(address string) bool {
 		}
 	}
 	for _, credential := range m.credentials {
-		for _, form := range forms(credential) {
+		for _, form := range appendForms(nil, credential, math.MaxInt) {
 			if len(form) >= leakscan.MinText && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, form) }) {
 				return true
 			}
@@ -110,12 +111,7 @@ func (c *Call) Credentials(m *Mutation) []string {
 		}
 		all = append(all, leakscan.Parts(header.Value)...)
 	}
-	for _, parameter := range m.parameters {
-		if c.holds(m, parameter.Value) {
-			all = append(all, parameter.Value)
-		}
-	}
-	for _, pair := range slices.Concat(m.Cookies, m.Path) {
+	for _, pair := range slices.Concat(m.parameters, m.Cookies, m.Path) {
 		if c.holds(m, pair.Value) {
 			all = append(all, pair.Value)
 		}

@@ -117,7 +117,8 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	if shown != "" {
 		c.Endpoint = outgoing.URL.Scheme + "://" + shown
 	}
-	outgoing, end := c.exchangeSpan(outgoing, shown)
+	ctx, end := c.span(outgoing.Context(), Span{Field: c.urlField, Exchange: outgoing, Host: shown})
+	outgoing = outgoing.WithContext(ctx)
 	began := c.plan.Clock()
 	err := c.send(client, outgoing, a)
 	if end != nil {
@@ -258,13 +259,4 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 	if name := reply.Repeated(found, sent); name != "" {
 		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
 	}
-}
-
-// exchangeSpan begins the span of a request to a token endpoint, with the host that may be shown.
-func (c *exchanging) exchangeSpan(r *http.Request, host string) (sent *http.Request, end func(SpanEnd)) {
-	ctx, end := c.span(r.Context(), Span{Field: c.urlField, Exchange: r, Host: host})
-	if end == nil {
-		return r, nil
-	}
-	return r.WithContext(ctx), end
 }

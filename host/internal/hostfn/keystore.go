@@ -140,7 +140,11 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, wan
 	}
 	switch {
 	case err != nil:
-		c.keyFailed(field, key, err)
+		scrubbed := c.ScrubError(err)
+		if IsPassing(err) {
+			scrubbed = Passing(scrubbed)
+		}
+		c.endField(StageSign, field, "key %s: %w", keyName(key), scrubbed)
 	case wanted.Version != 0 && version != 0 && version != wanted.Version:
 		c.endField(StageSign, field, "key %s: the store of keys used version %d, and version %d was wanted", keyName(key), version, wanted.Version)
 	case version != 0:
@@ -154,15 +158,6 @@ func (c *keyUse) useVersion(key seal.Key, version int) {
 		c.versions = map[seal.Key]int{}
 	}
 	c.versions[key] = version
-}
-
-// keyFailed ends the call with an error of the store of keys.
-func (c *keyUse) keyFailed(field string, key seal.Key, err error) {
-	scrubbed := c.ScrubError(err)
-	if IsPassing(err) {
-		scrubbed = Passing(scrubbed)
-	}
-	c.endField(StageSign, field, "key %s: %w", keyName(key), scrubbed)
 }
 
 // keyName returns a key for errors.

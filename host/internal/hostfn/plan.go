@@ -1,6 +1,7 @@
-// Package hostfn implements the host functions of one call. Each concern has a file of its own.
+// Package hostfn implements the host functions of one call.
 //
-// A [Call] implements abi.Env. Its methods either succeed or end the call: they store a [Failure] or a [Restart] and
+// A [Call] implements abi.Env. It embeds groups, each with a file of its own: core, report, rendering, cacheUse, keyUse, grantUse and
+// exchanging. Their methods either succeed or end the call: they store a [Failure] or a [Restart] and
 // panic, and the caller that runs the guest recovers and reads it. The package does not depend on WebAssembly, so that
 // the same functions serve a guest in the sandbox and one that runs natively in a test.
 package hostfn

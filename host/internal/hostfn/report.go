@@ -145,7 +145,7 @@ func (c *report) span(ctx context.Context, s Span) (within context.Context, end 
 	return c.plan.Span(ctx, s)
 }
 
-// exchangeLog is what became of a call's token requests.
+// exchangeLog has the outcomes of a call's token requests.
 type exchangeLog struct {
 	// Exchanges counts the token requests that were sent.
 	Exchanges int

@@ -88,10 +88,7 @@ func (c *core) formsOf(longest int, wanted func(secret string, v *seal.Value) bo
 	return slices.Compact(all)
 }
 
-// forms returns the encodings in which a secret may appear in texts of others.
-func forms(secret string) []string { return appendForms(make([]string, 0, 7), secret, math.MaxInt) }
-
-// appendForms appends the forms of a secret that may be in a text of longest bytes.
+// appendForms appends the encodings in which a secret may appear in texts of others, as far as they fit into longest bytes.
 func appendForms(all []string, secret string, longest int) []string {
 	if len(secret) > longest {
 		return all

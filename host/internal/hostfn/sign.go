@@ -239,14 +239,12 @@ func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
 func (c *keyUse) MAC(algorithm, key, data string) string {
 	c.requireGroup(abi.UserMAC)
 	c.impure = true
-	var k, v seal.Value
+	k := c.macKey(key)
+	var v seal.Value
 	var sum []byte
-	if stored := c.sealed.Key(key); stored != nil {
-		k = *stored
-		c.checkMACKey(&k)
+	if k.Key != nil {
 		sum, v = c.storeMAC(algorithm, *k.Key, data)
 	} else {
-		k = c.macKey(key)
 		mac, err := signing.NewMAC(algorithm, []byte(k.Text))
 		if err != nil {
 			c.end(StageSign, err)
@@ -260,22 +258,22 @@ func (c *keyUse) MAC(algorithm, key, data string) string {
 	return c.seal(seal.Value{Text: string(sum), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, From: k.From.And(v.From)})
 }
 
-// macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign.
-func (c *keyUse) macKey(key string) seal.Value {
-	k, sealed := c.concat("the key of mac", key)
-	if !sealed {
-		c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
+// macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign. That of a field of kind key
+// does not.
+func (c *keyUse) macKey(key string) (k seal.Value) {
+	if stored := c.sealed.Key(key); stored != nil {
+		k = *stored
+	} else {
+		var sealed bool
+		if k, sealed = c.concat("the key of mac", key); !sealed {
+			c.end(StagePlugin, errors.New("the key of mac holds no sealed value, so that what it gives would be no credential"))
+		}
 	}
-	c.checkMACKey(&k)
-	return k
-}
-
-// checkMACKey ends the call unless a value reaches Sign. That of a field of kind key does not.
-func (c *keyUse) checkMACKey(k *seal.Value) {
 	if k.Sinks&seal.Sign == 0 {
 		misuse := &seal.Error{Reason: seal.OutOfReach, Sinks: k.Sinks, Sink: seal.Sign}
 		c.end(StagePlugin, fmt.Errorf("the key of mac: %w (the sink sign is in sinks of its field, and in derived for what is made of that; a field of kind key signs with sign_sealed)", misuse))
 	}
+	return k
 }
 
 // httpAlgorithms maps the algorithms of RFC 9421 section 3.3 to the names of RFC 7518 and RFC 8037 for the same signatures.

@@ -255,13 +255,6 @@ func (c *exchanging) shownHost(r *http.Request) string {
 	return r.URL.Host
 }
 
-func names(pairs []abi.Pair) (list []string) {
-	for _, pair := range pairs {
-		list = append(list, pair.Name)
-	}
-	return list
-}
-
 func texts(pairs []abi.Pair) (list []string) {
 	for _, pair := range pairs {
 		list = append(list, pair.Name, pair.Value)
