@@ -184,12 +184,15 @@ func makePlains() (table [256]plain) {
 	return table
 }
 
+// access is a load or a store of a value. It is aligned to 1<<log2 bytes at most.
+type access struct {
+	value string
+	log2  byte
+}
+
 // addAccesses adds the loads, from opcode 0x28, and the stores, from opcode 0x36.
 func addAccesses(table *[256]plain) {
-	for i, a := range []struct {
-		value string
-		log2  byte
-	}{
+	for i, a := range []access{
 		{ofI32, 2},
 		{ofI64, 3},
 		{ofF32, 2},
@@ -197,7 +200,7 @@ func addAccesses(table *[256]plain) {
 		{ofI32, 0},
 		{ofI32, 0},
 		{ofI32, 1},
-		{ofI32, 1},
+		{ofI32, 1}, // signed, unsigned
 		{ofI64, 0},
 		{ofI64, 0},
 		{ofI64, 1},
@@ -207,10 +210,7 @@ func addAccesses(table *[256]plain) {
 	} {
 		table[0x28+i] = plain{operands: ofI32, result: a.value, align: a.log2 + 1, weight: 1, work: 1}
 	}
-	for i, a := range []struct {
-		value string
-		log2  byte
-	}{
+	for i, a := range []access{
 		{ofI32, 2},
 		{ofI64, 3},
 		{ofF32, 2},
