@@ -284,7 +284,7 @@ func contentServeCommand(a *app) *cobra.Command {
 	}
 	flags.db.add(c, "")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
-	flags.serverFlags.add(c, "127.0.0.1:8090", "127.0.0.1:8091")
+	flags.add(c, "127.0.0.1:8090", "127.0.0.1:8091")
 	c.Flags().StringArrayVar(&flags.keys, "key", nil, "the `NAME` of a secret that is an API key; may be repeated")
 	c.Flags().StringArrayVar(&flags.moderatorKeys, "moderator-key", nil, "the `NAME` of an API key with the permission moderate; may be repeated")
 	c.Flags().StringVar(&flags.secretsDir, "secrets-dir", "", "a `DIR` with a file for each secret, asked before the environment")
