@@ -22,7 +22,7 @@ HANGS   := 60m
 WORK    := $(CURDIR)/.build/go.work
 GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
-MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing discovery lease hostfn sandbox) internal/admission internal/expr \
+MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing discovery lease hostfn answer compose mask sandbox) internal/admission internal/expr \
 	$(addprefix server/,gateway/internal/transform internal/places internal/remedy internal/audit identity content/internal/sqlstore) $(wildcard plugins/internal/*) $(PLUGINS) server/gateway host
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .

@@ -32,7 +32,10 @@ const sandboxTests = ".*/^sandbox(#.*)?$|.*/.*/^sandbox(#.*)?$|.*/.*/.*/^sandbox
 
 // testedBy maps packages to the packages that have most of their tests.
 var testedBy = map[string][]string{
-	"host/internal/hostfn": {"host"},
+	"host/internal/answer":  {"host"},
+	"host/internal/compose": {"host"},
+	"host/internal/hostfn":  {"host"},
+	"host/internal/mask":    {"host"},
 	"plugins/internal/oauth": {
 		"plugins/oauthcc", "plugins/refreshtoken", "plugins/tokenexchange", "plugins/authcode", "plugins/jwtbearer", "plugins/oauthpassword", "plugins/dpop",
 	},
