@@ -184,44 +184,30 @@ func makePlains() (table [256]plain) {
 	return table
 }
 
-// access is a load or a store of a value. It is aligned to 1<<log2 bytes at most.
-type access struct {
-	value string
-	log2  byte
-}
-
-// addAccesses adds the loads, from opcode 0x28, and the stores, from opcode 0x36.
+// addAccesses adds the loads, from opcode 0x28, and the stores, from opcode 0x36. Values narrower than their type have two loads each,
+// one signed and one unsigned.
 func addAccesses(table *[256]plain) {
-	for i, a := range []access{
-		{ofI32, 2},
-		{ofI64, 3},
-		{ofF32, 2},
-		{ofF64, 3},
-		{ofI32, 0},
-		{ofI32, 0},
-		{ofI32, 1},
-		{ofI32, 1}, // signed, unsigned
-		{ofI64, 0},
-		{ofI64, 0},
-		{ofI64, 1},
-		{ofI64, 1},
-		{ofI64, 2},
-		{ofI64, 2},
-	} {
-		table[0x28+i] = plain{operands: ofI32, result: a.value, align: a.log2 + 1, weight: 1, work: 1}
-	}
-	for i, a := range []access{
-		{ofI32, 2},
-		{ofI64, 3},
-		{ofF32, 2},
-		{ofF64, 3},
-		{ofI32, 0},
-		{ofI32, 1},
-		{ofI64, 0},
-		{ofI64, 1},
-		{ofI64, 2},
+	load := 0x28
+	for i, a := range []struct {
+		value string
+		log2  byte
+		loads int
+	}{
+		{ofI32, 2, 1},
+		{ofI64, 3, 1},
+		{ofF32, 2, 1},
+		{ofF64, 3, 1},
+		{ofI32, 0, 2},
+		{ofI32, 1, 2},
+		{ofI64, 0, 2},
+		{ofI64, 1, 2},
+		{ofI64, 2, 2},
 	} {
 		table[0x36+i] = plain{operands: ofI32 + a.value, align: a.log2 + 1, weight: 1, work: 1}
+		for range a.loads {
+			table[load] = plain{operands: ofI32, result: a.value, align: a.log2 + 1, weight: 1, work: 1}
+			load++
+		}
 	}
 }
 
