@@ -9,8 +9,8 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/view"
 )
 
 // Explanation describes the request that would be sent, for people to read. Credentials are masked: a token is shown as
@@ -28,7 +28,7 @@ type Explanation struct {
 	Added Mutation `json:"-"`
 	// Steps are the endpoints that were discovered on the way, the texts that were signed or hashed, and the requests that would
 	// be sent to token endpoints, in order.
-	Steps []Step `json:"steps,omitempty"`
+	Steps []view.Step `json:"steps,omitempty"`
 	// TLS has what the connector's TLS adds to the connections, or is nil.
 	TLS *ExplainedTLS `json:"tls,omitempty"`
 	// Fuel is the work of the guest, in the units of [Limits].Fuel.
@@ -58,22 +58,6 @@ type Mutation struct {
 	// Form is appended to the body, which is a form.
 	Form string
 }
-
-// Step is something that a plugin did before its mutation, masked: it signed or hashed a text (Signed, By), used an endpoint that the
-// metadata of an issuer names (Discovery), or sent a request to a token endpoint (Exchange). String returns it for people to read.
-type Step = mask.Step
-
-// Discovery is an endpoint that the metadata of an issuer names: Issuer, Endpoint and URL.
-type Discovery = mask.Discovery
-
-// Exchange is a request to a token endpoint, masked: Method, URL, Headers and Body, and its Answer, which is nil if nothing was sent.
-// String returns it for people to read.
-type Exchange = mask.Exchange
-
-// Answer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans, times, and
-// words that a standard or the plugin's description lists stay. It has Status, Error, Headers, Body, Length, Description (the
-// error_description, if a [Trace] asks for it) and Milliseconds. String returns it for people to read.
-type Answer = mask.Answer
 
 // added returns a mutation with masked texts.
 func added(m *hostfn.Mutation) Mutation {

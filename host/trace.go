@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/mask"
+	"github.com/keywright/keywright/host/view"
 )
 
 // Trace records what a request of a [Connector] makes the host send and get. Put it into the context of the request with
@@ -46,10 +47,10 @@ func traceFrom(ctx context.Context) *Trace {
 }
 
 // Exchanges returns the exchanges so far, in order. Each has its Answer.
-func (t *Trace) Exchanges() []Exchange { return stepsOf[Exchange](t) }
+func (t *Trace) Exchanges() []view.Exchange { return stepsOf[view.Exchange](t) }
 
 // Answers returns the API's answers so far, one for each time that the request was sent.
-func (t *Trace) Answers() []Answer { return stepsOf[Answer](t) }
+func (t *Trace) Answers() []view.Answer { return stepsOf[view.Answer](t) }
 
 // stepsOf returns the steps of a type, in order.
 func stepsOf[T fmt.Stringer](t *Trace) []T {
@@ -69,7 +70,7 @@ func stepsOf[T fmt.Stringer](t *Trace) []T {
 func (t *Trace) String() string {
 	var b strings.Builder
 	for _, step := range stepsOf[fmt.Stringer](t) {
-		if _, ok := step.(Answer); ok {
+		if _, ok := step.(view.Answer); ok {
 			b.WriteString("the request to the API\n")
 		}
 		b.WriteString(step.String())
@@ -81,11 +82,11 @@ func (t *Trace) String() string {
 func (t *Trace) asksAnew() bool { return t != nil && t.AskAnew }
 
 // recorder returns the function that records the exchanges of a call, or nil.
-func (t *Trace) recorder() func(exchange func(*mask.Masker, bool) Exchange) {
+func (t *Trace) recorder() func(exchange func(*mask.Masker, bool) view.Exchange) {
 	if t == nil {
 		return nil
 	}
-	return func(exchange func(*mask.Masker, bool) Exchange) {
+	return func(exchange func(*mask.Masker, bool) view.Exchange) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.steps = append(t.steps, exchange(&t.masker, t.Descriptions))
@@ -105,6 +106,6 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.masker.Answer(c.plan.ChallengeAnswers, status, header, body)
-	a.Took(took, err)
+	mask.Took(&a, took, err)
 	t.steps = append(t.steps, a)
 }

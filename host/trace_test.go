@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
@@ -197,7 +198,7 @@ func TestTraceOfADeepAnswer(t *testing.T) {
 
 // Texts of the network cannot write to the terminal of those who read a trace.
 func TestTraceIsPrintable(t *testing.T) {
-	answer := host.Answer{Status: 400, Body: "a\x1b[2Jb", Headers: []abi.Pair{{Name: "A\x1b", Value: "\n"}}}
+	answer := view.Answer{Status: 400, Body: "a\x1b[2Jb", Headers: []abi.Pair{{Name: "A\x1b", Value: "\n"}}}
 	if text := answer.String(); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 3 {
 		t.Errorf("%q", text)
 	}
@@ -205,11 +206,11 @@ func TestTraceIsPrintable(t *testing.T) {
 
 // A trace shows a form. Of a body that it does not show, it has the length.
 func TestTraceOfAnotherBody(t *testing.T) {
-	if got := (host.Answer{Status: 200, Body: "a=<a>", Length: 9}).String(); !strings.HasSuffix(got, "ms\n  a=<a>\n") {
+	if got := (view.Answer{Status: 200, Body: "a=<a>", Length: 9}).String(); !strings.HasSuffix(got, "ms\n  a=<a>\n") {
 		t.Errorf("a form is shown as %q", got)
 	}
 	for length, want := range map[int]string{0: "the answer 502 Bad Gateway, after 3 ms\n", 1: "the answer 502 Bad Gateway, after 3 ms\n  (a body of 1 bytes)\n"} {
-		if got := (host.Answer{Status: 502, Length: length, Milliseconds: 3}).String(); got != want {
+		if got := (view.Answer{Status: 502, Length: length, Milliseconds: 3}).String(); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/view"
 )
 
 // A page of another origin may open the list of connections in a tab, but not read it.
@@ -107,7 +108,7 @@ func TestTimesOfSteps(t *testing.T) {
 		Began: began, Ready: at(5), Sent: at(50), Upstream: 50 * time.Millisecond, API: 40 * time.Millisecond, UpstreamStatus: 200,
 		Total: 107500 * time.Microsecond, KeyRequests: 1, Spent: Spent{Keys: 20 * time.Millisecond},
 	}}
-	result.Exchanges = []host.Exchange{{Answer: &host.Answer{Milliseconds: 11}}, {Answer: &host.Answer{Milliseconds: 3}}}
+	result.Exchanges = []view.Exchange{{Answer: &view.Answer{Milliseconds: 11}}, {Answer: &view.Answer{Milliseconds: 3}}}
 	want := map[string]float64{StepRequest: 5, StepAuthentication: 95 - 40 - 20 - 14, StepKey: 20, StepToken: 14, StepAPI: 40, StepAnswer: 7.5}
 	result.setStages()
 	for _, step := range result.Stages {
@@ -123,7 +124,7 @@ func TestTimesOfSteps(t *testing.T) {
 
 // An answer reads as in a trace of the host: with the milliseconds, and the error if there is one.
 func TestTextOfATestedAnswer(t *testing.T) {
-	for want, a := range map[string]host.Answer{
+	for want, a := range map[string]view.Answer{
 		"the answer 401 Unauthorized, after 12 ms\n":                 {Status: 401, Milliseconds: 12},
 		"no answer, after 1500 ms\n  the server closes the stream\n": {Milliseconds: 1500, Error: "the server closes the stream"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/view"
 )
 
 // TestResult describes the request of an operator's test and its answer. It is for operators only. It holds no credential.
@@ -41,9 +42,9 @@ type TestResult struct {
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *TestRequest `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
-	Exchanges []host.Exchange `json:"exchanges"`
+	Exchanges []view.Exchange `json:"exchanges"`
 	// Answers are the API's answers, one for each time that the request was sent.
-	Answers []host.Answer `json:"api_answers"`
+	Answers []view.Answer `json:"api_answers"`
 	// Stages are those that the request has reached, in order, with their times.
 	Stages []Step `json:"stages"`
 	// Milliseconds is the time of the whole test.

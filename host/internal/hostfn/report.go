@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -20,10 +21,10 @@ type report struct {
 	*core
 	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
 	// error_description if descriptions is set.
-	Trace func(exchange func(m *mask.Masker, descriptions bool) mask.Exchange)
+	Trace func(exchange func(m *mask.Masker, descriptions bool) view.Exchange)
 	lines []line
 	// Steps holds what an explained call did, in order.
-	Steps []mask.Step
+	Steps []view.Step
 }
 
 type line struct {
@@ -99,17 +100,17 @@ func (c *report) explains() bool { return c.mode == Explaining || c.plan.Explain
 // explainSigned records a text that is signed, if the call is explained.
 func (c *report) explainSigned(by, data string) {
 	if c.explains() {
-		c.Steps = append(c.Steps, mask.Step{Signed: c.masked(data), By: by})
+		c.Steps = append(c.Steps, view.Step{Signed: c.masked(data), By: by})
 	}
 }
 
 // explainDiscovery records what was discovered, once, if the call is explained.
 func (c *report) explainDiscovery(d template.Discovery, url string) {
-	known := func(s mask.Step) bool {
+	known := func(s view.Step) bool {
 		return s.Discovery != nil && s.Discovery.Issuer == d.Issuer && s.Discovery.Endpoint == d.Member
 	}
 	if c.explains() && !slices.ContainsFunc(c.Steps, known) {
-		c.Steps = append(c.Steps, mask.Step{Discovery: &mask.Discovery{Issuer: d.Issuer, Endpoint: d.Member, URL: url}})
+		c.Steps = append(c.Steps, view.Step{Discovery: &view.Discovery{Issuer: d.Issuer, Endpoint: d.Member, URL: url}})
 	}
 }
 
@@ -118,7 +119,7 @@ func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 	if c.Trace == nil {
 		return
 	}
-	c.Trace(func(m *mask.Masker, descriptions bool) (e mask.Exchange) {
+	c.Trace(func(m *mask.Masker, descriptions bool) (e view.Exchange) {
 		for _, step := range slices.Backward(c.Steps) {
 			if step.Exchange != nil {
 				e = *step.Exchange
@@ -126,7 +127,7 @@ func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 			}
 		}
 		masked := m.Answer(c.plan.Answers, a.Status, a.Header, a.Body)
-		masked.Took(took, err)
+		mask.Took(&masked, took, err)
 		if descriptions {
 			masked.Description = mask.Description(a, func(text string) bool {
 				return c.Scrub(text) != text || leakscan.New(c.secretForms()).HoldsFolded(text)

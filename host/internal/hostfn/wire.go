@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
 )
@@ -219,7 +219,7 @@ func (c *exchanging) explainExchange(w *wire) {
 	if !c.explains() {
 		return
 	}
-	e := &mask.Exchange{Method: w.Method, URL: c.masked(w.URL), Headers: c.maskedPairs(w.Headers), Body: c.maskedParameters(w.Form)}
+	e := &view.Exchange{Method: w.Method, URL: c.masked(w.URL), Headers: c.maskedPairs(w.Headers), Body: c.maskedParameters(w.Form)}
 	for _, segment := range w.Path {
 		e.URL = strings.TrimSuffix(e.URL, "/") + "/" + c.masked(segment)
 	}
@@ -233,7 +233,7 @@ func (c *exchanging) explainExchange(w *wire) {
 	if w.contentType == jsonType {
 		e.Body = c.masked(string(c.marshal(w.JSON)))
 	}
-	c.Steps = append(c.Steps, mask.Step{Exchange: e})
+	c.Steps = append(c.Steps, view.Step{Exchange: e})
 }
 
 // setExchangeField notes which field the URL of the next exchange is from. reference is the URL as the guest has it.

@@ -18,6 +18,8 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
@@ -29,11 +31,19 @@ type Masker struct {
 	path []string
 }
 
+// Took sets the time until an answer, and the error in place of one, scrubbed, or nil.
+func Took(a *view.Answer, took time.Duration, err error) {
+	a.Milliseconds = float64(took.Microseconds()) / 1000
+	if err != nil {
+		a.Error = printable.Text(err.Error(), 1024)
+	}
+}
+
 // Answer returns an answer without the texts that may be a credential or name somebody. list says what the plugin reads of it:
 // such a value is replaced by another of its kind, or stays if it is a number, a time, or a name of an enum.
-func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body []byte) Answer {
+func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body []byte) view.Answer {
 	m.list = list
-	masked := Answer{Status: status, Length: len(body)}
+	masked := view.Answer{Status: status, Length: len(body)}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		masked.Headers = append(masked.Headers, abi.Pair{Name: m.name(name, nil), Value: m.header(name, header)})
 	}

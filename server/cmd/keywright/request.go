@@ -21,6 +21,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
@@ -340,12 +341,12 @@ const descriptionUsage = "show what token endpoints say about a refusal (error_d
 const descriptionMasked = "  error_description is masked: --error-description shows what the endpoint says"
 
 // masksDescription reports whether the body of an answer has an error_description that is not shown beside it.
-func masksDescription(e host.Exchange) bool {
+func masksDescription(e view.Exchange) bool {
 	return e.Answer != nil && e.Answer.Description == "" && strings.Contains(e.Answer.Body, "error_description")
 }
 
 // statusOf returns a line about an exchange.
-func statusOf(e host.Exchange) string {
+func statusOf(e view.Exchange) string {
 	if e.Answer.Status == 0 {
 		return host.Printable("the token endpoint " + e.URL + " did not answer")
 	}

@@ -34,18 +34,19 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"internal/files", "abi", "host/state", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"internal/files", "abi", "host/state", "host/view", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/jws", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "internal/casefile", ours: []string{"internal/files", "host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/hosttest/conform", ours: []string{"abi", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
 	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
+		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/compose", ours: []string{"abi", "host/internal/strictjson", "internal/printable", "internal/urlpath"}, others: []string{"golang.org/x/net"}},
-	{packages: "host/internal/mask", ours: []string{"abi", "host/internal/answer", "host/internal/strictjson", "internal/printable"}},
+	{packages: "host/view", ours: []string{"abi", "internal/printable"}},
+	{packages: "host/internal/mask", ours: []string{"abi", "host/internal/answer", "host/internal/strictjson", "host/view", "internal/printable"}},
 	{packages: "host/internal/request", ours: []string{"abi", "host/internal/hostfn", "internal/printable", "internal/urlcheck"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/sandbox", ours: []string{"abi", "internal/admission", "host/internal/kernel"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"abi"}},
@@ -67,7 +68,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "server/identity", "internal/places", "server/internal/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net",
 	}},
@@ -127,7 +128,7 @@ var rules = []rule{
 	{packages: "server/internal/httpserver", ours: []string{"internal/files"}},
 	{packages: "server/internal/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
 	{packages: "server/internal/daemon", ours: []string{"server/internal/audit", "server/internal/console", "server/internal/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/httpserver", "server/internal/login", "server/internal/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/record", ours: []string{"internal/files", "abi", "host", "host/hosttest", "internal/casefile", "internal/wellknown"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/internal/record", ours: []string{"internal/files", "abi", "host", "host/view", "host/hosttest", "internal/casefile", "internal/wellknown"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
@@ -139,7 +140,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/hosttest", "host/hosttest/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/view", "host/hosttest", "host/hosttest/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
@@ -300,9 +301,9 @@ func TestNoPackageImportsUpwards(t *testing.T) {
 	}
 }
 
-// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state and sdk only.
+// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state, host/view and sdk only.
 func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
-	for _, dir := range []string{"host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "sdk"} {
+	for _, dir := range []string{"host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "host/view", "sdk"} {
 		for name, file := range parse(t, dir) {
 			imports := map[string]string{}
 			for _, spec := range file.Imports {
@@ -322,7 +323,7 @@ func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
 						}
 						path := imports[types.ExprString(selector.X)]
 						first, _, _ := strings.Cut(path, "/")
-						ours := path == module+"abi" || path == module+"host" || path == module+"host/hosttest" || path == module+"host/state" || path == module+"sdk"
+						ours := path == module+"abi" || path == module+"host" || path == module+"host/hosttest" || path == module+"host/state" || path == module+"host/view" || path == module+"sdk"
 						if strings.Contains(first, ".") && !ours {
 							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
 						}

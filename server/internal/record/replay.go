@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/wellknown"
 )
@@ -59,7 +60,7 @@ func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 }
 
 // reply returns the masked answer of a trace as one of a case.
-func (r *recorder) reply(a host.Answer) casefile.Reply {
+func (r *recorder) reply(a view.Answer) casefile.Reply {
 	if a.Status == 0 {
 		return casefile.Reply{Unreachable: true}
 	}

@@ -1,10 +1,10 @@
-package mask
+// Package view has what people may see of a call: steps of a plugin, exchanges with token endpoints, and answers. All are masked.
+package view
 
 import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/internal/printable"
@@ -133,12 +133,4 @@ func (a Answer) String() string {
 		lines = append(lines, "the endpoint's error_description: "+a.Description)
 	}
 	return indent(fmt.Sprintf("%s, after %d ms", heading, int64(a.Milliseconds)), lines...)
-}
-
-// Took sets the time until the answer, and the error in place of one, scrubbed, or nil.
-func (a *Answer) Took(took time.Duration, err error) {
-	a.Milliseconds = float64(took.Microseconds()) / 1000
-	if err != nil {
-		a.Error = printable.Text(err.Error(), maxLine)
-	}
 }
