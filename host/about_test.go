@@ -50,7 +50,7 @@ func TestTextsAboutAPlugin_threats_184(t *testing.T) {
 func TestHowToGetACredential(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(aboutGuest("https://acme.example/", "MIT", "Under Settings, API keys.")))
 	if got := w.problems("custom", config{}); len(got) != 1 || got[0] != "auth.config.key: is missing: The key. Under Settings, API keys" {
-		t.Errorf("%q", got)
+		t.Errorf("got = %q", got)
 	}
 	text, err := w.host.Plugins()[0].Schema()
 	if err != nil {

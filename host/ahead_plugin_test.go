@@ -23,7 +23,7 @@ func grantedAhead(c *cluster) caller {
 
 // A grant is redeemed once ahead of the end of its access token, by one of two nodes with a thousand callers, who do not wait.
 // threats.md 123
-func TestAGrantIsRedeemedOnceAhead(t *testing.T) {
+func TestSingleRedemptionAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, server := grants(t)
 		one, two := grantedAhead(c), grantedAhead(c)
@@ -48,7 +48,7 @@ func TestAGrantIsRedeemedOnceAhead(t *testing.T) {
 
 // If the answer to a refresh ahead is lost, the refresh token is not sent again while the access token can be used: only a request that
 // needs a token sends it. threats.md 300
-func TestAGrantThatIsUncertainAhead(t *testing.T) {
+func TestUncertainGrantAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, server := grants(t)
 		one, two := grantedAhead(c), grantedAhead(c)
@@ -156,7 +156,7 @@ func TestACallAheadHasNoRequest(t *testing.T) {
 }
 
 // What a plugin keeps without having asked a token endpoint is not replaced ahead.
-func TestWhatAPluginMakesItselfIsNotReplacedAhead(t *testing.T) {
+func TestNoRefreshAheadOfOwnEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		g := &guest{about: onBehalf}
@@ -186,7 +186,7 @@ func TestWhatAPluginMakesItselfIsNotReplacedAhead(t *testing.T) {
 }
 
 // A token that ends with the user's own token is not replaced ahead: the next one would end at the same time.
-func TestATokenThatEndsWithTheUsersIsNotReplacedAhead(t *testing.T) {
+func TestNoRefreshBeyondUserToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := onBehalfWorld(t, cachedExchange)
 		w.login.Answer(tokens(3600))
@@ -241,7 +241,7 @@ func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 }
 
 // A connector that cannot replace tokens ahead is refused.
-func TestConnectorsThatCannotRefreshAhead(t *testing.T) {
+func TestInvalidRefreshAhead(t *testing.T) {
 	some := func(typeName, group string) *guest {
 		g := &guest{}
 		g.about.Type, g.about.Uses = typeName, []string{group}

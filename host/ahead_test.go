@@ -88,7 +88,7 @@ func nodesAhead(t *testing.T) (c *cluster, one, two caller) {
 // A thousand callers of two nodes with a token that has two minutes left cause one token request, for which none of them waits.
 // From then on they have the next token: the node that asked at once, and the other one when half of the time has passed.
 // specification.md "ahead of its end"
-func TestATokenIsReplacedAheadOfItsEnd(t *testing.T) {
+func TestRefreshAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := nodesAhead(t)
 		crowd(t, one, two)
@@ -124,7 +124,7 @@ func TestATokenIsReplacedAheadOfItsEnd(t *testing.T) {
 }
 
 // Without RefreshAhead a token is used to the second, and nothing happens in the background.
-func TestATokenIsUsedToItsEnd(t *testing.T) {
+func TestTokenLifetimeWithoutRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, tokens(3600))
 		var n caller
@@ -144,7 +144,7 @@ func TestATokenIsUsedToItsEnd(t *testing.T) {
 
 // An endpoint that fails is asked no more than once for each half of the time that is left, and disturbs no caller until the
 // token's end. The log has one line for the token, or one for each refusal, which are ever farther apart. threats.md 143
-func TestAnEndpointThatFailsAheadDisturbsNobody(t *testing.T) {
+func TestFailingRefreshAhead(t *testing.T) {
 	for name, fails := range map[string]answer{"is down": status(http.StatusServiceUnavailable), "refuses": wrongSecret} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestClosingWaitsForARefreshAhead(t *testing.T) {
 }
 
 // Callers whose token ends while the next one is on its way wait for that, and do not ask again.
-func TestATokenThatEndsDuringItsRefresh(t *testing.T) {
+func TestTokenEndsDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := nodesAhead(t)
 		one.bearer()
@@ -261,7 +261,7 @@ func TestATokenThatEndsDuringItsRefresh(t *testing.T) {
 }
 
 // A node that begins while another one asks keeps the token that it has, to its end.
-func TestANodeKeepsItsTokenWhileAnotherAsks(t *testing.T) {
+func TestNodeKeepsTokenDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := nodesAhead(t)
 		one.bearer()
@@ -286,7 +286,7 @@ func TestANodeKeepsItsTokenWhileAnotherAsks(t *testing.T) {
 }
 
 // While the store fails, no node asks ahead: each would ask for itself.
-func TestWithoutTheStoreNoTokenIsReplacedAhead(t *testing.T) {
+func TestNoRefreshAheadWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, two := nodesAhead(t)
 		one.bearer()
@@ -307,7 +307,7 @@ func TestWithoutTheStoreNoTokenIsReplacedAhead(t *testing.T) {
 }
 
 // A token that the API refuses while the next one is on its way is dropped, and the request goes on with the next one.
-func TestATokenThatIsRefusedDuringItsRefresh(t *testing.T) {
+func TestTokenRefusedDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, one, _ := nodesAhead(t)
 		one.bearer()
@@ -329,7 +329,7 @@ func TestATokenThatIsRefusedDuringItsRefresh(t *testing.T) {
 
 // A token whose whole life is less than RefreshAhead is replaced when half of it has passed, and not with each request. Nor is
 // one whose endpoint returns the same token until its end. threats.md 143
-func TestAShortLifeIsNotFetchedAllTheTime(t *testing.T) {
+func TestShortLivedTokenRefresh(t *testing.T) {
 	for name, life := range map[string]func(since time.Duration) int64{
 		"10 s of use": func(time.Duration) int64 { return 70 },
 		"the same token for 160 s": func(since time.Duration) int64 {

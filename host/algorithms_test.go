@@ -62,7 +62,7 @@ func keyFor(t *testing.T, algorithm string) (private, public string) {
 }
 
 // The tokens that the jwt plugin sends verify in an independent implementation, for all 13 algorithms.
-func TestAnotherImplementationVerifiesWhatThePluginSends(t *testing.T) {
+func TestIndependentJWTVerification(t *testing.T) {
 	var input bytes.Buffer
 	for _, algorithm := range algorithms {
 		private, public := keyFor(t, algorithm)
@@ -90,7 +90,7 @@ func TestAnotherImplementationVerifiesWhatThePluginSends(t *testing.T) {
 			Error  string
 		}
 		if err := json.Unmarshal([]byte(line), &verdict); err != nil || verdict.Error != "" {
-			t.Errorf("%s: %v %s", algorithms[i], err, verdict.Error)
+			t.Errorf("%s: err = %v verdict.Error = %s", algorithms[i], err, verdict.Error)
 			continue
 		}
 		if verdict.Header["alg"] != algorithms[i] || verdict.Header["typ"] != "JWT" || verdict.Header["kid"] != "k1" {

@@ -99,7 +99,7 @@ func TestProblemsOfFormerNames(t *testing.T) {
 }
 
 // A former name stands for one field: a plugin cannot have it mean two, or take that of another field (threats.md 183).
-func TestFormerNamesThatCannotBe_threats_183(t *testing.T) {
+func TestInvalidAliases_threats_183(t *testing.T) {
 	for name, c := range map[string]struct {
 		aliases, others []string
 		want            string
@@ -178,9 +178,9 @@ func TestSchemaOfFormerNames(t *testing.T) {
 		}
 	}
 	if slices.Sort(wrong); len(wrong) > 0 {
-		t.Errorf("%s\n%s", strings.Join(wrong, "\n"), text)
+		t.Errorf("Join = %s\ntext = %s", strings.Join(wrong, "\n"), text)
 	}
 	if !strings.Contains(string(text), `"value":{"description":"Deprecated: use secret.","type":"string","pattern":"\\S","writeOnly":true,"deprecated":true}`) {
-		t.Errorf("%s", text)
+		t.Errorf("text = %s", text)
 	}
 }

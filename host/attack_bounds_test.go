@@ -115,7 +115,7 @@ func cachingToken(env abi.Env) (string, error) {
 // threats.md 30, 3: a call that waits for a token endpoint keeps its guest's memory, and does not count for
 // ConcurrentGuests. So ConcurrentExchanges limits the number of such calls, and an endpoint has half of them. Calls that need no endpoint do not wait for
 // them.
-func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
+func TestWaitingCallsBound_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 4 })
 		cached := w.connectAs("cached", "custom", misused)
@@ -127,7 +127,7 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 			c := w.connectAs(fmt.Sprint("slow ", i), "custom", misused)
 			all.Go(func() {
 				if _, err := w.try(c, get(t.Context())); err != nil {
-					t.Errorf("%s: %v", c.Config().Name, err)
+					t.Errorf("%s: err = %v", c.Config().Name, err)
 				}
 			})
 		}
@@ -148,7 +148,7 @@ func TestCallsThatWaitForTokenEndpointsAreBounded_threats_30(t *testing.T) {
 }
 
 // A call waits for its turn to request a token no longer than a call may take.
-func TestCallsThatGetNoTurnToRequestTokens_threats_30(t *testing.T) {
+func TestTokenRequestTurnTimeout_threats_30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := customWorld(t, misusing(cachingToken), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
 		stuck := make(chan struct{})

@@ -19,7 +19,7 @@ import (
 
 // A plugin that passes an answer on, and reads nothing, does so for that answer only: its outcome is not that of the next
 // request.
-func TestAPassIsNotUsedAgain(t *testing.T) {
+func TestPassNotReused(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{403}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
@@ -35,13 +35,13 @@ func TestAPassIsNotUsedAgain(t *testing.T) {
 	w.api.Answer(status(http.StatusForbidden))
 	for range 4 {
 		if status, err := w.try(connector, get(t.Context())); status != http.StatusForbidden || err != nil {
-			t.Errorf("%d, %v", status, err)
+			t.Errorf("status = %d, err = %v", status, err)
 		}
 	}
 }
 
 // A plugin that adds to the form only in the second attempt adds to the form that the caller sends.
-func TestAFormThatOnlyTheSecondAttemptAddsTo(t *testing.T) {
+func TestFormOfSecondAttempt(t *testing.T) {
 	for _, length := range []int64{3, -1} {
 		w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
 			if challengeOf(env).Status == 0 {
@@ -109,7 +109,7 @@ func TestPlaceholdersOfThePath(t *testing.T) {
 }
 
 // A caller does not have a proxy drop the credential in a cookie. A proxy may drop anything else.
-func TestAConnectionHeaderThatNamesTheCookie(t *testing.T) {
+func TestConnectionHeaderNamingCookie(t *testing.T) {
 	cookie, path := abi.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")}, abi.Mutation{Path: pairs("things", "KEY")}
 	for _, c := range []struct {
 		change     abi.Mutation
@@ -157,7 +157,7 @@ func TestGuardOfRevealedCookiesAndPaths(t *testing.T) {
 }
 
 // An answer of an exchange that is too long is an error, like that of a token request. It is not read in part.
-func TestAnExchangeThatAnswersTooMuch(t *testing.T) {
+func TestOversizedExchangeAnswer(t *testing.T) {
 	about := challenged
 	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
@@ -172,7 +172,7 @@ func TestAnExchangeThatAnswersTooMuch(t *testing.T) {
 }
 
 // Whether decode succeeds says nothing that a plugin chooses about a secret (threats.md 68).
-func TestDecodeIsNoOracle(t *testing.T) {
+func TestDecodeOracle(t *testing.T) {
 	for name, do := range map[string]func(env abi.Env, v string) string{
 		"the length":                   func(env abi.Env, v string) string { return env.Decode(abi.FormatHex, v+"0") },
 		"characters of an encoded one": func(env abi.Env, v string) string { return env.Decode(abi.FormatBase32, env.Encode(abi.FormatHex, v)) },
@@ -227,7 +227,7 @@ func TestARequestDoesNotConfirmGuesses(t *testing.T) {
 }
 
 // In the first attempt, the form that a plugin adds to is the request's own body, which is closed then.
-func TestAFormThatCannotBeHadAgain(t *testing.T) {
+func TestFormWithoutGetBody(t *testing.T) {
 	w, connector := challengeWorld(t, func(abi.Env) (string, error) { return marshal(abi.Mutation{Form: pairs("b", "2")}), nil })
 	var got string
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {

@@ -21,7 +21,7 @@ import (
 // Attacks on errors and explanations, which people read. Each world searches all its output for its secrets, so a test
 // only has to make the host produce output.
 
-func TestSealedHeaderNameIsNotInTheError_threats_15a(t *testing.T) {
+func TestSealedHeaderNameInError_threats_15a(t *testing.T) {
 	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
 	for _, c := range []struct {
 		name  string
@@ -106,7 +106,7 @@ func endpoint(t *testing.T) (origin string, answer func(string)) {
 	return "http://" + listener.Addr().String(), func(text string) { answers <- text }
 }
 
-func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
+func TestMalformedTokenAnswerUnquoted_threats_20(t *testing.T) {
 	const secret = "a-client-secret-of-this-test-0123456789"
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
@@ -125,7 +125,7 @@ func TestMalformedAnswerOfATokenEndpointIsNotQuoted_threats_20(t *testing.T) {
 	}
 }
 
-func TestMalformedAnswerOfTheAPIIsNotQuoted_threats_19(t *testing.T) {
+func TestMalformedAPIAnswerUnquoted_threats_19(t *testing.T) {
 	const secret = "an-api-key-of-this-test-0123456789"
 	origin, answer := endpoint(t)
 	w := onLoopback(t)
@@ -152,7 +152,7 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
+func TestForeignTransportErrors_threats_18(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
 	})
@@ -170,7 +170,7 @@ func TestErrorsOfAnotherTransportAreNotInsideOfOurs_threats_18(t *testing.T) {
 }
 
 // A plugin with the grant reveal may put revealed bytes into its mutation in plain. Explain masks them.
-func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
+func TestExplainMasksRevealedValues_threats_18(t *testing.T) {
 	revealed, signature := "", ""
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		revealed, signature = string(env.Reveal(value(env, "nowhere"))), string(env.Sign("key", "data"))
@@ -200,7 +200,7 @@ func TestExplainShowsNothingThatWasRevealed_threats_18(t *testing.T) {
 
 // In a template for a credential, literal text may be the credential. Explain shows none of the template then, whatever
 // expressions stand beside the text.
-func TestExplainShowsNoCredentialThatIsWrittenOut_threats_18(t *testing.T) {
+func TestExplainMasksLiterals_threats_18(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	w.Hide("the credential", "written-out-key")
 	for _, text := range []string{

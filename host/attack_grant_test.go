@@ -119,7 +119,7 @@ func TestCancelledRequestsAfterAGrantWasTakenBack(t *testing.T) {
 }
 
 // A grant that is taken back while another request asks for it is not used by a later request (threats.md 146).
-func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
+func TestDisconnectDuringRequest(t *testing.T) {
 	c, store := asked(t)
 	w, connector := connectedNode(t, c)
 	c.clock.Advance(30 * time.Second)
@@ -135,7 +135,7 @@ func TestAGrantTakenBackWhileItIsAskedFor(t *testing.T) {
 
 // A plugin caches a token under a new key in each call, for as long as it may. The store of state keeps none for more than a day
 // (threats.md 10).
-func TestAPluginCannotFillTheStore(t *testing.T) {
+func TestStoreFillingPlugin(t *testing.T) {
 	c, store := asked(t)
 	g := refresher(nil)
 	n := 1
@@ -172,7 +172,7 @@ func TestAPluginCannotFillTheStore(t *testing.T) {
 }
 
 // If the token of a grant cannot be read, the grant is forgotten, and the error says that it was not revoked (threats.md 149).
-func TestDisconnectOfWhatDoesNotOpen(t *testing.T) {
+func TestDisconnectUnopenedGrant(t *testing.T) {
 	c, store := asked(t)
 	_, connector := connectedNode(t, c)
 	store.after = func(row *state.Row) {
@@ -189,7 +189,7 @@ func TestDisconnectOfWhatDoesNotOpen(t *testing.T) {
 
 // A consent that is under way is kept as JSON, which has no form for each ID. The grant of a user with such an ID is not that of
 // another one, who has the ID that is left of it (threats.md 131).
-func TestGrantsOfUsersWhoseIDsAreNotUTF8(t *testing.T) {
+func TestGrantsOfNonUTF8IDs(t *testing.T) {
 	w, connector := consents(consenting(t, "the-code-of-jose"))
 	for _, jose := range []host.User{{ID: "jos\xe9"}, {ID: "jose", TenantID: "acm\xe9"}} {
 		target, err := connector.Consent(forUser(t, jose), redirectURI, binding)
@@ -204,7 +204,7 @@ func TestGrantsOfUsersWhoseIDsAreNotUTF8(t *testing.T) {
 }
 
 // The host keeps a seed as JSON, which has no form for each text. It sends the seed as it is configured, or not at all.
-func TestSeedThatIsNotUTF8(t *testing.T) {
+func TestNonUTF8Seed(t *testing.T) {
 	c, server := grants(t)
 	w, connector := granted(c, refresher(nil), seeded())
 	w.setSecret("seed", "a-refresh-token\xff")
@@ -250,7 +250,7 @@ func TestDisconnectOfAUserWithoutAGrant(t *testing.T) {
 }
 
 // A new consent replaces a grant and does not revoke it, because many servers would revoke the new one as well.
-func TestAReplacedGrantIsNotRevoked(t *testing.T) {
+func TestReplacedGrantKeepsToken(t *testing.T) {
 	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
 	revoked := 0
 	c := newCluster(t, func(r *http.Request) (*http.Response, error) {
@@ -273,7 +273,7 @@ func TestAReplacedGrantIsNotRevoked(t *testing.T) {
 
 // A node asks the store once in 30 seconds whether a grant is still there, and asks again after its clock was set back
 // (threats.md 146).
-func TestHowOftenTheStoreIsAskedForAGrant(t *testing.T) {
+func TestGrantStoreReads(t *testing.T) {
 	c, store := asked(t)
 	w, connector := connectedNode(t, c)
 	n := 0

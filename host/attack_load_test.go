@@ -66,7 +66,7 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 
 // A plugin may send a token request to a URL that config_get returned. The template is rendered once. Other url fields,
 // which may not be renderable for every user, are not rendered.
-func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
+func TestTokenURLFromConfigGet(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "another", Kind: abi.KindURL}, abi.Field{Name: "url_too", Kind: abi.KindURL})
 	w := customWorld(t, g)
@@ -84,7 +84,7 @@ func TestTokenURLIsWhatConfigGetGave(t *testing.T) {
 
 // A plugin may also send a token request to a configured URL without asking config_get. Then every url field is
 // rendered.
-func TestTokenURLThatWasNotAskedFor(t *testing.T) {
+func TestTokenURLWithoutConfigGet(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
 		return header("X-Key", value(env, "to_header")), nil

@@ -20,7 +20,7 @@ import (
 
 // threats.md 15c: the call that holds a lease may still read its request. Then the calls that wait for the entry
 // continue at once without it, and see nothing of how that call ends.
-func TestLeaseHolderThatReadsItsInput_threats_15c(t *testing.T) {
+func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first atomic.Bool
 		read, end := make(chan struct{}), make(chan struct{})
@@ -81,7 +81,7 @@ func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 
 // threats.md 15: a user could put guesses into a request. If the plugin saw which guess was sealed, both together would
 // know the secret.
-func TestShortSecretsAreNoOracle_threats_15(t *testing.T) {
+func TestShortSecretOracle_threats_15(t *testing.T) {
 	var guesses []string
 	for pin := range 10_000 {
 		guesses = append(guesses, fmt.Sprintf("%04d", pin))
@@ -151,7 +151,7 @@ func (g *givingUp) Read(p []byte) (int, error) {
 func (g *givingUp) Close() error { return nil }
 
 // threats.md 19, 25: servers encode the query again when they redirect, and escape other characters.
-func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
+func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 	const secret = "ab/cd+ef gh~the-middle-of-it/ij"
 	for name, location := range map[string]string{
 		"/ as it is":                 "key=ab/cd%2Bef%20gh~the-middle-of-it/ij",
@@ -202,7 +202,7 @@ func TestRedirectThatEscapesTheKeyOtherwise_threats_19(t *testing.T) {
 
 // threats.md 25, 27: net/http would read these requests differently than the host, or leave them for the server to
 // interpret.
-func TestRequestsThatNameAnotherPlaceAreRefused_threats_27(t *testing.T) {
+func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
@@ -254,7 +254,7 @@ func TestTheRequestAfterOneForTheOrigin_threats_25(t *testing.T) {
 
 // threats.md 25, RFC 9110 section 7.6.1: a proxy drops the headers that Connection names, and the request would arrive
 // without its credential.
-func TestConnectionThatNamesTheCredential_threats_25(t *testing.T) {
+func TestCredentialInConnectionHeader_threats_25(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c := w.connect("custom", misused)
 	for _, values := range [][]string{{"X-Key"}, {"x-key"}, {"close, X-KEY"}, {"close,\tx-Key ,upgrade"}, {"close", "x-key"}} {

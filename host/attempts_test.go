@@ -142,7 +142,7 @@ func TestASecondAttemptAsksNoEndpoint_threats_102(t *testing.T) {
 }
 
 // A guest that has read its request still gets a new token after a refusal, and a nonce that the API sent with it.
-func TestATokenOfSignedRequestsIsRenewed(t *testing.T) {
+func TestSignedRequestTokenRenewal(t *testing.T) {
 	for name, ttl := range map[string]int64{"in the cache": 600, "not in the cache": 0} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
@@ -262,14 +262,14 @@ func TestAnswersWithoutABody(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Location": {location}}}, nil
 			})
 			if status, err := w.try(connector, get(t.Context())); status != http.StatusUnauthorized || err != nil {
-				t.Errorf("%s: %d, %v", name, status, err)
+				t.Errorf("%s: status = %d, err = %v", name, status, err)
 			}
 		}
 	}
 }
 
 // A request that is refused for its token returns its connection before the token endpoint is asked, which may need that one.
-func TestARefusalHoldsNoConnectionWhileATokenIsRequested(t *testing.T) {
+func TestRefusalReleasesConnection(t *testing.T) {
 	w := newWorld(t)
 	connector := w.connect("oauth_client_credentials", config{"token_url": tokenURL, "client_id": "c", "client_secret": "{{ get_secret('s') }}"})
 	w.canary("s")

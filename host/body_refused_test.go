@@ -19,7 +19,7 @@ import (
 
 // threats.md 59 and 60: a body that cannot be read to its end, or that is too large, is not sent in part, and no file
 // of it remains.
-func TestABodyThatCannotBeSigned(t *testing.T) {
+func TestUnsignableBody(t *testing.T) {
 	broken := errors.New("the connection broke")
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func refuseBody(t *testing.T, w *world, r *http.Request, words string) *host.Err
 }
 
 // threats.md 59: if a request fails after its body was kept, nothing of the body remains.
-func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
+func TestFailedRequestRemovesBody(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
 		guest func(abi.Env) (string, error)
@@ -104,7 +104,7 @@ func TestNothingIsLeftOfABodyWhoseRequestFails(t *testing.T) {
 }
 
 // When the caller goes away, the host stops waiting for a body whose sender has stalled.
-func TestACallerWhoLeavesIsNotWaitedFor(t *testing.T) {
+func TestCallerLeavesStalledBody(t *testing.T) {
 	for name, begins := range map[string]int{"before the first byte": 0, "in memory": 1000, "in a file": 100_000} {
 		t.Run(name, func(t *testing.T) {
 			dir := temporary(t)
@@ -157,7 +157,7 @@ func (b *serverBody) Close() error {
 }
 
 // threats.md 59: a caller who goes away gets an error at once, even if the body cannot be closed during a Read.
-func TestACallerWhoLeavesAServerIsNotWaitedFor(t *testing.T) {
+func TestCallerLeavesServer(t *testing.T) {
 	for name, begins := range map[string]int{"before the first byte": 0, "in a file": 200} {
 		t.Run(name, func(t *testing.T) {
 			dir := temporary(t)

@@ -101,7 +101,7 @@ func post(ctx context.Context, body io.ReadCloser, length int64) *http.Request {
 }
 
 // threats.md 60: the host sends each body byte for byte as it was signed, whatever kind of body it is.
-func TestASignedBodyIsSentAsItWasSigned(t *testing.T) {
+func TestSignedBodyBytes(t *testing.T) {
 	dir := temporary(t)
 	large := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
 	for name, c := range map[string]struct {
@@ -170,7 +170,7 @@ func bounded(w *world, bytes int64) *host.Connector {
 }
 
 // threats.md 59: no other process can open the file of a body. It has no name, and its mode is 0600.
-func TestTheFileOfABodyIsNobodyElses(t *testing.T) {
+func TestBodyFilePrivacy(t *testing.T) {
 	dir := temporary(t)
 	w := misusedWorld(t, signing)
 	base := answer(func(r *http.Request) (*http.Response, error) {
@@ -192,7 +192,7 @@ func TestTheFileOfABodyIsNobodyElses(t *testing.T) {
 }
 
 // The host does not touch the body if the plugin does not read the request.
-func TestABodyThatIsNotSignedStreams(t *testing.T) {
+func TestUnsignedBodyStreams(t *testing.T) {
 	temporary(t)
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	body := once("not read before it is sent")
@@ -214,7 +214,7 @@ func TestABodyThatIsNotSignedStreams(t *testing.T) {
 }
 
 // Some APIs answer before they have read the whole body. net/http then continues to send it.
-func TestAKeptBodyIsThereUntilItIsClosed(t *testing.T) {
+func TestKeptBodyLifetime(t *testing.T) {
 	dir := temporary(t)
 	w := misusedWorld(t, signing)
 	content := strings.Repeat("x", 100_000)
@@ -248,7 +248,7 @@ func TestAKeptBodyIsThereUntilItIsClosed(t *testing.T) {
 	}
 }
 
-func TestAuthenticateGivesTheBodyThatWasSigned(t *testing.T) {
+func TestAuthenticateBody(t *testing.T) {
 	dir := temporary(t)
 	content := strings.Repeat("x", 100_000)
 	c := bounded(misusedWorld(t, signing), 0)
@@ -322,7 +322,7 @@ func tokenAndSignature(env abi.Env) (string, error) {
 }
 
 // A kept body can be sent again after a 401, with a new token.
-func TestAKeptBodyIsSentAgainAfter401(t *testing.T) {
+func TestKeptBodyResentAfter401(t *testing.T) {
 	for name, content := range map[string]string{"in memory": "body", "in a file": strings.Repeat("x", 100_000)} {
 		t.Run(name, func(t *testing.T) {
 			temporary(t)
@@ -353,7 +353,7 @@ func TestAKeptBodyIsSentAgainAfter401(t *testing.T) {
 }
 
 // Observe is called once, even if the caller goes away during the exchange and the call would then need the body.
-func TestObserveIsToldOfACallerWhoLeavesBeforeTheBodyIsRead(t *testing.T) {
+func TestObserveCallerLeavesBeforeBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := misusedWorld(t, tokenAndSignature)
 		g := newGate(tokens(3600))

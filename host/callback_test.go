@@ -8,7 +8,7 @@ import (
 
 // An authorization response counts only if it is from the connector's authorization server (RFC 9207 section 2.4), and has a code
 // of at most 4096 bytes.
-func TestWhichAuthorizationResponsesCount(t *testing.T) {
+func TestAuthorizationResponseChecks(t *testing.T) {
 	const issuer = "https://login.test"
 	for name, c := range map[string]struct {
 		issuer   string

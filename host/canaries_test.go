@@ -149,7 +149,7 @@ func (w *canaryWorld) run() {
 	} {
 		w.api.Answer(c.api)
 		if err := w.step(c.guarded); (err != nil) != c.fails {
-			w.t.Errorf("%s: %v", c.name, err)
+			w.t.Errorf("%s: err = %v", c.name, err)
 		}
 	}
 	w.api.Answer(ok)

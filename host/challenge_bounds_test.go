@@ -15,7 +15,7 @@ import (
 
 // A plugin gets answers of a body of at most 64 KiB that is whole and not encoded. The caller gets the body in any case, with
 // the error at which it ends.
-func TestWhichBodiesOfAChallengeAreRead(t *testing.T) {
+func TestChallengeBodies(t *testing.T) {
 	const expired = `{"error":{"code":"expired"}}`
 	broken := errors.New("the connection broke")
 	for name, tt := range map[string]struct {
@@ -62,7 +62,7 @@ func TestWhichBodiesOfAChallengeAreRead(t *testing.T) {
 }
 
 // The plugin also learns from the answer to the second attempt.
-func TestANonceOfTheSecondAnswerIsKept(t *testing.T) {
+func TestNonceOfSecondAnswer(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("X-Nonce") == "" {
@@ -78,7 +78,7 @@ func TestANonceOfTheSecondAnswerIsKept(t *testing.T) {
 }
 
 // The body of an answer that is no challenge streams to the caller: the host reads none of it first.
-func TestABodyThatIsNoChallengeStreams(t *testing.T) {
+func TestOrdinaryAnswerStreams(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)
 	body := &counting{Reader: strings.NewReader(`{"error":{"code":"expired"}}`)}
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {

@@ -67,7 +67,7 @@ func nonces(w *world) (all []string) {
 }
 
 // A nonce of a 401 is used at once and then kept for later requests, with a count, until a newer one comes or it is too old.
-func TestANonceIsKept(t *testing.T) {
+func TestNonceReuse(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)
 	offer := ""
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -102,7 +102,7 @@ func TestANonceIsKept(t *testing.T) {
 // What a refusal brings takes the place of what is kept. A refusal that brings nothing leaves it, and so does one that brings
 // the same again: requests with a nonce are counted as long as the API repeats it. Otherwise a server that counts too would
 // refuse the next request for a number that it has seen (RFC 7616 section 3.4).
-func TestANonceThatTheAPIRepeatsIsCountedOn(t *testing.T) {
+func TestRepeatedNonceCount(t *testing.T) {
 	refusal := []string{"WWW-Authenticate", `Digest nonce="first-nonce"`}
 	w, connector := challengeWorld(t, sendsNonce)
 	refuse := true
@@ -130,7 +130,7 @@ func TestANonceThatTheAPIRepeatsIsCountedOn(t *testing.T) {
 }
 
 // A request is sent twice at most, and the caller gets the second answer (threats.md 86).
-func TestAChallengeIsAnsweredOnce(t *testing.T) {
+func TestChallengeAnsweredOnce(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)
 	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
 	if status, err := w.try(connector, get(t.Context())); status != 401 || err != nil || w.api.Count() != 2 {
@@ -139,7 +139,7 @@ func TestAChallengeIsAnsweredOnce(t *testing.T) {
 }
 
 // A body that cannot be sent again is not, and the caller gets the first answer (threats.md 86).
-func TestAChallengeOfABodyThatIsGone(t *testing.T) {
+func TestChallengeWithoutReplayableBody(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)
 	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
 	r := get(t.Context())
@@ -230,7 +230,7 @@ func TestAPluginDropsItsToken(t *testing.T) {
 
 // The offset of the API's clock is that of its Date, once it has refused a request. A Date that is days away is not believed:
 // a signature for that time would be valid when its key has been replaced (threats.md 99).
-func TestTheOffsetOfTheAPIsClock(t *testing.T) {
+func TestClockOffset(t *testing.T) {
 	var offset int64
 	stamp := ""
 	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
@@ -277,7 +277,7 @@ func TestTheOffsetOfTheAPIsClock(t *testing.T) {
 
 // The second run gets the seconds by which the API's clock differs from what the first one was told, even if another request
 // has learnt the offset meanwhile.
-func TestTheChangeOfTheAPIsClock(t *testing.T) {
+func TestClockOffsetChange(t *testing.T) {
 	var changes []int64
 	asks := true
 	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
@@ -315,7 +315,7 @@ func TestTheChangeOfTheAPIsClock(t *testing.T) {
 }
 
 // A value that no header may hold is not taken, or it would fail later requests for as long as it is kept.
-func TestAValueThatNoHeaderMayHoldIsNotKept(t *testing.T) {
+func TestInvalidHeaderValueNotKept(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
 		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
@@ -338,7 +338,7 @@ func TestAValueThatNoHeaderMayHoldIsNotKept(t *testing.T) {
 }
 
 // A value in a body is kept of an answer with one of the statuses only. The body of any other streams to the caller.
-func TestABodyIsReadOfAChallengeOnly(t *testing.T) {
+func TestChallengeBodyOnly(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
 		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},

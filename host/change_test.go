@@ -162,7 +162,7 @@ func TestACredentialInTheBody(t *testing.T) {
 }
 
 // threats.md 43: a form with a member of the credential's name, in any encoding, is not sent. Other members are allowed.
-func TestAFormThatHasTheCredentialsName(t *testing.T) {
+func TestFormWithCredentialName(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for body, sent := range map[string]bool{
 		"api_key=x": false, "a=1&api_key": false, "a=1&%61pi%5fkey=x&b=2": false, "a=" + long + "&API_KEY=" + long: false, "&&api_key=": false,
@@ -175,7 +175,7 @@ func TestAFormThatHasTheCredentialsName(t *testing.T) {
 }
 
 // threats.md 43: the name may be long, and have three bytes for each of its own.
-func TestAFormThatHasTheCredentialsLongName(t *testing.T) {
+func TestFormWithLongCredentialName(t *testing.T) {
 	name := strings.Repeat("n", 10_000)
 	for body, sent := range map[string]bool{
 		strings.Repeat("%6e", 10_000) + "=x": false, "a=1&" + strings.Repeat("%6E", 10_000) + "=": false, strings.Repeat("%6e", 10_001) + "=x": true,
@@ -185,7 +185,7 @@ func TestAFormThatHasTheCredentialsLongName(t *testing.T) {
 }
 
 // threats.md 43: a member _charset_, which may change how an API reads the form, is not sent beside the credential.
-func TestAFormThatNamesItsCharset(t *testing.T) {
+func TestFormWithCharsetMember(t *testing.T) {
 	w, connector := changeWorld(t, abi.Mutation{Form: pairs("a", "KEY")})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("b=1&_charset_=ibm037"))
 	if err != nil {
@@ -211,7 +211,7 @@ func checkForm(t *testing.T, name, body string, sent bool) {
 	}
 }
 
-func TestChangesThatCannotBeMade(t *testing.T) {
+func TestImpossibleChanges(t *testing.T) {
 	secret := "{{ get_secret('key') }}"
 	for name, c := range map[string]struct {
 		mutation abi.Mutation
@@ -258,7 +258,7 @@ func TestChangesThatCannotBeMade(t *testing.T) {
 }
 
 // The credential of each part of a request is kept from a caller who must not see it (threats.md 88).
-func TestEveryPartIsGuarded(t *testing.T) {
+func TestGuardedParts(t *testing.T) {
 	for name, m := range map[string]abi.Mutation{
 		"a cookie": {Cookies: pairs("a", "KEY")}, "the path": {Path: pairs("things", "KEY")}, "the form": {Form: pairs("a", "KEY")},
 	} {

@@ -38,7 +38,7 @@ func cachedIn(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func TestCodeCacheIsWrittenOnce(t *testing.T) {
+func TestCodeCacheSingleWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "made", "yet")
 	var first map[string]string
 	for range 3 {
@@ -59,7 +59,7 @@ func TestCodeCacheIsWrittenOnce(t *testing.T) {
 }
 
 // If files in the code cache are damaged, the host compiles again and warns the operator.
-func TestCodeCacheThatIsDamaged(t *testing.T) {
+func TestDamagedCodeCache(t *testing.T) {
 	for name, damage := range map[string]func(string) error{
 		"empty":     func(path string) error { return os.Truncate(path, 0) },
 		"cut":       func(path string) error { return os.Truncate(path, 100) },
@@ -94,7 +94,7 @@ func TestCodeCacheThatIsDamaged(t *testing.T) {
 
 // Cached code runs outside of the sandbox. Another user who could put code there, or put another directory in its
 // place, could run code in the host's process.
-func TestCodeCacheThatOthersCanChangeIsRefused(t *testing.T) {
+func TestWritableCodeCache(t *testing.T) {
 	cached := func(t *testing.T) (parent, dir string) {
 		parent = t.TempDir()
 		dir = filepath.Join(parent, "cache")
@@ -122,7 +122,7 @@ func TestCodeCacheThatOthersCanChangeIsRefused(t *testing.T) {
 				}
 				_, err := host.New(context.Background(), host.Config{CodeCache: dir})
 				if err == nil || !strings.Contains(err.Error(), place(parent, dir)+" can be written to by others") {
-					t.Errorf("%v", err)
+					t.Errorf("err = %v", err)
 				}
 			})
 		}

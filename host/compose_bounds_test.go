@@ -45,7 +45,7 @@ func TestPortsOfComposedTexts(t *testing.T) {
 }
 
 // The times of a text are those of one moment, and its nonces are one nonce of 16 random bytes.
-func TestTimesAndNoncesOfATextAreTheSame(t *testing.T) {
+func TestTimesAndNoncesOfText(t *testing.T) {
 	const want = "1700000000 1700000000000 2023-11-14T22:13:20Z 20231114T221320Z"
 	if got := composed(t, "{timestamp} {timestamp_ms} {iso8601} {time:%Y%m%dT%H%M%SZ}", "", nil); got != want {
 		t.Errorf("the times are %q, want %q", got, want)
@@ -61,7 +61,7 @@ func TestTimesAndNoncesOfATextAreTheSame(t *testing.T) {
 }
 
 // A query that is added to none begins with a name. A length that is not known is none.
-func TestTextsOfWhatARequestLacks(t *testing.T) {
+func TestMissingRequestPartTexts(t *testing.T) {
 	const added = `{"query":[{"name":"q","value":"1"},{"name":"r","value":"2"}]}`
 	unknown := func(_ *world, r *http.Request) {
 		r.URL.RawQuery, r.Body, r.ContentLength = "", io.NopCloser(strings.NewReader("body")), -1
@@ -143,7 +143,7 @@ func TestPartsOfTheBoundOfCompose_threats_271(t *testing.T) {
 }
 
 // What a text has already does not count again, nor does a list of headers that is there again.
-func TestWhatComposeReadsOnce(t *testing.T) {
+func TestComposeReadsOnce(t *testing.T) {
 	text := strings.Repeat("a", 50<<10)
 	if got := composed(t, text+strings.Repeat("{method}", 100), "", nil); got != text+strings.Repeat("PATCH", 100) {
 		t.Errorf("the text has %d bytes", len(got))

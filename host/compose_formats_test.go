@@ -70,7 +70,7 @@ func hexOf(c byte) string {
 }
 
 // threats.md 10: a sealed value counts as long as its format may make it, so that no chain of formats fills memory.
-func TestSealedValuesOfFormatsAreBounded_threats_10(t *testing.T) {
+func TestFormatSealedValueBounds_threats_10(t *testing.T) {
 	for _, format := range []string{abi.FormatPathPercent, abi.FormatPathReencoded, abi.FormatQuerySorted} {
 		refuseAll(t, []misuse{{format, func(env abi.Env) (string, error) {
 			k := value(env, "to_header")

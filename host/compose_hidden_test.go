@@ -11,7 +11,7 @@ import (
 
 // threats.md 270: a secret that is a whole URL, as those of webhooks are, is in none of the parts of the URL, nor is one in the host
 // of a request without Host.
-func TestNoPartOfASecretURLIsComposed_threats_270(t *testing.T) {
+func TestComposeWithoutSecretURL_threats_270(t *testing.T) {
 	for _, c := range []struct{ secret, template, want string }{
 		{"https://api.test/hooks/T1/x", "{host} {path} {query}", "sealed sealed k=v"},
 		{"https://api.test/hooks/T1/x", "{path|sha256|hex} {url}", "sealed https://sealedsealed?k=v"},
@@ -68,7 +68,7 @@ func TestGuessOfASecretName_threats_270(t *testing.T) {
 
 // threats.md 68: raw bytes stay raw in a format that leaves bytes as they are. Otherwise, whether a header may hold them would show
 // something of a MAC.
-func TestFormatsThatLeaveBytesAsTheyAre_threats_68(t *testing.T) {
+func TestIdentityFormats_threats_68(t *testing.T) {
 	for _, format := range []string{abi.FormatLower, abi.FormatUpper, abi.FormatPathNormalized, abi.FormatQuoted} {
 		refuseAll(t, []misuse{{format, func(env abi.Env) (string, error) {
 			raw := env.Decode("hex", env.Encode("hex", value(env, "to_header")))
@@ -78,7 +78,7 @@ func TestFormatsThatLeaveBytesAsTheyAre_threats_68(t *testing.T) {
 }
 
 // threats.md 271: what is looked for counts too, also if nothing is found, and long lists take no time that grows with their square.
-func TestSearchesOfComposeAreBounded_threats_271(t *testing.T) {
+func TestComposeSearchBounds_threats_271(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`{"name":"v","value":""},`, 2000), ",")
 	for name, do := range map[string]func(env abi.Env){
 		"values":  func(env abi.Env) { env.Compose(strings.Repeat("{method}", 2000), []byte(`{"values":[`+many+`]}`)) },
@@ -109,7 +109,7 @@ func TestAHeaderOfManyValues(t *testing.T) {
 }
 
 // A port that is empty is none, and a request without a body has the length 0 whatever it states (RFC 9112 section 6).
-func TestAddressesAndLengthsAsTheyAreSent(t *testing.T) {
+func TestSentAddressesAndLengths(t *testing.T) {
 	for host, want := range map[string]string{
 		"API.test:": "API.test: api.test api.test 443", "API.test:443": "API.test:443 api.test api.test 443",
 	} {

@@ -133,7 +133,7 @@ func TestComposedTextsHoldNoCredential_threats_270(t *testing.T) {
 }
 
 // Before a placeholder of the request, a call may use the cache: times and fields of the configuration are nothing of a request.
-func TestTimesAndFieldsAreNothingOfTheRequest(t *testing.T) {
+func TestTimesAndFieldsBeforeCache(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) {
 		env.Compose("{timestamp} {nonce} {config:text}", nil)
 		env.CacheGet("a")
@@ -143,7 +143,7 @@ func TestTimesAndFieldsAreNothingOfTheRequest(t *testing.T) {
 }
 
 // threats.md 271: a call can make the host work no more than its bound, whatever templates, lists and formats it has.
-func TestComposeIsBounded_threats_271(t *testing.T) {
+func TestComposeBounds_threats_271(t *testing.T) {
 	const text = `{"values":[{"name":"v","value":"%"}]}`
 	long := strings.ReplaceAll(text, "%", strings.Repeat("%", 60<<10))
 	for name, do := range map[string]func(env abi.Env){
@@ -167,7 +167,7 @@ func TestComposeIsBounded_threats_271(t *testing.T) {
 }
 
 // threats.md 272: what a caller, a user or a configuration puts into a value, a header or a field is not read for placeholders.
-func TestValuesAreNotReadForPlaceholders_threats_272(t *testing.T) {
+func TestPlaceholdersInValues_threats_272(t *testing.T) {
 	got := composed(t, "{header:X-A-1} {v} {config:text}", `{"values":[{"name":"v","value":"{header:X-A-2}\\"}]}`, func(_ *world, r *http.Request) {
 		r.Header.Set("X-A-1", `{method}\{`)
 	})

@@ -15,7 +15,7 @@ import (
 
 // The code verifier is a secret: somebody who sees the authorization URL, as in the history of a browser, cannot redeem the code with it. State,
 // verifier and nonce differ, in each consent and from those of others (threats.md 129).
-func TestTheVerifierIsNotInTheAuthorizationURL(t *testing.T) {
+func TestVerifierSecrecy(t *testing.T) {
 	c := consenting(t, "the-first-code", "the-second-code")
 	w, connector := consents(c)
 	seen := map[string]string{}
@@ -43,7 +43,7 @@ func TestTheVerifierIsNotInTheAuthorizationURL(t *testing.T) {
 
 // Connectors of one type have a grant of a user each: the token of one authorization server is not sent to that of another, and who
 // disconnects one stays connected to the other (threats.md 130, 131).
-func TestAConsentIsForOneConnector(t *testing.T) {
+func TestConsentOfOneConnector(t *testing.T) {
 	c := consenting(t, "the-code-of-crm", "the-code-of-erp")
 	w, crm := consents(c)
 	erp := w.connectAs("erp", "oauth_authorization_code", authCode("token_url", "https://login.test/of-erp"))
@@ -74,7 +74,7 @@ func TestAConsentIsForOneConnector(t *testing.T) {
 }
 
 // A grant that no request can use any more is not shown as connected.
-func TestConditionsOfGrantsThatFail(t *testing.T) {
+func TestConditionsOfFailedGrants(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer answer
@@ -119,7 +119,7 @@ func TestConditionsOfGrantsThatFail(t *testing.T) {
 }
 
 // A browser that goes away while the code is exchanged loses nothing: the code is spent, so the grant is kept.
-func TestCallbackOfACallerThatGoesAway(t *testing.T) {
+func TestCallbackAfterDisconnect(t *testing.T) {
 	c := consenting(t)
 	w, connector := consents(c)
 	b := back(begin(t, connector, alice), "the-code")

@@ -49,7 +49,7 @@ func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
 
 // A plugin cannot send a browser elsewhere, ask for another kind of answer, or have a browser see a secret,
 // and cannot take another parameter for the code (threats.md 127, 150).
-func TestWhatAPluginMaySendABrowser(t *testing.T) {
+func TestAuthorizationURLRules(t *testing.T) {
 	request := func(change func(abi.Env, *abi.ConsentRequest)) func(abi.Env) (string, error) {
 		return func(env abi.Env) (string, error) {
 			r := abi.ConsentRequest{URL: value(env, "authorization_url")}
@@ -98,7 +98,7 @@ func TestWhatAPluginMaySendABrowser(t *testing.T) {
 }
 
 // A secret that a browser would see is a problem of the configuration, and not of the first user who consents (threats.md 127).
-func TestSecretsThatABrowserWouldSee(t *testing.T) {
+func TestBrowserVisibleSecrets(t *testing.T) {
 	sealed := func(env abi.Env) string { return value(env, "client_secret") }
 	for name, change := range map[string]func(abi.Env, *abi.ConsentRequest){
 		"a URL":            func(env abi.Env, r *abi.ConsentRequest) { r.URL = sealed(env) },
@@ -126,7 +126,7 @@ func TestSecretsThatABrowserWouldSee(t *testing.T) {
 }
 
 // The identifier of the client, which a browser sees, may be a variable, and no secret. An endpoint may be a discovered one.
-func TestAClientWhoseIdentifierIsASecret(t *testing.T) {
+func TestSecretClientID(t *testing.T) {
 	w := consenting(t).world(func(h *host.Config) {
 		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
 		h.Variables = map[string]string{"client": "me"}
@@ -144,7 +144,7 @@ func TestAClientWhoseIdentifierIsASecret(t *testing.T) {
 }
 
 // Whatever a plugin does when a user has come back, nothing is kept unless it succeeds and the server has issued something.
-func TestConnectThatKeepsNothing(t *testing.T) {
+func TestConnectKeepsNothing(t *testing.T) {
 	for name, connect := range map[string]func(abi.Env) (string, error){
 		"nothing is asked": func(abi.Env) (string, error) { return "", nil },
 		"an error afterwards": func(env abi.Env) (string, error) {

@@ -135,7 +135,7 @@ func condition(t *testing.T, c *host.Connector, user host.User, want host.Condit
 
 // A consent counts for the user and in the browser that began it, once, for ten minutes, and for the connector as it was. Otherwise
 // nothing is kept, and the token endpoint is not asked (threats.md 128, 129).
-func TestWhoseConsentItIs(t *testing.T) {
+func TestConsentOwner(t *testing.T) {
 	const code = "the-code-of-alice"
 	changed := func(change func(*host.Callback)) func(*host.Callback, *cluster) {
 		return func(b *host.Callback, _ *cluster) { change(b) }
@@ -269,7 +269,7 @@ func TestTokensOfAnEarlierGrant(t *testing.T) {
 }
 
 // The text of a consent that the authorization server refuses has its error code once, if that is a registered one.
-func TestTextsOfConsentsThatAreRefused(t *testing.T) {
+func TestRefusedConsentTexts(t *testing.T) {
 	c := consenting(t, "the-code")
 	w, connector := consents(c)
 	for code, want := range map[string]string{
@@ -316,7 +316,7 @@ func TestConsentWithoutTheStore(t *testing.T) {
 }
 
 // A consent is for a connector as it is configured. If that changes meanwhile, the code goes nowhere (threats.md 129).
-func TestAConnectorThatChangedDuringAConsent(t *testing.T) {
+func TestConnectorChangedDuringConsent(t *testing.T) {
 	c := consenting(t, "the-first-code")
 	w, connector := consents(c)
 	for name, other := range map[string]*host.Connector{
@@ -334,7 +334,7 @@ func TestAConnectorThatChangedDuringAConsent(t *testing.T) {
 }
 
 // What cannot be a consent is an error at once.
-func TestConsentsThatCannotBegin(t *testing.T) {
+func TestConsentBeginErrors(t *testing.T) {
 	c := consenting(t)
 	w, connector := consents(c)
 	for _, test := range []struct {

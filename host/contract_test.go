@@ -20,7 +20,7 @@ func describing(t *testing.T, output string) error {
 
 // A description with all that contract 1 has is accepted; consent is left out, because it excludes a seed. The document belongs to the promise in ABI.md: once Keywright is
 // released, it grows, and nothing of it changes or leaves.
-func TestContractOneStaysAsItIs(t *testing.T) {
+func TestContractOneStability(t *testing.T) {
 	document, err := os.ReadFile("testdata/contract1.json")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestContractOneStaysAsItIs(t *testing.T) {
 
 // A module of another contract is refused by its number alone, whatever else it says. One of this contract that has more than this
 // host knows is refused by what it has (threats.md 185).
-func TestModuleOfAnotherContract_threats_185(t *testing.T) {
+func TestUnknownContract_threats_185(t *testing.T) {
 	const rest = `"type":"custom","version":"1.0.0","summary":"s"}`
 	for output, want := range map[string]string{
 		`{"abi":2,` + rest:                                  "describe: abi is 2, this host knows 1: the module is of a contract that a later Keywright may know",

@@ -77,7 +77,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 }
 
 // A configuration that is too large is refused with one problem, which has the limits (threats.md 55).
-func TestConfigurationThatIsTooLarge(t *testing.T) {
+func TestOversizedConfiguration(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestConfigurationThatIsTooLarge(t *testing.T) {
 	} {
 		err := connect(map[string]any{"private_key": "k", "claims": claims})
 		if err == nil || err.Error() != "connectors.x.auth.config: "+limit {
-			t.Errorf("%s: %.300v", name, err)
+			t.Errorf("%s: err = %.300v", name, err)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestDecision_Configuration_algorithm(t *testing.T) {
 	w := newWorld(t)
 	for _, algorithm := range algorithms {
 		if got := w.problems("jwt", config{"private_key": "k", "claims": config{}, "algorithm": algorithm}); got != nil {
-			t.Errorf("%s: %q", algorithm, got)
+			t.Errorf("%s: got = %q", algorithm, got)
 		}
 	}
 	for _, algorithm := range []string{"none", "None", "hs256", "RS-256", "ES256K", "", " HS256"} {
@@ -259,7 +259,7 @@ func TestDecision_Configuration_algorithm(t *testing.T) {
 }
 
 // An origin has the default port of its scheme, whether or not it is written, and the host that net/http dials.
-func TestOriginsThatAreTheSame(t *testing.T) {
+func TestEqualOrigins(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
 	w.canary("s")
 	for _, c := range []struct {

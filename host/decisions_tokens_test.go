@@ -239,7 +239,7 @@ func TestDecision_Tokens_characters_of_a_token(t *testing.T) {
 
 // A plugin learns the status and the error code of an answer. If an answer with status 200 to 299 has an error code,
 // the plugin gets the status 400.
-func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
+func TestTokenAnswerForPlugin(t *testing.T) {
 	const granted, refused = `{"access_token":"t1"}`, `{"error":"invalid_grant"}`
 	for _, c := range []struct {
 		status int
@@ -271,7 +271,7 @@ func TestWhatAPluginLearnsOfATokenEndpoint(t *testing.T) {
 }
 
 // A plugin that fails after it received a token has the stage plugin, unless it cannot use the type of the token.
-func TestStageOfAPluginThatFailsWithAToken(t *testing.T) {
+func TestStageAfterToken(t *testing.T) {
 	for member, stage := range map[string]host.Stage{
 		``: host.StagePlugin, `,"token_type":"bearer"`: host.StagePlugin, `,"token_type":"BEARER"`: host.StagePlugin,
 		`,"token_type":"mac"`: host.StageToken, `,"token_type":"unheard of"`: host.StageToken,

@@ -12,7 +12,7 @@ import (
 )
 
 // A field description that would have no effect in the host is refused, and the error says what to write instead.
-func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
+func TestMisleadingFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		field abi.Field
 		want  string
@@ -43,7 +43,7 @@ func TestFieldsThatWouldNotDoWhatTheyLookLike(t *testing.T) {
 }
 
 // An answer has a name of at most 64 bytes, and its source is a field whose text the plugin sees as it was written.
-func TestAnswersThatNoDescriptionMayHave(t *testing.T) {
+func TestInvalidDescribedAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		name, field string
 		want        string
@@ -70,7 +70,7 @@ func TestAnswersThatNoDescriptionMayHave(t *testing.T) {
 		g.about.Answers = []abi.Answer{{Name: test.name, FromField: test.field, Kind: abi.AnswerInteger}}
 		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 		if err == nil {
 			_ = h.Close(t.Context())
@@ -123,7 +123,7 @@ func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
 }
 
 // The error for a built-in type that a host lacks says where to add it, and the host keeps its five types (specification.md 1.3).
-func TestABuiltInTypeIsAdded(t *testing.T) {
+func TestMissingBuiltInType(t *testing.T) {
 	connect := func(h *host.Host, auth host.Auth) error {
 		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "desk", Origins: []string{"https://api.test"}, Auth: auth})
 		return err

@@ -46,7 +46,7 @@ func (s *secureWorld) own(name string, egress *host.Egress, endpoint string) *ho
 
 // threats.md 186: an address that one connector may dial is dialled for no other one: neither for the API, nor for a token, nor for
 // the metadata of an issuer, nor with authorities that only the one trusts.
-func TestWhatOneConnectorMayDial(t *testing.T) {
+func TestEgressPerConnector(t *testing.T) {
 	s := ownWorld(t)
 	inside := &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}}
 	discovered := "{{ discover('" + s.token.URL + "', 'token_endpoint') }}"
@@ -58,7 +58,7 @@ func TestWhatOneConnectorMayDial(t *testing.T) {
 			var failed *host.Error
 			err := s.call(t.Context(), s.own(name, egress, endpoint))
 			if !errors.As(err, &failed) || failed.Stage != host.StageToken || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), asked) {
-				t.Errorf("%s, %s: %v", name, endpoint, err)
+				t.Errorf("%s, %s: err = %v", name, endpoint, err)
 			}
 		}
 		fails("other", nil, "127.0.0.1 is a loopback address")
@@ -113,7 +113,7 @@ func TestProxyOfOneConnector(t *testing.T) {
 }
 
 // A connector's Egress that cannot be used is a problem of the connector.
-func TestOwnEgressThatCannotBe(t *testing.T) {
+func TestInvalidEgress(t *testing.T) {
 	refused := func(w *world, e *host.Egress, want string) {
 		t.Helper()
 		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "none"}, Egress: e})

@@ -267,7 +267,7 @@ func TestMetadataOverTLS(t *testing.T) {
 
 // threats.md 142: an issuer that hangs takes no longer than an exchange, and the error says that the request may succeed later. A
 // caller that goes away gets an error at once.
-func TestAnIssuerThatHangs(t *testing.T) {
+func TestHangingIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.canary("s")

@@ -31,7 +31,7 @@ func escapingWorld(t *testing.T, text *string, object *[]string) *world {
 
 // threats.md 103: in values of expressions, a backslash stands before each character that is special to the plugin. Literal
 // text and secrets are as they were.
-func TestValuesAreEscapedForThePlugin_threats_103(t *testing.T) {
+func TestEscapedExpressionValues_threats_103(t *testing.T) {
 	var text string
 	var object []string
 	w := escapingWorld(t, &text, &object)
@@ -70,7 +70,7 @@ func TestBackslashBeforeAValue_threats_103(t *testing.T) {
 		problems := w.problems("custom", config{"key": "{{ get_secret('k') }}", "text": source, "object": config{"list": []any{source}}})
 		all := strings.Join(problems, "\n")
 		if !wrong && all != "" || wrong && (len(problems) != 2 || strings.Count(all, `a single \ stands right before {{: write \\`) != 2) {
-			t.Errorf("%s: %q", source, problems)
+			t.Errorf("%s: problems = %q", source, problems)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func sendsToken(_ abi.Env, r abi.ExchangeReply) string {
 const loggedIn = `{"data":[{"token":"the-token-of-the-session"}]}`
 
 // The values of a guest stay within their segment, parameter or string (threats.md 87).
-func TestAnExchangeIsSentAsThePluginSays(t *testing.T) {
+func TestExchangeRequest(t *testing.T) {
 	tricky := []abi.Pair{{Name: "user", Value: `a "quoted" & <b>`}, {Name: "pass", Value: "PASSWORD"}}
 	for name, c := range map[string]struct {
 		exchange abi.Exchange
@@ -123,7 +123,7 @@ func canonical(t *testing.T, document string) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(document), &v); err != nil {
-		t.Fatalf("%s: %v", document, err)
+		t.Fatalf("%s: err = %v", document, err)
 	}
 	return marshal(v)
 }
@@ -224,7 +224,7 @@ func TestAnExchangeFollowsNoRedirect(t *testing.T) {
 }
 
 // An endpoint that has refused is not asked again for a while, and the guest gets the same status.
-func TestARefusedExchangeIsNotRepeated(t *testing.T) {
+func TestRefusedExchangeWait(t *testing.T) {
 	var statuses []int
 	w, connector := loginWorld(t, abi.Exchange{}, func(_ abi.Env, r abi.ExchangeReply) string {
 		statuses = append(statuses, r.Status)
@@ -259,12 +259,12 @@ func TestTheErrorOfARefusedExchange(t *testing.T) {
 		failure := w.refuse(connector, get(t.Context()), host.StageToken)
 		var answer *host.TokenError
 		if !strings.HasSuffix(failure.Error(), want) || !errors.As(failure, &answer) || answer.Status != http.StatusUnauthorized {
-			t.Errorf("%q: %v", said, failure)
+			t.Errorf("%q: failure = %v", said, failure)
 		}
 	}
 }
 
-func TestExchangesThatAreRefused(t *testing.T) {
+func TestRefusedExchanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		exchange abi.Exchange
 		words    string

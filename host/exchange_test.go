@@ -83,7 +83,7 @@ func TestTokenAnswersAsTheyCome(t *testing.T) {
 }
 
 // threats.md 34: the host reads a bounded part of an answer, even if the answer claims to be compressed.
-func TestTokenAnswerIsBounded_threats_34(t *testing.T) {
+func TestTokenAnswerBound_threats_34(t *testing.T) {
 	for encoding, want := range map[string]string{"": "more than 65536 bytes", "gzip": "damaged"} {
 		w := newWorld(t)
 		w.canary("s")
@@ -177,7 +177,7 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 }
 
 // Observe counts the token requests that were sent, not those that were refused.
-func TestObserveCountsWhatWasSent(t *testing.T) {
+func TestObserveSentBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest     func(abi.Env) (string, error)
 		exchanges int
@@ -203,7 +203,7 @@ func TestObserveCountsWhatWasSent(t *testing.T) {
 }
 
 // A call that waited for one entry, and then long for a second one, does not use the first if it has expired meanwhile.
-func TestWaitedEntryIsNotUsedPastItsTime(t *testing.T) {
+func TestExpiredEntryAfterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := make(chan struct{}), make(chan struct{})
 		made := 0

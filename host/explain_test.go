@@ -88,7 +88,7 @@ func TestExplainShowsTheWholeRequest(t *testing.T) {
 	}
 	e, err := w.explain(w.connect("api_key", with(key("v-that-is-literal"), "in", "query")), r)
 	if err != nil || e.URL != "https://api.test/x?X-Key=<value>" {
-		t.Errorf("%+v, %v", e, err)
+		t.Errorf("e = %+v, err = %v", e, err)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 	} {
 		_, err := w.explain(c, get(t.Context()))
 		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // what Explain gives
-			t.Errorf("%s: %v", stage, err)
+			t.Errorf("%s: err = %v", stage, err)
 		}
 	}
 	for stage, header := range map[host.Stage]string{host.StageOrigin: "host", host.StageMutation: "Connection"} {
@@ -163,7 +163,7 @@ func TestCallHasATimeLimit(t *testing.T) {
 	})
 }
 
-func TestObserveIsTold(t *testing.T) {
+func TestObserve(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
@@ -207,7 +207,7 @@ func TestEndpointOfAnAttempt(t *testing.T) {
 }
 
 // Observe is called once for each attempt, however it fails.
-func TestObserveIsToldOfFailures(t *testing.T) {
+func TestObserveFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		auth host.Auth
 		fail func(w *world)

@@ -37,7 +37,7 @@ func TestErrorsHaveTheirReason(t *testing.T) {
 		"an endpoint that nobody vouches for": {s.secureAs("erp", untrusted, s.credentials()), func(err error) bool { return errors.Is(err, host.ErrServerCertificate) }},
 	} {
 		if err := s.call(context.Background(), c.connector); !c.is(err) || errors.Is(err, host.ErrAddressRefused) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	w := newWorld(t, func(c *host.Config) { c.Base = nil })
@@ -50,7 +50,7 @@ func TestErrorsHaveTheirReason(t *testing.T) {
 }
 
 // A base that wraps the host's returns the same error for the certificate of an API, without the text of net/http.
-func TestACertificateThatIsRefusedThroughAWrappedBase(t *testing.T) {
+func TestCertificateErrorThroughWrappedBase(t *testing.T) {
 	api := httptest.NewUnstartedServer(http.NotFoundHandler())
 	api.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails
 	api.StartTLS()

@@ -123,7 +123,7 @@ func TestRandomTexts(t *testing.T) {
 	}
 }
 
-func TestFormatsThatAreRefused(t *testing.T) {
+func TestRefusedFormats(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"an unknown format", func(env abi.Env) (string, error) { return env.Encode("rot13", "a"), nil }, host.StagePlugin, "encode knows base32, base64"},
 		{"an unknown format to decode", func(env abi.Env) (string, error) { return env.Decode("percent", "a"), nil }, host.StagePlugin, "decode knows"},
@@ -141,7 +141,7 @@ func TestFormatsThatAreRefused(t *testing.T) {
 }
 
 // A call reads a body a few times at most, however long it is (threats.md 90).
-func TestABodyIsReadAFewTimes(t *testing.T) {
+func TestBodyReadLimit(t *testing.T) {
 	for reads, words := range map[int]string{8: "", 9: "a call may read it 8 times"} {
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
 			for range reads {

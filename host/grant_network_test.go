@@ -41,7 +41,7 @@ func reach(t *testing.T, w *world, c *host.Connector) error {
 }
 
 // If no connection is had, nothing was sent, so that the grant stays. threats.md 125
-func TestAServerThatIsDownCostsNoGrant(t *testing.T) {
+func TestDownServerKeepsGrant(t *testing.T) {
 	c, server := grants(t)
 	address, listen := reserved(t)
 	w, connector := overTCP(t, c, "http://"+address+"/token")
@@ -103,7 +103,7 @@ func serveAnswer(w http.ResponseWriter, r *http.Request, a answer) {
 
 // A request that was sent is not sent again by net/http, and each has a connection of its own: one that was idle may be
 // closed while the request is on its way. threats.md 125
-func TestAStateIsSentOnceOverTCP(t *testing.T) {
+func TestStateSentOnceOverTCP(t *testing.T) {
 	c, server := grants(t)
 	var connections, cut atomic.Int64
 	login := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,7 +179,7 @@ func refuseStreams(connection net.Conn, streams *atomic.Int64) {
 
 // A server of HTTP/2 may refuse a stream whose request it has read, which has net/http send a request again whose body it can make anew.
 // A state is sent once all the same. threats.md 125
-func TestAStateIsSentOnceOverHTTP2(t *testing.T) {
+func TestStateSentOnceOverHTTP2(t *testing.T) {
 	c, _ := grants(t)
 	var streams atomic.Int64
 	login := httptest.NewUnstartedServer(nil)
@@ -203,7 +203,7 @@ func TestAStateIsSentOnceOverHTTP2(t *testing.T) {
 }
 
 // A description whose states could not be kept is refused, and the error says why.
-func TestStatesThatCouldNotBeKept(t *testing.T) {
+func TestUnkeepableStates(t *testing.T) {
 	for want, change := range map[string]func(d *abi.Description){
 		"there are 5, and 4 are allowed": func(d *abi.Description) { d.State = make([]abi.State, 5) },
 		// Four are not too many, and what is wrong with them is said.

@@ -14,7 +14,7 @@ import (
 )
 
 // Another client secret keeps the grant: the token that is sent is the newest, and not the seed. threats.md 126
-func TestAnotherClientSecretKeepsTheGrant(t *testing.T) {
+func TestGrantSurvivesNewClientSecret(t *testing.T) {
 	c, server := grants(t)
 	auth := seeded("client_secret", "{{ get_secret('client') }}")
 	w, connector := granted(c, refresher(nil), auth)
@@ -33,7 +33,7 @@ func TestAnotherClientSecretKeepsTheGrant(t *testing.T) {
 
 // A grant is of those for whom its seed is. One seed for all users is sent once, and that of each user is kept apart.
 // threats.md 126
-func TestWhoseGrant(t *testing.T) {
+func TestGrantPerSeed(t *testing.T) {
 	ann := host.User{ID: "1", TenantID: "acme", Email: "ann@example.com"}
 	bob := host.User{ID: "2", TenantID: "acme", Email: "bob@example.com"}
 	c, server := grants(t)
@@ -97,7 +97,7 @@ func TestGrantsOfTwoConnectors(t *testing.T) {
 }
 
 // A seed that was replaced before is refused, because it was used.
-func TestAnOldSeedIsNotSentAgain(t *testing.T) {
+func TestOldSeedRefused(t *testing.T) {
 	c, server := grants(t)
 	w, connector := granted(c, refresher(nil), seeded())
 	w.get(connector)
@@ -113,7 +113,7 @@ func TestAnOldSeedIsNotSentAgain(t *testing.T) {
 }
 
 // Without its store, nothing is sent, and the error is one that passes.
-func TestWithoutTheStoreNoStateIsSent(t *testing.T) {
+func TestStateWithoutStore(t *testing.T) {
 	c, server := grants(t)
 	w, connector := granted(c, refresher(nil), seeded())
 	c.store.down.Store(true)
@@ -129,7 +129,7 @@ func TestWithoutTheStoreNoStateIsSent(t *testing.T) {
 }
 
 // A grant that no state key opens is an error that stays until a person mends it, as after a key was forgotten.
-func TestAGrantThatDoesNotOpen(t *testing.T) {
+func TestUnopenedGrant(t *testing.T) {
 	c, server := grants(t)
 	w, connector := granted(c, refresher(nil), seeded())
 	w.get(connector)
@@ -159,7 +159,7 @@ func TestExplainAState(t *testing.T) {
 }
 
 // A connector whose type has a state needs a store of state, and its seed may not be a user's token.
-func TestStatesAreCheckedAtLoad(t *testing.T) {
+func TestStateChecks(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(refresher(nil)), func(c *host.Config) { c.UserTokenHosts = []string{"login.test"} })
 	w.setSecret("seed", firstSeed)
 	problems := strings.Join(w.problems("refresher", seeded("refresh_token", "{{ user.token }}")), "\n")

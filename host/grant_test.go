@@ -33,7 +33,7 @@ func TestARotatingTokenGoesFromNodeToNode(t *testing.T) {
 }
 
 // A server that does not rotate gets the same token again.
-func TestATokenThatDoesNotRotateStays(t *testing.T) {
+func TestNonRotatingToken(t *testing.T) {
 	c, server := grants(t)
 	for _, answer := range []string{
 		`{"access_token":"an-access-token"}`, `{"access_token":"an-access-token","refresh_token":null}`,
@@ -90,7 +90,7 @@ func TestACrashAfterTheRedemptionLosesTheGrant(t *testing.T) {
 }
 
 // The code invalid_grant says that the token is not valid, in any status. Nobody sends it again.
-func TestARefusedGrantIsLost(t *testing.T) {
+func TestRefusedGrant(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 500} {
 		c, server := grants(t)
 		server.before = respond(code, `{"error":"invalid_grant","error_description":"hunter2"}`)
@@ -98,7 +98,7 @@ func TestARefusedGrantIsLost(t *testing.T) {
 		refused := grantError(t, w, connector, host.Refused)
 		var answer *host.TokenError
 		if !errors.As(refused, &answer) || answer.Status != code || answer.Code != "invalid_grant" || strings.Contains(refused.Error(), "hunter2") {
-			t.Errorf("%d: %v", code, refused)
+			t.Errorf("%d: refused = %v", code, refused)
 		}
 		server.before = nil
 		grantError(t, w, connector, host.Refused)
@@ -130,7 +130,7 @@ func TestARefusalOfTheClientKeepsTheGrant(t *testing.T) {
 }
 
 // The plugin may try again after a refusal that is not of the token, and not after a redemption.
-func TestAStateIsUsedOnceInACall(t *testing.T) {
+func TestStateUsedOncePerCall(t *testing.T) {
 	again := func(statuses ...int) (*cluster, *rotation, *guest) {
 		c, server := grants(t)
 		g := refresher(nil)
@@ -165,7 +165,7 @@ func TestAStateIsUsedOnceInACall(t *testing.T) {
 }
 
 // What net/http or another client would send again is refused before anything leaves. threats.md 125
-func TestAnExchangeOfAStateIsNotRepeated(t *testing.T) {
+func TestStateExchangeNotRepeated(t *testing.T) {
 	for words, change := range map[string]func(*abi.Exchange){
 		"GET": func(e *abi.Exchange) {
 			e.Method, e.Query, e.Form = http.MethodGet, e.Form, nil
@@ -184,7 +184,7 @@ func TestAnExchangeOfAStateIsNotRepeated(t *testing.T) {
 }
 
 // A state cannot be missed: neither by an exchange before state_get, nor by token_request, nor by naming other answers.
-func TestAnAnswerThatIsAStateIsKept(t *testing.T) {
+func TestStateAnswerKept(t *testing.T) {
 	c, server := grants(t)
 	for words, call := range map[string]func(env abi.Env){
 		"before state_get": func(env abi.Env) { exchange(env, abi.Exchange{URL: value(env, "token_url")}) },
@@ -217,7 +217,7 @@ func TestAnAnswerThatIsAStateIsKept(t *testing.T) {
 }
 
 // A new state is kept even if something else of the answer is missing.
-func TestANewStateIsKeptWithoutTheRest(t *testing.T) {
+func TestStateKeptOnPartialAnswer(t *testing.T) {
 	c, server := grants(t)
 	server.after = func(*http.Request) (*http.Response, error) {
 		return testworld.Response(http.StatusOK, `{"refresh_token":"`+server.current+`"}`), nil

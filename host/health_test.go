@@ -84,7 +84,7 @@ func TestHowAPluginFailsByTime(t *testing.T) {
 
 // A token endpoint that does not answer, or refuses, is no failure of the plugin, which ran twice: the second time with the
 // right to ask.
-func TestTokenEndpointThatFailsAWellPlugin(t *testing.T) {
+func TestTokenEndpointFailureKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })))
 		for _, name := range []string{"s", "k", "text"} {

@@ -13,7 +13,7 @@ import (
 
 // The length of the body in a guest's input is the one that the API gets, so that a signature over Content-Length is valid. A
 // body that the host keeps has a length, also if its caller did not know it.
-func TestTheLengthThatAGuestGetsIsTheOneThatIsSent(t *testing.T) {
+func TestInputBodyLength(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    string
 		length  int64

@@ -48,7 +48,7 @@ func TestAGeneratedKeySigns(t *testing.T) {
 	}
 	var jwk struct{ Crv, Kty, X, Y string }
 	if err := json.Unmarshal([]byte(document), &jwk); err != nil || jwk.Crv != "P-256" || jwk.Kty != "EC" {
-		t.Fatalf("%s: %v", document, err)
+		t.Fatalf("%s: err = %v", document, err)
 	}
 	point := []byte{4} // uncompressed
 	for _, coordinate := range []string{jwk.X, jwk.Y} {
@@ -157,7 +157,7 @@ func TestKeysSignForTheirPurposesOnly(t *testing.T) {
 }
 
 // A key that states other purposes does not sign JWTs.
-func TestAKeyOfAnotherPurposeSignsNoJWT(t *testing.T) {
+func TestKeyPurposeRefusesJWT(t *testing.T) {
 	w, connector := keysWorld(t, []string{abi.PurposeMessage}, func(env abi.Env) (string, error) {
 		return header("Authorization", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})), nil
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // threats.md 95: a plugin cannot use a key of the store as a text.
-func TestAKeyOfAStoreIsNoText(t *testing.T) {
+func TestStoreKeyAsText(t *testing.T) {
 	onlySigns, outOfReach := "the bytes of the key are wanted, but it stays in its store (get_key)", "a sealed value stands where its sinks"
 	for name, c := range map[string]struct {
 		do    func(env abi.Env, key string) string
@@ -58,7 +58,7 @@ func TestAKeyOfAStoreInTheCache(t *testing.T) {
 }
 
 // get_key stands alone, in a field whose value can only sign.
-func TestGetKeyIsForKeysOnly(t *testing.T) {
+func TestGetKeyInOtherFields(t *testing.T) {
 	const alone, text = "get_key must stand alone", "get_key is for a field that takes a key, and this takes a text: use get_secret"
 	for name, c := range map[string]struct {
 		config config
@@ -121,7 +121,7 @@ func TestExplainAndCheckKeys(t *testing.T) {
 	}
 	jwt, err := w.connect("jwt", storedJWT("ES256")).Explain(get(t.Context()))
 	if err != nil || !strings.HasPrefix(jwt.Added.Headers[0].Value, `Bearer <jwt {"alg":"ES256"`) {
-		t.Errorf("%+v, %v", jwt, err)
+		t.Errorf("jwt = %+v, err = %v", jwt, err)
 	}
 	if signed, described := keys.counts(); signed+described != 0 {
 		t.Errorf("Explain asked the store %d times", signed+described)
@@ -139,7 +139,7 @@ func TestExplainAndCheckKeys(t *testing.T) {
 		err := w.connect("jwt", c.auth).CheckKeys(t.Context())
 		w.OutError("the error of CheckKeys", err)
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	if err := w.connect("api_key", key("{{ get_secret('absent') }}")).CheckKeys(t.Context()); err != nil {

@@ -53,7 +53,7 @@ func TestAKeyOfAStoreSignsJWTs(t *testing.T) {
 			token := strings.TrimPrefix(w.get(connector).Header.Get("Authorization"), "Bearer ")
 			parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{algorithm}))
 			if err != nil || parsed.Claims.(jwt.MapClaims)["iss"] != "me" {
-				t.Fatalf("%s: %v", token, err)
+				t.Fatalf("%s: err = %v", token, err)
 			}
 			if last := w.calls[len(w.calls)-1]; last.KeyRequests != 1 || last.KeyTime < 7*time.Millisecond || last.Reused {
 				t.Errorf("Observe got %+v", last)
@@ -179,7 +179,7 @@ func TestErrorsOfTheStoreOfKeys(t *testing.T) {
 }
 
 // The key is rotated between its description and its signature: the signature is verified with the version that made it.
-func TestAKeyThatIsRotatedMeanwhile(t *testing.T) {
+func TestKeyRotationDuringCall(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "ES256")
 	rotate := false // in each second call of the store, which signs
@@ -198,7 +198,7 @@ func TestAKeyThatIsRotatedMeanwhile(t *testing.T) {
 }
 
 // threats.md 104: a store of keys that returns what it was sent cannot make the host send that to the API.
-func TestAStoreOfKeysThatEchoesMACs(t *testing.T) {
+func TestEchoingKeyStore(t *testing.T) {
 	for name, echo := range map[string]func(data []byte) []byte{
 		"the begin of the data": func(data []byte) []byte { return data[:32] },
 		"the end of the data":   func(data []byte) []byte { return data[len(data)-32:] },
@@ -221,7 +221,7 @@ func TestAStoreOfKeysThatEchoesMACs(t *testing.T) {
 
 // threats.md 94: a store of keys that hangs holds neither the guest's slot nor the places of token requests, and only until
 // the time of the call is over.
-func TestAStoreOfKeysThatHangs(t *testing.T) {
+func TestHangingKeyStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		keys.add("api", "ES256")
@@ -266,7 +266,7 @@ func TestAStoreOfKeysThatHangs(t *testing.T) {
 
 // threats.md 94: a call that has begun with a look into the cache, and then waits for the store of keys, holds no place of token
 // requests either.
-func TestAStoreOfKeysThatHangsForATokenRequest(t *testing.T) {
+func TestKeyStoreHangsDuringTokenRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		keys.add("api", "HS256")
@@ -308,7 +308,7 @@ func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
 }
 
 // A guest that uses a key of the store before it drops its token gets a new token as any other does. The body is kept as it was.
-func TestAKeyOfAStoreIsUsedBeforeATokenIsDropped(t *testing.T) {
+func TestStoreKeyBeforeDrop(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "ES256")
 	tokens := 0

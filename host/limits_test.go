@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-func TestLimitsThatCannotBe(t *testing.T) {
+func TestLimitsOutOfRange(t *testing.T) {
 	refused := func(l host.Limits, want string) {
 		t.Helper()
 		h, err := host.New(context.Background(), host.Config{Limits: l})
@@ -43,11 +43,11 @@ func TestLimitsThatCannotBe(t *testing.T) {
 }
 
 // The bounds of each range are valid, and every limit has a default.
-func TestLimitsThatCanBe(t *testing.T) {
+func TestValidLimits(t *testing.T) {
 	for _, l := range []host.Limits{{}, {ModuleBytes: 1, MemoryBytes: 64 << 10, Fuel: 1}, {ModuleBytes: 2047 << 20, MemoryBytes: 4 << 30, Fuel: 1e18}} {
 		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Limits: l})
 		if err != nil {
-			t.Errorf("%+v: %v", l, err)
+			t.Errorf("%+v: err = %v", l, err)
 			continue
 		}
 		if err := h.Close(t.Context()); err != nil {
@@ -161,10 +161,10 @@ func TestLimitsRunning(t *testing.T) {
 }
 
 // An auth object that no configuration can be is refused before it is decoded.
-func TestAuthThatIsTooLong(t *testing.T) {
+func TestOversizedAuth(t *testing.T) {
 	var auth host.Auth
 	err := json.Unmarshal([]byte(`{"type":"none"`+strings.Repeat(" ", 32<<20)+`}`), &auth)
 	if err == nil || !strings.Contains(err.Error(), "auth has more than 33554432 bytes") {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 }

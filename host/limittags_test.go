@@ -4,7 +4,7 @@ import "testing"
 
 // A default in a tag of Limits that has no number, or a unit that does not exist, stops every test of the host: it must not
 // become another limit.
-func TestTagsOfLimitsAreChecked(t *testing.T) {
+func TestLimitTags(t *testing.T) {
 	for _, text := range []string{"", "many", "12 parsecs", "twelve MiB", "1 mib"} {
 		func() {
 			defer func() {

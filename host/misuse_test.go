@@ -247,7 +247,7 @@ func TestInputHasNoCredentials(t *testing.T) {
 }
 
 // The URL of a guest's input has the host that the API sees. Otherwise, a signature of it would not verify.
-func TestInputHasTheHostThatIsSent(t *testing.T) {
+func TestInputHost(t *testing.T) {
 	for _, test := range []struct{ target, host, want string }{
 		{"https://api.test/a", "", `"https://api.test/a"`},
 		{"https://api.test/a", "API.test:443", `"https://API.test:443/a"`},
@@ -276,7 +276,7 @@ func TestInputHasTheHostThatIsSent(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreNotTheConnectors_threats_16(t *testing.T) {
+func TestForeignSecrets_threats_16(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"a secret of another connector", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("other")), nil }, host.StagePlugin, "does not name"},
 		{"no name", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("")), nil }, host.StagePlugin, "does not name"},

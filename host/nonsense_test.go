@@ -52,7 +52,7 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 	w.get(w.connect("custom", misused))
 }
 
-func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
+func TestRefusedDescriptions_threats_8(t *testing.T) {
 	plain := func(kind string) abi.Field { return abi.Field{Name: "f", Kind: kind} }
 	answer := func(change func(*abi.Answer)) *guest {
 		a := abi.Answer{Name: "a", From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
@@ -141,7 +141,7 @@ func TestDescriptionsThatAreRefused_threats_8(t *testing.T) {
 		}
 		_, err := host.New(t.Context(), config)
 		if err == nil || !strings.Contains(err.Error(), `plugin "guest"`) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	longest := host.Config{Plugins: []host.Plugin{enumOf(64).plugin()}}

@@ -17,7 +17,7 @@ import (
 // threats.md 68: whether a call succeeds must not depend on the value of a secret, or a plugin could learn the value.
 
 // A plugin that fills a text up to a limit must not learn the length of the secret in it.
-func TestLimitsDoNotTellHowLongASecretIs(t *testing.T) {
+func TestLimitOracle(t *testing.T) {
 	succeeds := func(t *testing.T, length int, do func(abi.Env, string)) bool {
 		w := misusedWorld(t, func(env abi.Env) (string, error) {
 			v := value(env, "to_header")
@@ -63,7 +63,7 @@ func TestLimitsDoNotTellHowLongASecretIs(t *testing.T) {
 
 // Two headers of one name are refused. So a plugin that sets a sealed name and its guess must be refused whether the
 // guess is right or wrong.
-func TestHeaderNamesDoNotTellWhatASecretIs(t *testing.T) {
+func TestHeaderNameOracle(t *testing.T) {
 	for name, do := range map[string]func(env abi.Env, pairs func(secret string) []abi.Pair) (string, error){
 		"mutation": func(env abi.Env, pairs func(string) []abi.Pair) (string, error) {
 			return marshal(abi.Mutation{Headers: pairs(value(env, "to_header"))}), nil
@@ -134,7 +134,7 @@ func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string)
 // A token request goes only to a URL that is configured. A plugin must not learn a secret in that URL from whether a
 // URL of its own is the configured one. Nor may it learn whether a URL that contains a secret equals a URL that a user
 // wrote.
-func TestTokenURLsDoNotTellWhatASecretIs_threats_68(t *testing.T) {
+func TestTokenURLOracle_threats_68(t *testing.T) {
 	const before, behind = "https://login.test/", "/token"
 	for name, c := range map[string]struct{ field, asked string }{
 		"a guess beside a secret in the URL": {before + "{{ get_secret('s') }}" + behind, before + "tenant-1" + behind},
@@ -172,7 +172,7 @@ func TestTokenURLWithASecret(t *testing.T) {
 }
 
 // A caller that guesses a sealed header name in Connection must not learn whether the guess is right.
-func TestConnectionDoesNotTellWhatASealedNameIs_threats_68(t *testing.T) {
+func TestSealedNameInConnectionHeader_threats_68(t *testing.T) {
 	w, connector := spied(t, "X-Sealed-Name", nil, func(_ abi.Env, v string) string { return header(v, "1") })
 	said := map[string]bool{}
 	for _, guess := range []string{"X-Sealed-Name", "X-Another-Name"} {
@@ -192,7 +192,7 @@ func TestConnectionDoesNotTellWhatASealedNameIs_threats_68(t *testing.T) {
 
 // Numeric claims become 64-bit integers. If a claim has digits around a secret, the plugin must not learn from an
 // overflow how large the secret is.
-func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
+func TestIntegerClaimOracle_threats_68(t *testing.T) {
 	for secret, want := range map[string]string{"775807": `"exp":9223372036854775807`, "775808": `"exp":"9223372036854775808"`} {
 		w, connector := spied(t, secret, nil, func(env abi.Env, v string) string {
 			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{
@@ -214,7 +214,7 @@ func TestIntegerClaimsDoNotTellHowLargeASecretIs_threats_68(t *testing.T) {
 
 // One MAC in seventy has only bytes that are valid in a header. Whether a MAC is valid must not show, because it
 // depends on the key.
-func TestHeadersAndClaimsDoNotTellWhatAMACIs_threats_68(t *testing.T) {
+func TestMACOracle_threats_68(t *testing.T) {
 	for name, place := range map[string]func(env abi.Env, raw string) string{
 		"the value of a header": func(_ abi.Env, raw string) string { return header("X-Key", raw) },
 		"the name of a header":  func(_ abi.Env, raw string) string { return header(raw, "1") },
@@ -247,7 +247,7 @@ func TestHeadersAndClaimsDoNotTellWhatAMACIs_threats_68(t *testing.T) {
 
 // The time of a call must not show the length of a secret. So the total size of texts that are made from secrets in a
 // call is limited.
-func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
+func TestSecretWorkBound_threats_68(t *testing.T) {
 	w, connector := spied(t, "a secret", nil, func(env abi.Env, v string) string {
 		for range 300 {
 			env.MAC(abi.MACSHA256, strings.Repeat(v, 250), "data")
@@ -294,7 +294,7 @@ func TestWorkOnSecretsIsBounded_threats_68(t *testing.T) {
 
 // The length that a JWT counts as depends only on its request, with each sealed value at the length that it counts as.
 // It is the length of the request, one and a half times the length of the values, and 1 KiB for the signature.
-func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
+func TestJWTLengthOracle_threats_68(t *testing.T) {
 	for _, length := range []int{1, 1000} {
 		for more := range 2 {
 			w, connector := spied(t, strings.Repeat("s", length), nil, func(env abi.Env, v string) string {
@@ -317,7 +317,7 @@ func TestLengthOfAJWTDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
 
 // The data that a store of keys makes an HMAC of may have the body in it, and is limited. Each sealed value counts as it does in
 // other limits, so a plugin does not learn from the longest body that is allowed how long a secret is.
-func TestLengthOfWhatAStoreSignsDoesNotTellHowLongASecretIs_threats_68(t *testing.T) {
+func TestStoreSignatureLengthOracle_threats_68(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "HS256")
 	g := storedGuest(func(env abi.Env) (string, error) {
@@ -342,7 +342,7 @@ func TestLengthOfWhatAStoreSignsDoesNotTellHowLongASecretIs_threats_68(t *testin
 
 // Whether data is signed does not depend on a sealed value in it. Otherwise a plugin could test guesses of a secret, such as
 // whether it begins with a G: then SSHSI and the secret would be refused (threats.md 101).
-func TestSignSealedIsNoOracle(t *testing.T) {
+func TestSignSealedOracle(t *testing.T) {
 	jws := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`))
 	secrets := []string{
 		"G", "harmless", jws, jws + ".e30", jws[1:] + ".", jws[3:], "SSHSIG", "SIG", strings.Repeat(" ", 64) + "x", " x", "\"@signature-params\": ()",

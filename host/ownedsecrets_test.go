@@ -74,7 +74,7 @@ func TestEachTenantAndUserHasItsOwnSecret(t *testing.T) {
 }
 
 // threats.md 118: a token that was got with a tenant's secret is that tenant's alone, even if another has the same secret.
-func TestATokenIsOfOneTenantOrUser(t *testing.T) {
+func TestTokenOwner(t *testing.T) {
 	for _, owner := range []string{"tenant", "user"} {
 		t.Run(owner, func(t *testing.T) {
 			w := newWorld(t)
@@ -99,7 +99,7 @@ func TestATokenIsOfOneTenantOrUser(t *testing.T) {
 }
 
 // threats.md 117: an id that is no safe name fails the request, and no store is asked.
-func TestAnIDThatIsNoSafeNameIsRefused(t *testing.T) {
+func TestUnsafeID(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) {
 		inner := c.Secrets
 		c.Secrets = secretsFunc(func(ctx context.Context, name string) (string, error) {
@@ -127,7 +127,7 @@ func TestAnIDThatIsNoSafeNameIsRefused(t *testing.T) {
 
 // specification.md "whose secret": a request without the tenant or the user fails, and so does one without the secret; the general secret of the same name is not
 // used instead. No error has the id of a tenant or a user.
-func TestSecretsOfTenantsAndUsersThatAreMissing(t *testing.T) {
+func TestMissingOwnedSecrets(t *testing.T) {
 	w := newWorld(t)
 	w.canary("crm")
 	w.canary("tenants/acme/crm")
@@ -161,7 +161,7 @@ func TestSecretsOfTenantsAndUsersThatAreMissing(t *testing.T) {
 	}
 }
 
-func TestExplainShowsWhoseSecretItIs(t *testing.T) {
+func TestExplainSecretOwner(t *testing.T) {
 	w := newWorld(t)
 	w.ownSecrets()
 	for _, text := range []string{"{{ get_secret('crm', 'tenant') }}", "{{ get_secret('crm', 'user') }}"} {
@@ -263,7 +263,7 @@ func TestADirectoryOfTenantsAndUsers(t *testing.T) {
 }
 
 // A secret of all that is missing beside one of a user is named as it is.
-func TestAMissingSecretBesideThatOfAUser(t *testing.T) {
+func TestMissingSecretNextToUserSecret(t *testing.T) {
 	w := newWorld(t)
 	w.ownSecrets()
 	connector := w.connectAs("u", "api_key", key("{{ get_secret('crm', 'user') + get_secret('absent') }}"))
@@ -280,7 +280,7 @@ func TestATenantsSecretInATemplateOfAnEmbedder(t *testing.T) {
 	for _, who := range everybody {
 		text, err := compiled.Render(as(t.Context(), who[0], who[1]).Context())
 		if err != nil || text.Value != "k="+values["tenants/"+who[0]+"/crm"] || text.Masked != "k={{ get_secret('crm', 'tenant') }}" {
-			t.Errorf("%s: %s, %v", who, text.Masked, err)
+			t.Errorf("%s: text.Masked = %s, err = %v", who, text.Masked, err)
 		}
 	}
 	for _, ctx := range []context.Context{t.Context(), as(t.Context(), "Acme", "ann").Context()} {
@@ -318,7 +318,7 @@ func TestATenantsClientCertificate(t *testing.T) {
 }
 
 // The error of a store that does not answer is shown without the ID, and stays one that another try may help against.
-func TestAStoreThatDoesNotAnswerForATenant(t *testing.T) {
+func TestStoreErrorOfTenant(t *testing.T) {
 	down := errors.New("cannot read tenants/acme/crm, nor tenants/acme at all")
 	w := newWorld(t, func(c *host.Config) {
 		c.Secrets = secretsFunc(func(context.Context, string) (string, error) { return "", down })
@@ -332,7 +332,7 @@ func TestAStoreThatDoesNotAnswerForATenant(t *testing.T) {
 
 // A refresh token that is a secret of a tenant or a user begins a grant of that tenant or user, and is redeemed once, also if one
 // user is in two tenants. threats.md 110
-func TestAGrantIsOfThoseWhoseSecretItIs(t *testing.T) {
+func TestGrantOwner(t *testing.T) {
 	for owner, want := range map[string]string{"tenant": "acme beta", "user": "ann bob"} {
 		t.Run(owner, func(t *testing.T) {
 			c := newCluster(t, nil)

@@ -108,7 +108,7 @@ func TestValuesOfTemplatesAgainstTheirRules(t *testing.T) {
 
 // A pattern that the host, or an editor, could not check is refused when the plugin is loaded. So are rules that no value follows, and
 // rules of kinds of fields for which there is no such rule. An editor reads each pattern as the host does (threats.md 295).
-func TestRulesThatNoDescriptionMayHave(t *testing.T) {
+func TestInvalidDescriptionRules(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	of := func(pattern string) abi.Field {
 		return abi.Field{Name: "f", Kind: abi.KindString, Pattern: pattern, PatternMessage: "is wrong"}
@@ -182,7 +182,7 @@ func TestRulesThatNoDescriptionMayHave(t *testing.T) {
 }
 
 // The patterns of all fields of a description are bounded together (threats.md 292).
-func TestThePatternsOfADescriptionAreBoundedTogether(t *testing.T) {
+func TestTotalPatternBound(t *testing.T) {
 	for fields, want := range map[int]string{4: "", 5: "field e: pattern: the patterns are too large"} {
 		g := &guest{}
 		for i := range fields {
@@ -278,7 +278,7 @@ func TestSchemaOfRules(t *testing.T) {
 
 // A text with a shared secret and with what a user chooses is not compared with a pattern. Each name of a user would be a question, such
 // as whether the secret begins with it (threats.md 296).
-func TestPatternsOfSecretsBesideWhatUsersChoose(t *testing.T) {
+func TestSecretPatternsWithUserChoice(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(ruled()))
 	const shared = ": names a secret beside what users choose, and is compared with a pattern, so that users could test guesses: leave one of them out"
 	for value, wrong := range map[string]bool{
@@ -293,7 +293,7 @@ func TestPatternsOfSecretsBesideWhatUsersChoose(t *testing.T) {
 	} {
 		problems := w.problems("custom", config{"label": value})
 		if found := slices.Contains(problems, "auth.config.label"+shared); found != wrong || len(problems) > 1 || !wrong && len(problems) > 0 {
-			t.Errorf("%s: %q", value, problems)
+			t.Errorf("%s: problems = %q", value, problems)
 		}
 		if problems := w.problems("custom", config{"label": "a", "number": 2, "free": value}); len(problems) > 0 {
 			t.Errorf("%s, without a pattern: %q", value, problems)

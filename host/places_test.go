@@ -48,7 +48,7 @@ func at(name string) config {
 
 // Endpoints that hang keep nobody else from a new token, of a connector without one under way: neither one with 1,000 callers,
 // nor two with ten connectors each. Calls that find no place in time say so. threats.md 330
-func TestEndpointsThatHang_threats_330(t *testing.T) {
+func TestHangingEndpoints_threats_330(t *testing.T) {
 	of := func(name string, connectors, callers int) map[string]int {
 		all := map[string]int{}
 		for i := range connectors {
@@ -126,7 +126,7 @@ func TestEndpointsThatHang_threats_330(t *testing.T) {
 
 // Issuers that hang have their share of the places, too, and an issuer that was not asked is not remembered as one that failed.
 // threats.md 331
-func TestIssuersThatHang_threats_331(t *testing.T) {
+func TestHangingIssuers_threats_331(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := &hung{all: map[string]int{}}
 		w := newWorld(t, hanging(asked), func(c *host.Config) { c.Limits.ConcurrentExchanges = 4 })

@@ -98,7 +98,7 @@ func TestALifetimeHoldsNoCredential(t *testing.T) {
 }
 
 // threats.md 343: a place of an answer is sealed or plain, and not both, whether the description or the configuration names it.
-func TestOnePlaceOfAnAnswerIsNotSealedAndPlain(t *testing.T) {
+func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 	sealed := func(from string) abi.Answer {
 		return abi.Answer{Name: "a", From: from, Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
 	}
@@ -140,7 +140,7 @@ func echoed(part string, mode *func(env abi.Env) abi.Mutation, seen *[]string) *
 
 // threats.md 343 and 344: a plugin has an API repeat a secret and its own guesses, in any order and place. What it sees, of this answer
 // and in later calls, does not depend on whether a guess is right, nor does what is sent and logged.
-func TestEchoedGuessesAreNoOracle(t *testing.T) {
+func TestEchoedGuessOracle(t *testing.T) {
 	const secret = "4815162342"
 	by := func(pairs func(ref, guess string) []abi.Pair) func(string) func(abi.Env) abi.Mutation {
 		return func(guess string) func(abi.Env) abi.Mutation {

@@ -48,7 +48,7 @@ func TestPluginOverItsOwnLimit_threats_182(t *testing.T) {
 			}
 			var limit *host.LimitError
 			if own := strings.HasPrefix(c.want, "plugin"); errors.As(err, &limit) != own || own && limit.Plugin != "own.wasm" {
-				t.Errorf("%+v", limit)
+				t.Errorf("limit = %+v", limit)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
 }
 
 // A plugin cannot have more than its host (threats.md 182).
-func TestPluginLimitsThatCannotBe_threats_182(t *testing.T) {
+func TestPluginLimitsOutOfRange_threats_182(t *testing.T) {
 	for _, c := range []struct {
 		limits       host.PluginLimits
 		member, want string

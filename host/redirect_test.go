@@ -69,7 +69,7 @@ var credentials = map[string]config{
 	"query":         {"key": "key", "value": "{{ get_secret('s') }}", "in": "query"},
 }
 
-func TestRedirectToAnotherOriginGetsNoCredential_threats_25(t *testing.T) {
+func TestCrossOriginRedirectCredential_threats_25(t *testing.T) {
 	other := newSite(t, nil) // the same host with another port
 	w := onLoopback(t)
 	w.canary("s")
@@ -137,7 +137,7 @@ func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
 	}
 }
 
-func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) {
+func TestRedirectWithRenamedKey_threats_19(t *testing.T) {
 	for name, hold := range map[string]func(secret string, r *http.Request) string{
 		"in a longer value": func(_ string, r *http.Request) string {
 			return "/b?token=x" + url.QueryEscape(r.URL.Query().Get("key"))
@@ -163,7 +163,7 @@ func TestRedirectThatHoldsTheKeyOtherwiseIsNotFollowed_threats_19(t *testing.T) 
 // The host removes the appended parameters from a redirect, and the credential under other names. A credential anywhere
 // else in the redirect is an error. Texts of less than 8 bytes and texts without a credential may be anywhere, since
 // they may be there by chance.
-func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
+func TestRedirectQuery_threats_19(t *testing.T) {
 	pairs := func(names ...string) []abi.Pair {
 		all := []abi.Pair{}
 		for _, text := range names {
@@ -221,7 +221,7 @@ func TestWhatARedirectHoldsOfTheQuery_threats_19(t *testing.T) {
 }
 
 // A client's errors have the URL of the request, and a transport's errors may quote any part of it.
-func TestKeyInTheQueryIsNotInErrors_threats_19(t *testing.T) {
+func TestQueryKeyInErrors_threats_19(t *testing.T) {
 	w := newWorld(t)
 	secret := w.canary("s")
 	for name, c := range credentials {

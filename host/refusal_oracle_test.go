@@ -9,7 +9,7 @@ import (
 
 // threats.md 341: whether a refused token request is remembered does not depend on whether a text of the plugin is the secret, in the
 // query or in the path. A refusal of another place is another one.
-func TestRememberedRefusalsAreNoOracle(t *testing.T) {
+func TestRefusalOracle(t *testing.T) {
 	for name, in := range map[string]func(*abi.Exchange, string){
 		"query": func(e *abi.Exchange, text string) { e.Query = []abi.Pair{{Name: "token", Value: text}} },
 		"name":  func(e *abi.Exchange, text string) { e.Query = []abi.Pair{{Name: text, Value: "x"}} },

@@ -65,7 +65,7 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 
 // A refusal counts only for the same token request: with another URL, or with another entry of its cache, the plugin's
 // request is sent at once.
-func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
+func TestRefusalPerTokenRequest_threats_63(t *testing.T) {
 	renew, url := false, "url"
 	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
 		sealedField("to_token", abi.SinkToken),
@@ -100,7 +100,7 @@ func TestWhatElseThePluginSendsIsAskedAtOnce_threats_63(t *testing.T) {
 }
 
 // Refusals of many users at the same time do not flood the log.
-func TestRefusalsOfManyUsersAreLoggedApart_threats_62(t *testing.T) {
+func TestRefusalLogPerUser_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.login.Answer(wrongSecret)

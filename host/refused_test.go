@@ -31,7 +31,7 @@ func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration
 
 var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 
-func TestAWrongSecretIsSentLessAndLess_threats_62(t *testing.T) {
+func TestWrongSecretBackoff_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.login.Answer(wrongSecret)
@@ -155,7 +155,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 }
 
 // threats.md 63: if any input changes, the host asks at once. One user's refusal has no effect on another user.
-func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
+func TestChangedInputAsksAgain_threats_63(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.canary("s2")
@@ -196,7 +196,7 @@ func TestChangedInputIsAskedAtOnce_threats_63(t *testing.T) {
 }
 
 // After a token was issued, the wait after the next refusal is the shortest again.
-func TestARefusalIsForgottenWhenATokenComes_threats_62(t *testing.T) {
+func TestRefusalResetByToken_threats_62(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))

@@ -45,7 +45,7 @@ func (k *keeping) authenticate(env abi.Env) (string, error) {
 	return k.use(env, entries), nil
 }
 
-func TestA401DropsTheEntriesThatWereSent_threats_61(t *testing.T) {
+func TestUnauthorizedDropsSentEntries_threats_61(t *testing.T) {
 	x := func(name string) func(abi.Env, map[string]string) string {
 		return func(_ abi.Env, e map[string]string) string { return header("X-Key", e[name]) }
 	}
@@ -141,7 +141,7 @@ func TestA401DropsTheEntriesThatWereSent_threats_61(t *testing.T) {
 
 // threats.md 61: a 401 to two values of which one has been replaced just before brings another value in place of the other one,
 // whichever of them the plugin sends first.
-func TestA401ToAValueThatWasReplacedAndAnother_threats_61(t *testing.T) {
+func TestUnauthorizedAfterReplacement_threats_61(t *testing.T) {
 	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
 		guest := keeping{order: order, use: func(_ abi.Env, e map[string]string) string {
 			return headers("X-First", e[order[0]], "X-Second", e[order[1]])

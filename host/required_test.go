@@ -35,7 +35,7 @@ func conditional(condition ...abi.Condition) *guest {
 }
 
 // A field that another field's value requires is missing only then. A template counts once it is rendered.
-func TestFieldsThatAnotherFieldRequires(t *testing.T) {
+func TestConditionallyRequiredFields(t *testing.T) {
 	const missing = "auth.config.secret: is missing, and how is "
 	w := newWorld(t, withoutBuiltIns, withGuest(conditional()), func(c *host.Config) { c.Variables = map[string]string{"how": "basic", "empty": " "} })
 	for _, test := range []struct {
@@ -69,7 +69,7 @@ func TestFieldsThatAnotherFieldRequires(t *testing.T) {
 }
 
 // The JSON Schema requires a field under the same conditions.
-func TestSchemaOfFieldsThatAnotherFieldRequires(t *testing.T) {
+func TestSchemaOfConditionalFields(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{conditional().plugin()}})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestSchemaOfFieldsThatAnotherFieldRequires(t *testing.T) {
 }
 
 // A condition that could never hold is refused, and one that could depend on itself.
-func TestConditionsThatCannotHold(t *testing.T) {
+func TestImpossibleConditions(t *testing.T) {
 	for want, condition := range map[string]abi.Condition{
 		`required_if: "post" is not in the enum of id`:          {Field: "id", Values: []string{"post"}},
 		"required_if names no other field":                      {Field: "secret", Values: []string{"post"}},

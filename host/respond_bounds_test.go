@@ -8,7 +8,7 @@ import (
 )
 
 // A header whose name holds the credential escaped is dropped, as its value would be (threats.md 45).
-func TestEscapedEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
+func TestEscapedEchoInHeaderName_threats_45(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("s", "1234/5678/9012")
 	w.api.Answer(respond(http.StatusOK, "", "X-1234%2f5678%2F9012", "1", "X-Fine", "fine"))
@@ -26,7 +26,7 @@ func TestEscapedEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
 }
 
 // The trailers that an API announces are searched before the body is read, and once more when they have come.
-func TestEchoInAnnouncedTrailersIsDropped_threats_45(t *testing.T) {
+func TestEchoInAnnouncedTrailers_threats_45(t *testing.T) {
 	const secret = "sk-live-0123456789"
 	w := newWorld(t)
 	w.setSecret("s", secret)

@@ -21,7 +21,7 @@ import (
 // The credentials for which Connector.GuardedTransport searches: threats.md 45.
 
 // If a plugin composes a credential from several texts, its parts are searched for too.
-func TestPartsOfWhatWasPutIn_threats_45(t *testing.T) {
+func TestInsertedParts_threats_45(t *testing.T) {
 	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
 	for name, test := range map[string]struct {
 		do      func(abi.Env) (string, error)
@@ -204,7 +204,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 				_, err = io.ReadAll(response.Body)
 				_ = response.Body.Close()
 				if errors.Is(err, host.ErrCredentialInResponse) != want {
-					t.Errorf("%q: %v", echo, err)
+					t.Errorf("%q: err = %v", echo, err)
 				}
 			}
 		})
@@ -212,7 +212,7 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 }
 
 // A credential is decoded up to three times, and only as a whole and if the result is text.
-func TestWhatIsNotDecoded(t *testing.T) {
+func TestDecodingLimits(t *testing.T) {
 	const password = "correct horse/battery"
 	escaped := func(times int) string {
 		text := password
@@ -249,7 +249,7 @@ func TestWhatIsNotDecoded(t *testing.T) {
 }
 
 // Errors of a transport and of a body do not quote the credential.
-func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
+func TestScrubbedAnswerErrors_threats_45(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	for _, length := range []int{1, 300} { // the scanner of the longer one is too large to be kept
@@ -269,7 +269,7 @@ func TestErrorsOfAnAnswerAreScrubbed_threats_45(t *testing.T) {
 				return response, err
 			})
 			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
-				t.Errorf("%s: %q, %v", form.Name, got, err)
+				t.Errorf("%s: got = %q, err = %v", form.Name, got, err)
 			}
 		}
 	}
@@ -284,7 +284,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // If a connector has a credential for each user, each answer is searched for the credential of its own request.
-func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
+func TestAnswerSearchPerCredential(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("s", "prefix-of-a-key")
 	c := w.connect("api_key", key("{{ get_secret('s') }}/{{ user.id }}"))
@@ -301,7 +301,7 @@ func TestEachAnswerIsSearchedForItsOwnCredential(t *testing.T) {
 			_, err = io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if errors.Is(err, host.ErrCredentialInResponse) != want {
-				t.Errorf("%s: %q: %v", who, say, err)
+				t.Errorf("%s: say = %q: err = %v", who, say, err)
 			}
 		}
 	}

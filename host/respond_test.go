@@ -73,7 +73,7 @@ func (w *world) read(response *http.Response, err error) (string, error) {
 	return string(body), err
 }
 
-func TestEchoedCredentialIsStopped_threats_45(t *testing.T) {
+func TestEchoedCredential_threats_45(t *testing.T) {
 	api := echoing(t)
 	for name, auth := range map[string]host.Auth{
 		"api_key":                  {Type: "api_key", Config: key("{{ get_secret('s') }}")},
@@ -139,7 +139,7 @@ func TestGuardedWithoutACredential(t *testing.T) {
 	}
 }
 
-func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
+func TestEchoAfter401_threats_45(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	w.login.Answer(numbered(7))
@@ -162,7 +162,7 @@ func TestEchoAfter401IsStopped_threats_45(t *testing.T) {
 }
 
 // No header, reason phrase, trailer or informational answer with the credential passes.
-func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
+func TestEchoInHeaders_threats_45(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		credential := credentialOf(r)
 		connection, buffer, err := http.NewResponseController(rw).Hijack()
@@ -192,7 +192,7 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 	response, err := c.GuardedTransport(nil).RoundTrip(request(t, api.URL).WithContext(ctx))
 	body, err := w.read(response, err)
 	if body != "body" || err != nil {
-		t.Fatalf("%q, %v", body, err)
+		t.Fatalf("body = %q, err = %v", body, err)
 	}
 	if response.Status != "200 OK" || len(response.Header["X-Fine"]) != 2 || response.Header["Link"] != nil || response.Header["X-Some"] != nil || hint != "hint" {
 		t.Errorf("%q, %v, hint %q", response.Status, response.Header, hint)
@@ -208,7 +208,7 @@ func TestEchoInHeadersIsDropped_threats_45(t *testing.T) {
 }
 
 // net/http changes the case of header names that the API sends.
-func TestEchoInTheNameOfAHeaderIsDropped_threats_45(t *testing.T) {
+func TestEchoInHeaderName_threats_45(t *testing.T) {
 	const secret = "sk-live_abcdef-0123456789"
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header()["Trailer"] = []string{"X-Sum"}
@@ -264,7 +264,7 @@ func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 	}
 }
 
-func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
+func TestCostlyAnswerSearch_threats_81(t *testing.T) {
 	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
 		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
 	})
@@ -277,7 +277,7 @@ func TestAnswersThatTakeTooLongToSearchAreStopped_threats_81(t *testing.T) {
 	}
 }
 
-func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
+func TestUnsearchableAnswers_threats_45(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
@@ -327,7 +327,7 @@ func TestAnswersThatCannotBeSearchedAreRefused_threats_45(t *testing.T) {
 }
 
 // An answer without the credential passes as the API sent it.
-func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
+func TestGuardedAnswersUnchanged(t *testing.T) {
 	next := make(chan bool)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/stream", func(rw http.ResponseWriter, _ *http.Request) {
@@ -357,7 +357,7 @@ func TestGuardedAnswersAreThoseOfTheAPI(t *testing.T) {
 	for range 3 {
 		buffer := make([]byte, 100)
 		if n, err := response.Body.Read(buffer); string(buffer[:n]) != "data: a\n\n" || err != nil {
-			t.Fatalf("%q, %v", buffer[:n], err)
+			t.Fatalf("buffer[:n] = %q, err = %v", buffer[:n], err)
 		}
 		next <- true
 	}

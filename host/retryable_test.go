@@ -86,7 +86,7 @@ func TestRetryableWhenTimeRanOut(t *testing.T) {
 }
 
 // A zero Connector sends nothing and does not panic.
-func TestAConnectorThatWasNotConnected(t *testing.T) {
+func TestZeroConnector(t *testing.T) {
 	c := &host.Connector{}
 	for name, try := range map[string]func(*http.Request) error{
 		"Transport":        func(r *http.Request) error { _, err := c.Transport(nil).RoundTrip(r); return err },        //nolint:bodyclose // there is none

@@ -12,7 +12,7 @@ import (
 )
 
 // A plugin that makes many sealed values does not make the host keep more for each user (threats.md 3).
-func TestLargeCallsAreNotKept(t *testing.T) {
+func TestLargeCallsNotReused(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) {
 		k := value(env, "to_header")
 		for range 20 {
@@ -43,7 +43,7 @@ func heap() int64 {
 }
 
 // A kept mutation does not keep the values of cache entries that were evicted (threats.md 3).
-func TestReuseKeepsNothingThatTheCacheDropped(t *testing.T) {
+func TestReuseAfterDrop(t *testing.T) {
 	g := misusing(func(env abi.Env) (string, error) {
 		k := value(env, "to_header")
 		for i := range 16 {

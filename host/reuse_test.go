@@ -56,7 +56,7 @@ func numbered(number int) answer {
 }
 
 // A mutation is reused if its call read nothing that may differ for the next request.
-func TestWhatIsReused(t *testing.T) {
+func TestReusedMutations(t *testing.T) {
 	w := newWorld(t, withGuest(choosing()), func(c *host.Config) { c.Variables = map[string]string{"v": "a-variable"} })
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
@@ -101,7 +101,7 @@ func TestWhatIsReused(t *testing.T) {
 }
 
 // The host keeps the mutations of a bounded number of users. After Close, it uses none of them.
-func TestReuseIsBoundedAndEnds(t *testing.T) {
+func TestReuseBounds(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Limits.MutationsBytes = 14 << 10 })
 	w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}{{ user.id }}"))

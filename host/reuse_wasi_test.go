@@ -55,7 +55,7 @@ func fixed(before string) string {
 
 // specification.md 3.10: a mutation of a third-party plugin that reads the time or random bytes with WASI is for one
 // request only.
-func TestWhatDependsOnWASIIsNotUsedAgain(t *testing.T) {
+func TestNoReuseAfterWASI(t *testing.T) {
 	for name, c := range map[string]struct {
 		before string
 		reused bool

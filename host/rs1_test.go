@@ -48,7 +48,7 @@ func TestSignaturesWithRS1(t *testing.T) {
 }
 
 // A key with the algorithm RS1 signs messages only: no JWT (threats.md 36), and no signature base.
-func TestWhatRS1DoesNotSign(t *testing.T) {
+func TestRS1Limits(t *testing.T) {
 	private, _ := keyFor(t, "RS256")
 	for _, c := range []misuse{
 		{"a JWT", func(env abi.Env) (string, error) {

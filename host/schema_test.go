@@ -47,7 +47,7 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	}
 	schema, err := compiler.Compile("auth.json")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("err = %v\ntext = %s", err, text)
 	}
 	return schema
 }
@@ -173,7 +173,7 @@ func TestBlankTextsInASchema(t *testing.T) {
 			for value, valid := range map[string]bool{"a": true, "": c.blank, "\t": c.blank} {
 				config := map[string]any{"type": "custom", "config": map[string]any{"value": value}}
 				if err := schema.Validate(config); (err == nil) != valid {
-					t.Errorf("%q: %v\n%s", value, err, text)
+					t.Errorf("%q: err = %v\ntext = %s", value, err, text)
 				}
 			}
 		})

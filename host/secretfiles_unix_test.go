@@ -12,7 +12,7 @@ import (
 )
 
 // A pipe in the directory is an error, and reading it does not block (threats.md 79).
-func TestASecretThatIsNoRegularFileIsRefused(t *testing.T) {
+func TestSecretFromPipe(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func (b *changing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A base may change the headers and the URL of the request that it gets, and keep it. Neither the caller's request nor that of somebody
 // else changes, with and without a guard and spans (threats.md 283).
-func TestRequestsShareNothingThatABaseMayChange(t *testing.T) {
+func TestRequestsShareNothingMutable(t *testing.T) {
 	for name, change := range map[string]func(*host.Config){"without spans": func(*host.Config) {}, "with spans": withTracer(&spans{})} {
 		t.Run(name, func(t *testing.T) {
 			base := &changing{t: t, kept: map[string][]*http.Request{}}

@@ -78,7 +78,7 @@ func afterExchange(env abi.Env, e abi.Exchange) string {
 	return header("X-Key", value(env, "to_header"))
 }
 
-func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
+func TestHostMadeSinks_threats_15a(t *testing.T) {
 	reply := func(env abi.Env) (r abi.TokenReply) {
 		document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})))
 		if err := json.Unmarshal(document, &r); err != nil {
@@ -217,7 +217,7 @@ func TestSinksOfWhatTheHostMakes_threats_15a(t *testing.T) {
 
 // threats.md 15a: a plugin cannot get the registered members of a token answer as extras, so it cannot change their
 // sinks.
-func TestRegisteredMembersAreNoExtras_threats_15a(t *testing.T) {
+func TestRegisteredMembersAsExtras_threats_15a(t *testing.T) {
 	known := []string{"access_token", "token_type", "expires_in", "scope", "error"}
 	var extra map[string]string
 	w := misusedWorld(t, func(env abi.Env) (string, error) {

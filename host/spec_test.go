@@ -55,7 +55,7 @@ func TestSpec_token_requests(t *testing.T) {
 		t.Helper()
 		e := w.login.Last()
 		if e.Method != http.MethodPost || e.URL != tokenURL || e.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-			t.Errorf("%s %s, %s", e.Method, e.URL, e.Header.Get("Content-Type"))
+			t.Errorf("e.Method = %s e.URL = %s, Get = %s", e.Method, e.URL, e.Header.Get("Content-Type"))
 		}
 		var got []string
 		for name, values := range e.Form() {

@@ -73,7 +73,7 @@ func (w *world) refusedAfter(err error) time.Duration {
 }
 
 // The log says once a minute that the store fails. Degraded is called each time. Without both, the host works as well.
-func TestTheLogAboutAStoreThatFails(t *testing.T) {
+func TestFailingStoreLog(t *testing.T) {
 	c := newCluster(t, tokens(70))
 	w, connector := c.node()
 	c.store.down.Store(true)

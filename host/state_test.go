@@ -201,7 +201,7 @@ func TestA401DropsTheTokenForAllNodes(t *testing.T) {
 }
 
 // A token that was dropped on one node, whose request cannot be sent again, is asked for anew by the next node.
-func TestADropIsKnownToNodesThatStartLater(t *testing.T) {
+func TestDropSeenByLaterNodes(t *testing.T) {
 	c := newCluster(t, tokens(3600))
 	first, one := c.node()
 	first.get(one)
@@ -221,7 +221,7 @@ func TestADropIsKnownToNodesThatStartLater(t *testing.T) {
 
 // While a refused token is being dropped from the store, no other call of the node takes it from there: all would be refused
 // until the next drop.
-func TestATokenThatIsBeingDroppedIsNotReadAgain(t *testing.T) {
+func TestTokenDuringDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, tokens(3600))
 		c.store.Store = state.NewMemory(time.Now)
@@ -255,7 +255,7 @@ func TestATokenThatIsBeingDroppedIsNotReadAgain(t *testing.T) {
 }
 
 // A node that cannot drop a refused token from the store does not take it from there again.
-func TestATokenThatIsNotDroppedIsNotReadAgain(t *testing.T) {
+func TestFailedDropRemembered(t *testing.T) {
 	c := newCluster(t, tokens(3600))
 	w, connector := c.node()
 	w.get(connector)

@@ -26,12 +26,12 @@ func TestTemplate(t *testing.T) {
 		}
 		got, err := compiled.Render(ann(t.Context()))
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(host.Text{})); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", source, err, diff)
+			t.Errorf("%s: err = %v\ndiff = %s", source, err, diff)
 		}
 	}
 }
 
-func TestTemplateThatIsWrong(t *testing.T) {
+func TestInvalidTemplates(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.host.Template("é{{ nope }} {{ user.phone }}")
 	var wrong *host.TemplateError
@@ -44,7 +44,7 @@ func TestTemplateThatIsWrong(t *testing.T) {
 }
 
 // An error names a secret that is missing once, and has the hints of all stores that have some.
-func TestASecretThatIsMissingIsNamedOnce(t *testing.T) {
+func TestMissingSecretNamedOnce(t *testing.T) {
 	empty := host.MapSecrets{}
 	for _, test := range []struct {
 		store host.Secrets
@@ -67,7 +67,7 @@ func TestASecretThatIsMissingIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestTemplateThatCannotBeRendered(t *testing.T) {
+func TestTemplateRenderErrors(t *testing.T) {
 	w := newWorld(t)
 	w.setSecret("blank", " ")
 	for source, want := range map[string]string{
@@ -80,7 +80,7 @@ func TestTemplateThatCannotBeRendered(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := compiled.Render(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: err = %v", source, err)
 		}
 	}
 	compiled, err := w.host.Template("x")

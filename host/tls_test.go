@@ -18,7 +18,7 @@ import (
 )
 
 // The certificate goes where the configuration says, and nowhere else.
-func TestAClientCertificateGoesWhereItIsFor(t *testing.T) {
+func TestClientCertificateTargets(t *testing.T) {
 	for name, c := range map[string]struct {
 		purposes   []string
 		api, token string
@@ -43,7 +43,7 @@ func TestAClientCertificateGoesWhereItIsFor(t *testing.T) {
 }
 
 // A server that requires certificates refuses a connector without one, and a connector whose certificate is for another place.
-func TestWithoutAClientCertificateNothingIsAnswered(t *testing.T) {
+func TestRequiredClientCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	s.issueTo("ann", "ann", start.Add(90*day))
 	for name, c := range map[string]*host.Connector{
@@ -95,7 +95,7 @@ func TestAuthoritiesWithoutACertificate(t *testing.T) {
 
 // threats.md 92: a secret that is replaced counts at once, the connection of the one before is closed, and a token that is
 // bound to the certificate before is not sent with the new one.
-func TestAClientCertificateIsReplaced(t *testing.T) {
+func TestClientCertificateReplacement(t *testing.T) {
 	for name, http2 := range map[string][]bool{"HTTP/1.1": nil, "HTTP/2": {true}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSecureWorld(t)
@@ -203,7 +203,7 @@ func TestTheHostKeepsAHundredTransports(t *testing.T) {
 }
 
 // A certificate that cannot be used fails the request before anything is sent, and the error says which member is wrong.
-func TestAClientCertificateThatCannotBeUsed(t *testing.T) {
+func TestUnusableClientCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	certificate, key := s.authority.Client("ann", start.Add(90*day))
 	_, otherKey := s.authority.Client("bob", start.Add(90*day))
@@ -303,7 +303,7 @@ func TestBasePresentsTheCertificate(t *testing.T) {
 			_ = response.Body.Close()
 		}
 		if refused := err != nil && strings.Contains(err.Error(), "has not been authenticated by this connector"); refused != strings.HasPrefix(name, "another's") || err != nil && !refused {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	if got := s.api.seen(); !slices.Equal(got, []string{"ann", "ann"}) {
@@ -312,7 +312,7 @@ func TestBasePresentsTheCertificate(t *testing.T) {
 }
 
 // A configuration that would not do what it says is refused.
-func TestTLSThatIsRefused(t *testing.T) {
+func TestRefusedTLS(t *testing.T) {
 	s := newSecureWorld(t, func(c *host.Config) { c.Egress.AllowHTTP = true })
 	key := "{{ get_secret('k') }}"
 	for name, c := range map[string]struct {
@@ -418,7 +418,7 @@ func TestAClientCertificateOfPKCS12(t *testing.T) {
 		"a large file":       {from("{{ get_secret('large') }}", "x"), "of up to 64 KiB"},
 	} {
 		if err := s.call(t.Context(), s.secure(name, c.tls)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	certificate, key = s.authority.Client("ann", start.Add(10*day))

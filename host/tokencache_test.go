@@ -138,7 +138,7 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 	}
 }
 
-func TestACacheThatCannotBe(t *testing.T) {
+func TestNewTokenCacheErrors(t *testing.T) {
 	if _, err := host.NewTokenCache(host.Config{Limits: host.Limits{TokensBytes: -1}}); err == nil {
 		t.Error("a cache for less than nothing was made")
 	}

@@ -122,7 +122,7 @@ func TestTraceOfAChallenge(t *testing.T) {
 }
 
 // The trace has the body of an answer of the API only where the plugin reads it: that of another answer is the caller's.
-func TestTraceOfAnAnswerThatIsNoChallenge(t *testing.T) {
+func TestTraceOfOrdinaryAnswer(t *testing.T) {
 	w, c := challengeWorld(t, sendsNonce)
 	w.api.Answer(respond(http.StatusOK, `{"error":{"code":"expired"}}`))
 	trace := &host.Trace{}
@@ -131,12 +131,12 @@ func TestTraceOfAnAnswerThatIsNoChallenge(t *testing.T) {
 		t.Fatalf("the caller got %q, %v", body, err)
 	}
 	if got := trace.Answers(); len(got) != 1 || got[0].Status != http.StatusOK || got[0].Body != "" {
-		t.Errorf("%+v", got)
+		t.Errorf("got = %+v", got)
 	}
 }
 
 // A number is masked where the plugin's description says that it is a credential.
-func TestTraceOfACredentialThatIsANumber(t *testing.T) {
+func TestTraceOfNumericCredential(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login}} })
 	w.canary("s")
 	w.login.Answer(respond(http.StatusOK, `{"token":`+w.Hide("a number", "831550199")+`,"uses":831}`))
@@ -151,7 +151,7 @@ func TestTraceOfACredentialThatIsANumber(t *testing.T) {
 }
 
 // A number is masked where its name or its place says that it may be a credential, although the host does not read it there.
-func TestTraceOfNumbersThatMayBeCredentials(t *testing.T) {
+func TestTraceOfSuspectNumbers(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{
 			`{"access_token":831550199,"data":{"refreshToken":831550199,"otp":831550199},"expires_in":3600,"refresh_token_expires_in":7200}`,
@@ -197,15 +197,15 @@ func TestTraceOfADeepAnswer(t *testing.T) {
 }
 
 // Texts of the network cannot write to the terminal of those who read a trace.
-func TestTraceIsPrintable(t *testing.T) {
+func TestPrintableTrace(t *testing.T) {
 	answer := view.Answer{Status: 400, Body: "a\x1b[2Jb", Headers: []abi.Pair{{Name: "A\x1b", Value: "\n"}}}
 	if text := answer.String(); strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 3 {
-		t.Errorf("%q", text)
+		t.Errorf("text = %q", text)
 	}
 }
 
 // A trace shows a form. Of a body that it does not show, it has the length.
-func TestTraceOfAnotherBody(t *testing.T) {
+func TestTraceOfOtherBody(t *testing.T) {
 	if got := (view.Answer{Status: 200, Body: "a=<a>", Length: 9}).String(); !strings.HasSuffix(got, "ms\n  a=<a>\n") {
 		t.Errorf("a form is shown as %q", got)
 	}
@@ -256,7 +256,7 @@ func TestTraceOfADescription(t *testing.T) {
 		}
 		got := all[0].Answer.Description
 		if got != c.want || strings.Contains(all[0].String(), "\n  the endpoint's error_description: "+c.want) != (c.want != "") {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got = %q", name, got)
 		}
 		if c.want != "" && strings.Contains(fmt.Sprint(err, w.log.String()), c.want) {
 			t.Errorf("%s: it is in the error or the log: %v", name, err)
@@ -285,7 +285,7 @@ func TestTraceOfTwoExchanges(t *testing.T) {
 	}
 	all := trace.Exchanges()
 	if len(all) != 2 || all[0].Body != "who=first" || all[1].Body != "who=second" {
-		t.Errorf("%+v", all)
+		t.Errorf("all = %+v", all)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestTraceOfADescriptionInAForm(t *testing.T) {
 		trace := &host.Trace{Descriptions: true}
 		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(host.WithTrace(t.Context(), trace)))
 		if all := trace.Exchanges(); err == nil || len(all) != 1 || all[0].Answer.Description != want {
-			t.Errorf("%s: %v, %+v", body, err, all)
+			t.Errorf("%s: err = %v, all = %+v", body, err, all)
 		}
 	}
 }

@@ -220,7 +220,7 @@ request | http.response.status_code=200
 
 // threats.md 230: any field may take its value from a secret, also the host of a token URL. A span has neither it, nor the path, the
 // query and the credential of a request to the API.
-func TestSpansHaveNoPartOfAURLThatIsSecret_threats_230(t *testing.T) {
+func TestSpansOmitSecretURL_threats_230(t *testing.T) {
 	made := &spans{}
 	w := newWorld(t, withTracer(made))
 	name := w.Hide("a host", strings.ToLower(w.Word("a word")))
@@ -349,7 +349,7 @@ func TestATracerFailsNoRequest(t *testing.T) {
 }
 
 // Without a Tracer, and with one that wants no spans, a request costs no more objects than those that it needs anyway.
-func TestSpansThatNobodyWantsCostNothing(t *testing.T) {
+func TestUnwantedSpansCost(t *testing.T) {
 	cost := func(tracer host.Tracer) float64 {
 		ok := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
 		h, err := host.New(t.Context(), host.Config{

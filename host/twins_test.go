@@ -172,7 +172,7 @@ func exchanged(w *world) (all []string) {
 }
 
 // threats.md 15, 29, 33: the reuse of mutations has no visible effect, whatever the order of events.
-func TestReuseIsNotNoticed(t *testing.T) {
+func TestInvisibleReuse(t *testing.T) {
 	reused := 0
 	for seed := range uint64(12) {
 		tw := newTwins(t, seed)

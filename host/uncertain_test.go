@@ -40,7 +40,7 @@ func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connectio
 // After an answer that does not say what became of the token, the grant is uncertain. For a second nobody sends the token, and callers
 // learn when to come back. Then a request sends it again, from any node, and if that goes well, its user has noticed nothing else.
 // threats.md 124, specification.md "a refresh token whose answer was lost"
-func TestAGrantWithoutAnAnswerIsUncertain(t *testing.T) {
+func TestUnansweredGrant(t *testing.T) {
 	for name, answer := range failed {
 		t.Run(name, func(t *testing.T) {
 			c, server := grants(t)
@@ -98,7 +98,7 @@ func TestAnUncertainGrantWaitsLonger(t *testing.T) {
 
 // A server that rotates has redeemed the token, and its answer was lost: it refuses the token the second time, and the grant is lost.
 // threats.md 124
-func TestAnUncertainGrantThatIsRefusedIsLost(t *testing.T) {
+func TestRefusedUncertainGrant(t *testing.T) {
 	c, server := grants(t)
 	server.after = failed["cut"]
 	w, connector := granted(c, refresher(nil), seeded())
@@ -117,7 +117,7 @@ func TestAnUncertainGrantThatIsRefusedIsLost(t *testing.T) {
 // A grant is lost, and its token not sent again, after an answer whose token cannot be kept, and for an operator who wants none to be sent
 // again, after each that does not say what became of it. Each request says how to renew the grant, and the log whose it is.
 // threats.md 124
-func TestAGrantThatIsLost(t *testing.T) {
+func TestLostGrant(t *testing.T) {
 	run := func(name string, answer answer, never bool) {
 		t.Run(name, func(t *testing.T) {
 			c, server := grants(t)
@@ -160,7 +160,7 @@ func grantedOnce(c *cluster, never bool) caller {
 
 // A process that was stopped between the intent and the request sends nothing after the deadline of the attempt, with whatever base: here, a
 // tracer stops it. The token was not redeemed then. threats.md 300
-func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+func TestNoSendAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, server := grants(t)
 		stops := true

@@ -111,7 +111,7 @@ func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t 
 
 // The rest of a refused answer is read before the second attempt if it is short, so that its connection can be used
 // again. The answer is always closed.
-func TestTheRefusedAnswerIsReadAndClosedBeforeTheSecondAttempt(t *testing.T) {
+func TestRefusedAnswerDrained(t *testing.T) {
 	for name, c := range map[string]struct{ length, read int }{
 		"short":          {100, 100},
 		"long":           {1 << 20, 4 << 10},
@@ -204,7 +204,7 @@ func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 		for range 200 {
 			all.Go(func() {
 				if got, err := w.try(c, get(t.Context())); got != http.StatusOK || err != nil {
-					t.Errorf("%d, %v", got, err)
+					t.Errorf("got = %d, err = %v", got, err)
 				}
 			})
 		}
@@ -243,7 +243,7 @@ func (b *bodies) next() *counting {
 }
 
 // http.RoundTripper must close a request's body, even on errors. Connectors close it once.
-func TestRequestBodyIsClosedOnce(t *testing.T) {
+func TestRequestBodyClosedOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		prepare func(*world, *bodies) string // returns the URL
@@ -374,7 +374,7 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 
 // A base may add to a header of the caller. The caller's values stay as they are, also those behind their end, which may belong to
 // another header.
-func TestBaseThatAddsToAHeader(t *testing.T) {
+func TestBaseAddingHeaders(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	var got []string
@@ -397,7 +397,7 @@ func TestBaseThatAddsToAHeader(t *testing.T) {
 }
 
 // Some base transports send a request elsewhere by changing its URL. This does not change the caller's URL.
-func TestBaseThatChangesTheURL(t *testing.T) {
+func TestBaseChangingURL(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {

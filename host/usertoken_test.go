@@ -172,7 +172,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 			got := w.problems("custom", c.config)
 			if c.want == "" {
 				if got != nil {
-					t.Errorf("%q", got)
+					t.Errorf("got = %q", got)
 				}
 				return
 			}
@@ -194,13 +194,13 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 	for _, bad := range []string{"", "https://login.test", "*.test", "login.test/token", "login.test:0", "login.test.", "login.test:", "login.test:0443", "[0::1]"} {
 		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, UserTokenHosts: []string{bad}})
 		if err == nil || !strings.Contains(err.Error(), "UserTokenHosts: ") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("%q: err = %v", bad, err)
 		}
 	}
 }
 
 // threats.md 97: no plugin gets the user's token in plain, not even one that the operator trusts with secrets.
-func TestUserTokenIsNotRevealed(t *testing.T) {
+func TestUserTokenNeverRevealed(t *testing.T) {
 	g := &guest{about: onBehalf, authenticate: func(env abi.Env) (string, error) {
 		return header("Authorization", string(env.Reveal(value(env, "subject")))), nil
 	}}
@@ -209,7 +209,7 @@ func TestUserTokenIsNotRevealed(t *testing.T) {
 }
 
 // threats.md 97: a user's token is masked in an explanation, and wherever a User is printed.
-func TestUserTokenIsMasked(t *testing.T) {
+func TestMaskedUserToken(t *testing.T) {
 	w := onBehalfWorld(t, cachedExchange)
 	subject := w.Secret("the user's token")
 	connector := w.connect("custom", config{"url": tokenURL, "subject": "{{ user.token }}"})
@@ -232,12 +232,12 @@ func TestUserTokenIsMasked(t *testing.T) {
 	out.WriteString(marshal(u))
 	w.Out("what was printed", out.String())
 	if !strings.Contains(out.String(), "ann") || !strings.Contains(out.String(), "<token>") {
-		t.Errorf("%s", out.String())
+		t.Errorf("out = %s", out.String())
 	}
 }
 
 // threats.md 98: two users never share what was cached with their tokens, and neither do two sessions of one user.
-func TestUsersWithTokensAreCachedApart(t *testing.T) {
+func TestUserTokenCacheSeparation(t *testing.T) {
 	w := onBehalfWorld(t, cachedExchange)
 	w.login.Answer(func(r *http.Request) (*http.Response, error) {
 		if err := r.ParseForm(); err != nil {
@@ -318,7 +318,7 @@ func TestKeptAnswersDoNotOutliveTheUsersToken(t *testing.T) {
 }
 
 // threats.md 96 and 98: a host that is no longer listed has no part in what the next host uses.
-func TestTokensOfHostsThatAreNoLongerListed(t *testing.T) {
+func TestTokensOfUnlistedHosts(t *testing.T) {
 	next := generations(t)
 	subject := ""
 	for i, hosts := range [][]string{{"login.test"}, {"login.test"}, {"login.test", "other.test"}} {
@@ -336,7 +336,7 @@ func TestTokensOfHostsThatAreNoLongerListed(t *testing.T) {
 }
 
 // A URL that may not get the user's token is a warning when the connector is loaded.
-func TestAWarningOfAHostThatIsNotListed(t *testing.T) {
+func TestUnlistedHostWarning(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config
 		want   int

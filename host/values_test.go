@@ -23,12 +23,12 @@ func TestGoTypesOfAConfiguration(t *testing.T) {
 		"a kind of names": {"object": map[word]any{"a": nil}},
 	} {
 		if got := w.problems("custom", c); len(got) != 0 {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got = %q", name, got)
 		}
 	}
 	for want, value := range map[string]any{"is a Go time.Time, text is wanted": time.Time{}, "is a list, text is wanted": []string{"a"}, "is a number, text is wanted": int8(1)} {
 		if got := w.problems("custom", config{"text": value}); len(got) != 1 || !strings.Contains(got[0], want) {
-			t.Errorf("%T: %q", value, got)
+			t.Errorf("%T: got = %q", value, got)
 		}
 	}
 }

@@ -50,7 +50,7 @@ var builtIn = []struct {
 	{"oauth_authorization_code", "authcode", 72},
 }
 
-func TestModulesAreSmall(t *testing.T) {
+func TestModuleSizes(t *testing.T) {
 	for _, p := range builtIn {
 		if size := len(plugins.Of(p.authType)); size > p.kiB<<10 {
 			t.Errorf("%s has %d bytes, %d KiB are the most", p.dir, size, p.kiB)
@@ -59,7 +59,7 @@ func TestModulesAreSmall(t *testing.T) {
 }
 
 // The compiler has made the descriptions: the modules have them as data, and none of the code that writes them.
-func TestDescriptionsAreData(t *testing.T) {
+func TestDescriptionData(t *testing.T) {
 	for _, p := range builtIn {
 		if !bytes.Contains(plugins.Of(p.authType), []byte(`{"abi":1,"type":"`+p.authType+`",`)) {
 			t.Errorf("%s makes its description while it runs: does its Describe, or what it calls, have an append that grows a slice?", p.dir)
@@ -75,7 +75,7 @@ func TestModulesImportOnlyTheContract(t *testing.T) {
 	for _, p := range builtIn {
 		module, err := runtime.CompileModule(ctx, plugins.Of(p.authType))
 		if err != nil {
-			t.Errorf("%s: %v", p.dir, err)
+			t.Errorf("%s: err = %v", p.dir, err)
 			continue
 		}
 		for _, f := range module.ImportedFunctions() {
@@ -147,7 +147,7 @@ func compare(t *testing.T, golden string, got []byte) {
 }
 
 // Each compiled plugin in the directory is a built-in module.
-func TestAllModulesAreEmbedded(t *testing.T) {
+func TestEmbeddedModules(t *testing.T) {
 	files, err := filepath.Glob("*/*.wasm")
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestTypesOfTokens(t *testing.T) {
 					return
 				}
 				if err != nil || got.Header("Authorization") != "Bearer the-access-token" {
-					t.Errorf("%v, %v", got, err)
+					t.Errorf("got = %v, err = %v", got, err)
 				}
 			})
 		}

@@ -15,7 +15,7 @@ func TestParseComponents(t *testing.T) {
 		{`"signature-agent";key="bot"`, "signature-agent", "bot", "{header:signature-agent|required}"},
 	}
 	if len(covered) != len(want) {
-		t.Fatalf("%v", covered)
+		t.Fatalf("covered = %v", covered)
 	}
 	for i, c := range covered {
 		if c != want[i] {
@@ -31,7 +31,7 @@ func TestParseComponents(t *testing.T) {
 }
 
 // The error for a list that cannot be signed has the word, and says why.
-func TestListsThatCannotBeSigned(t *testing.T) {
+func TestUnsignableLists(t *testing.T) {
 	for list, want := range map[string]string{
 		"":                          "names nothing to sign: write () if that is meant",
 		"@method host":              "has host, which is signed as @authority",
@@ -44,7 +44,7 @@ func TestListsThatCannotBeSigned(t *testing.T) {
 		"Transfer-Encoding":         "has Transfer-Encoding, which is a header that only the HTTP client may set",
 	} {
 		if _, err := ParseComponents(list); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", list, err)
+			t.Errorf("%s: err = %v", list, err)
 		}
 	}
 }

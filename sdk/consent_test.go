@@ -33,7 +33,7 @@ type inputs struct {
 
 func (e inputs) Input() []byte { return []byte(e.text) }
 
-func TestConsentIsAsInTheContract(t *testing.T) {
+func TestConsentContract(t *testing.T) {
 	p := &consenter{consent: Consent{URL: "https://a.test", Query: []Pair{{"scope", "a b"}}, Issuer: "https://i.test", IssRequired: true, CodeParameter: "c", NoPKCE: true}}
 	output, err := Dispatch(p, nil, abi.ExportConsent)
 	if err != nil {

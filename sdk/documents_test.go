@@ -10,7 +10,7 @@ import (
 )
 
 // Description and Mutation have the same fields as in package abi, and every field is written to the JSON document.
-func TestDocumentsAreThoseOfTheContract(t *testing.T) {
+func TestContractDocuments(t *testing.T) {
 	minimum, maximum := int64(3), int64(4)
 	description := Description{
 		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Homepage: "h", License: "l", Uses: []string{"u"}, Anonymous: true,
@@ -46,7 +46,7 @@ func decode(t *testing.T, document string, target any) {
 	decoder := json.NewDecoder(strings.NewReader(document))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(target); err != nil {
-		t.Fatalf("%s: %v", document, err)
+		t.Fatalf("%s: err = %v", document, err)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestCachedToken(t *testing.T) {
 				return "t", lifetime, nil
 			})
 			if token != "t" || err != nil {
-				t.Errorf("%s: %q, %v", lifetime, token, err)
+				t.Errorf("%s: token = %q, err = %v", lifetime, token, err)
 			}
 		}
 		if issued != want.issued || s.warned != want.warned || want.issued == 1 && s.ttl != int64(lifetime/time.Second)-60 {
@@ -85,7 +85,7 @@ func TestExchangeOKAndFirst(t *testing.T) {
 		s.answer = `{"status":` + test.status + `,"answers":{"a":"1"}}`
 		answers, err := c.ExchangeOK("the door", Exchange{})
 		if test.message == "" && (err != nil || answers["a"] != "1") || test.message != "" && (err == nil || err.Error() != test.message || answers != nil) {
-			t.Errorf("%s: %v, %v", test.status, answers, err)
+			t.Errorf("%s: answers = %v, err = %v", test.status, answers, err)
 		}
 	}
 	if got := c.First("absent", "empty", "b", "c"); got != "2" {

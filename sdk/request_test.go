@@ -24,7 +24,7 @@ func TestSplit(t *testing.T) {
 	} {
 		scheme, authority, target := (&Request{URL: test.url}).Split()
 		if scheme != test.scheme || authority != test.authority || target != test.target {
-			t.Errorf("%s: %s, %s, %s", test.url, scheme, authority, target)
+			t.Errorf("%s: scheme = %s, authority = %s, target = %s", test.url, scheme, authority, target)
 		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
 		if err != nil {
@@ -42,7 +42,7 @@ func TestHost(t *testing.T) {
 		"https://API.test:443/a?b=//c": "API.test:443", "https://api.test": "api.test", "https://[::1]:8443?a": "[::1]:8443", "https://api.test#f": "api.test",
 	} {
 		if got := (&Request{URL: target}).Host(); got != want {
-			t.Errorf("%s: %s", target, got)
+			t.Errorf("%s: got = %s", target, got)
 		}
 	}
 }
@@ -58,13 +58,13 @@ func TestParseQuery(t *testing.T) {
 		"a=%ff%FF%aB":                     {{"a", "\xff\xff\xab"}},
 	} {
 		if got := ParseQuery(query); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", query, got)
+			t.Errorf("%s: got = %q", query, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name, value := rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")
 		if got := ParseQuery("x&" + url.QueryEscape(name) + "=" + url.QueryEscape(value)); len(got) != 2 || got[1] != (Pair{name, value}) {
-			t.Fatalf("%q", got)
+			t.Fatalf("got = %q", got)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 func TestLower(t *testing.T) {
 	for text, want := range map[string]string{"": "", "x-a1": "x-a1", "X-AZ@[`{": "x-az@[`{", "Straße ÄK": "straße Äk", "\xffA": "\xffa"} {
 		if got := Lower(text); got != want {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf("%q: got = %q", text, got)
 		}
 	}
 }
@@ -31,7 +31,7 @@ func TestHeaderValue(t *testing.T) {
 		{"", "", false},
 	} {
 		if value, found := HeaderValue(headers, test.name); value != test.value || found != test.found {
-			t.Errorf("%s: %q, %t", test.name, value, found)
+			t.Errorf("%s: value = %q, found = %t", test.name, value, found)
 		}
 	}
 }

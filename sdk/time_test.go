@@ -20,7 +20,7 @@ func TestFormatTime(t *testing.T) {
 		"": "", "%": "%", "%s": "0", "100% %%Y %": "100% %Y %", "%x%q%%%%d%d": "%x%q%%d01", "é%Yé": "é1970é",
 	} {
 		if got := FormatTime(0, format); got != want {
-			t.Errorf("%q: %q", format, got)
+			t.Errorf("%q: got = %q", format, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func wantSigned(t *testing.T, h *hosttest.Harness, got *hosttest.Result, secret,
 	}
 }
 
-func TestRequestIsSigned(t *testing.T) {
+func TestSignedRequest(t *testing.T) {
 	tests := []struct {
 		name, url, body string
 		target          string // the part of the URL that is signed
@@ -57,7 +57,7 @@ func TestRequestIsSigned(t *testing.T) {
 	}
 }
 
-func TestStreamedBodyIsSigned(t *testing.T) {
+func TestSignedStreamedBody(t *testing.T) {
 	hosttest.Run(t, plugin{}, "acme_hmac.wasm", func(t *testing.T, h *hosttest.Harness) {
 		secret := h.Canary("acme")
 		body := io.MultiReader(strings.NewReader("streamed")) // http.NewRequest sets no GetBody for such a reader
@@ -74,7 +74,7 @@ func TestStreamedBodyIsSigned(t *testing.T) {
 }
 
 // A key ID that came with a parameter of its own would be sent beside the signature.
-func TestKeyIDWithAnotherParameter(t *testing.T) {
+func TestKeyIDWithExtraParameter(t *testing.T) {
 	hosttest.Run(t, plugin{}, "acme_hmac.wasm", func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("acme")
 		h.Variable("key", "north-1, signature=0")

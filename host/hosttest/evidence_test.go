@@ -69,7 +69,7 @@ func TestLinesOfAKey(t *testing.T) {
 		e.secret("the key", strings.Join(lines, `\n`)) // the form of an environment variable
 		e.text("a text", text)
 		if got := e.leaks(); (len(got) != 0) != leaks {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf("%q: got = %q", text, got)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func TestMemoryIsSearchedForSentCredentials(t *testing.T) {
 }
 
 // Memory is searched when no request is in flight, because the credentials of a request in flight are not known yet.
-func TestMemoryIsKeptUntilNothingRuns(t *testing.T) {
+func TestMemorySearchWaitsForRequests(t *testing.T) {
 	var e evidence
 	e.begin()
 	e.begin()

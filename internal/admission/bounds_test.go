@@ -16,7 +16,7 @@ func checkBounds(t *testing.T, bounds map[string]bound) {
 	t.Helper()
 	for name, b := range bounds {
 		if _, err := Admit(b.allowed, testLimits); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 		if _, err := Admit(b.refused, testLimits); err == nil || !strings.Contains(err.Error(), b.reason) {
 			t.Errorf("%s: error %v, want %q", name, err, b.reason)
@@ -25,7 +25,7 @@ func checkBounds(t *testing.T, bounds map[string]bound) {
 }
 
 // A limit is the greatest size that is allowed. threats.md 2
-func TestModulesAtALimitAreAdmitted(t *testing.T) {
+func TestModulesAtLimit(t *testing.T) {
 	bytes := func(n int) []byte { // an i64.const of many bytes takes little work, and 2 bytes are not of the code
 		long := "\x42" + repeat("\x80", 9) + "\x00\x1a"
 		code := repeat(long, (n-2)/len(long))
@@ -100,7 +100,7 @@ func looks(millions int) string {
 }
 
 // Functions, and all functions together, may take exactly the work that is allowed. threats.md 2
-func TestModulesAtALimitOfWorkAreAdmitted(t *testing.T) {
+func TestModulesAtWorkLimit(t *testing.T) {
 	all := func(last int) []byte { // 134,946 units for types, 8 for the plugin's functions, 450,000 for these, and the last
 		functions, types := []string{idle(last)}, []string{typeNone, typeResult}
 		for range 18 {
@@ -140,7 +140,7 @@ func TestReadingEndsWhenAllFunctionsTakeTooLong(t *testing.T) {
 
 // The compiler looks at each local where blocks join, again for each level of loops, and for each local that a loop sets to
 // another one. threats.md 2
-func TestWhichLoopsTakeLongToCompile(t *testing.T) {
+func TestSlowLoops(t *testing.T) {
 	code := func(locals uint32, code string) []byte {
 		p := plugin(function("\x01"+number(locals)+"\x7f", code))
 		return build(p.with(sectionType, list(typeNone, typeResult, "\x60\x14"+repeat("\x7f", 20)+"\x00")))

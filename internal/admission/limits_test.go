@@ -8,7 +8,7 @@ import (
 
 // Admit refuses each attack and allocates at most 64 MiB for it. It also takes at most 100 ms, which BenchmarkAttacks
 // shows: here, tests of other packages run at the same time. threats.md 2
-func TestModulesThatAreExpensiveToCompileAreRefused(t *testing.T) {
+func TestExpensiveModules(t *testing.T) {
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {
 			wasm := attack.module()
@@ -49,7 +49,7 @@ func TestHowLargeTheCodeOfAModuleMayBe(t *testing.T) {
 		"targets of a br_table": {targets(5000), targets(5001), "5000 are allowed"},
 	} {
 		if _, err := Admit(c.allowed, testLimits); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 		if _, err := Admit(c.refused, testLimits); err == nil || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: error %v, want %q", name, err, c.reason)
@@ -59,7 +59,7 @@ func TestHowLargeTheCodeOfAModuleMayBe(t *testing.T) {
 
 // An access to memory takes longer to compile than a comparison, and a call that passes values takes longer than one that passes
 // none. So fewer of them are allowed. threats.md 2
-func TestWhatTakesLongToCompileCountsMore(t *testing.T) {
+func TestSlowCompilationWeights(t *testing.T) {
 	twenty := repeat("\x7f", 20)
 	code := func(begin, again string, times int) []byte {
 		p := plugin(function(noLocals, begin+repeat(again, times)+"\x00"), function(noLocals, ""), function(noLocals, "\x00"))
@@ -89,18 +89,18 @@ func TestWhatTakesLongToCompileCountsMore(t *testing.T) {
 	} {
 		_, err := Admit(c.wasm, testLimits)
 		if c.allowed && err != nil || !c.allowed && (err == nil || !strings.Contains(err.Error(), "units of work, and 25000 are allowed")) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
 
 // Instructions that trap, or that a processor has no instruction for, take longer to compile than an addition. So fewer of them are
 // allowed. threats.md 2
-func TestInstructionsThatTakeLongToCompileCountMore(t *testing.T) {
+func TestSlowInstructionWeights(t *testing.T) {
 	allowed := func(opcode byte) bool {
 		_, err := Admit(build(plugin(function(noLocals, "\x00"+repeat(string([]byte{opcode, opDrop}), 20_000)))), testLimits)
 		if err != nil && !strings.Contains(err.Error(), "units of work, and 25000 are allowed") {
-			t.Errorf("%#x: %v", opcode, err)
+			t.Errorf("%#x: err = %v", opcode, err)
 		}
 		return err == nil
 	}

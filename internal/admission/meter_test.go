@@ -10,7 +10,7 @@ import (
 )
 
 // A function that would never end traps soon, and the fuel is below zero then. threats.md 1, 3, 4
-func TestWhatDoesNotEndIsStopped(t *testing.T) {
+func TestEndlessCode(t *testing.T) {
 	const forever = `(loop $again %s (br $again))`
 	for name, c := range map[string]struct{ parts, body string }{
 		"an empty loop":       {"", `(loop $again (br $again))`},
@@ -112,7 +112,7 @@ func parameters(n int) string {
 }
 
 // The start function and _initialize take from the fuel of their instance like all other functions. threats.md 1
-func TestTheStartFunctionIsStopped(t *testing.T) {
+func TestEndlessStartFunction(t *testing.T) {
 	m := newMachine(t)
 	for name, c := range map[string]struct{ wat, run string }{
 		"a loop":         {`(module (func $s (loop $again (br $again))) (start $s))`, startExport},
@@ -142,7 +142,7 @@ func TestTheStartFunctionIsStopped(t *testing.T) {
 }
 
 // A run uses the sum of the documented weights of what it executes.
-func TestWhatIsExecutedIsPaid(t *testing.T) {
+func TestExecutionCost(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts, body string
 		units       int64

@@ -6,7 +6,7 @@ import (
 )
 
 // A reason has the function's name from the module's name section.
-func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
+func TestRefusedFunctionNamed(t *testing.T) {
 	module := `(module (func) (func (local` + strings.Repeat(" i32", maxLocals+1) + `)))`
 	// Subsection 0 is the module's name, subsection 1 the names of functions.
 	section := func(names string) string {
@@ -38,7 +38,7 @@ func TestTheFunctionThatIsRefusedIsNamed(t *testing.T) {
 }
 
 // The first function is named, too, also if the names end too early.
-func TestTheFirstFunctionIsNamed(t *testing.T) {
+func TestFirstFunctionNamed(t *testing.T) {
 	module := assemble(t, `(module (func (local`+strings.Repeat(" i32", maxLocals+1)+`)))`)
 	for names, want := range map[string]string{
 		"\x01\x00\x04main":         `(function 0, "main", byte 0x`,

@@ -6,7 +6,7 @@ import (
 )
 
 // A module with state that the host cannot reset is not pooled. threats.md 5
-func TestWhichModulesCanBeReset(t *testing.T) {
+func TestResettableModules(t *testing.T) {
 	const random = `(import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
 		(memory (export "memory") 1)
 		(func $draw (drop (call $random (i32.const 0) (i32.const 8))))`
@@ -56,7 +56,7 @@ func TestWhichModulesCanBeReset(t *testing.T) {
 }
 
 // Every mutable global of a number type is exported, so that the host can reset it. threats.md 5
-func TestMutableNumbersAreExported(t *testing.T) {
+func TestExportedMutableNumbers(t *testing.T) {
 	m := newMachine(t)
 	admitted := m.admit(t, `(module (global i32 (i32.const 1)) (global (mut i32) (i32.const 2)) (global (mut i64) (i64.const 3))
 		(global (mut f32) (f32.const 0)) (global (export "mine") (mut f64) (f64.const 0)))`)

@@ -9,7 +9,7 @@ import (
 )
 
 // An error has each reason with the place that it concerns: a function, an offset, or the module as a whole.
-func TestWhatReasonsSay(t *testing.T) {
+func TestRefusalReasons(t *testing.T) {
 	small := testLimits
 	small.ModuleBytes = 50
 	tables := list("\x70\x00" + number(10_001))
@@ -84,7 +84,7 @@ func TestAnErrorHasTwentyReasons(t *testing.T) {
 }
 
 // An admitted module comes with the functions that it imports, exports and defines.
-func TestWhatAnAdmittedModuleHas(t *testing.T) {
+func TestAdmittedModule(t *testing.T) {
 	now := text(abi.ModuleUser) + text(abi.UserTimeNow) + "\x00\x02"
 	p := plugin().with(sectionType, list(typeNone, typeResult, "\x60\x00\x01\x7e")).with(sectionImport, list(now, now)).with(sectionMemory, list("\x00\x02"))
 	p = p.with(sectionExport, list(text("memory")+"\x02\x00", text("describe")+"\x00\x02", text("authenticate")+"\x00\x03"))

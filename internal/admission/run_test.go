@@ -180,7 +180,7 @@ func refuel(instance api.Module, units int64) {
 
 // The shipped plugins make the same calls of the host and return the same results, metered or not. They use the same
 // fuel each time.
-func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
+func TestMeteringKeepsBehaviour(t *testing.T) {
 	m := newMachine(t)
 	for name, wasm := range shipped(t) {
 		admitted, err := Admit(wasm, testLimits)
@@ -203,7 +203,7 @@ func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 				instance := m.start(t, code)
 				results[i], err = instance.ExportedFunction(export).Call(m.ctx)
 				if err != nil {
-					t.Errorf("%s: %s: %v", name, export, err)
+					t.Errorf("%s: export = %s: err = %v", name, export, err)
 				}
 				asked[i] = m.asked
 				memory, _ := instance.Memory().Read(0, instance.Memory().Size())
@@ -224,7 +224,7 @@ func TestMeteringChangesNothingThatAPluginDoes(t *testing.T) {
 }
 
 // The WASI functions have the same signatures in the contract as in wazero, which implements them.
-func TestWASIIsAsInWazero(t *testing.T) {
+func TestWASIMatchesWazero(t *testing.T) {
 	m := newMachine(t)
 	compiled, err := wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx)
 	if err != nil {

@@ -82,7 +82,7 @@ var (
 )
 
 // Modules that are invalid by the specification are refused.
-func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
+func TestSpecificationInvalidModules(t *testing.T) {
 	seen := 0
 	for script, commands := range spec(t) {
 		for _, c := range commands {
@@ -105,7 +105,7 @@ func TestInvalidModulesOfTheSpecificationAreRefused(t *testing.T) {
 }
 
 // Modules that are valid by the specification are admitted, unless they use something that a plugin does not need.
-func TestValidModulesOfTheSpecificationAreAdmitted(t *testing.T) {
+func TestSpecificationValidModules(t *testing.T) {
 	admitted := 0
 	for script, commands := range spec(t) {
 		for _, c := range commands {

@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(authType, func(t *testing.T) {
 			if got := runCase(t, authType, text); len(got) > 0 {
-				t.Errorf("%q", got)
+				t.Errorf("got = %q", got)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func TestParallelRequests(t *testing.T) {
   request: {url: https://api.test/, parallel: 20}
   expect: {headers: {Authorization: Bearer the-%s-token}, exchanges: [{method: POST}]}`
 	if got := runCase(t, "oauth_client_credentials", fmt.Sprintf(text, "first")); len(got) > 0 {
-		t.Errorf("%q", got)
+		t.Errorf("got = %q", got)
 	}
 	if got := runCase(t, "oauth_client_credentials", fmt.Sprintf(text, "second")); len(got) != 20 {
 		t.Errorf("%d complaints: %q", len(got), got)

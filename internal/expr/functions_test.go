@@ -74,7 +74,7 @@ func TestSecrets(t *testing.T) {
 }
 
 // Names of secrets and variables are literals of a certain form. specification.md "names are literal"
-func TestNamesAreLiteral(t *testing.T) {
+func TestLiteralNames(t *testing.T) {
 	const form = ": the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit"
 	table{
 		{"get_secret(user.email)", "column 12: the name must be a literal text, in quotes"},
@@ -240,7 +240,7 @@ func TestFunctionsOfNumbers(t *testing.T) {
 }
 
 // A wrong kind or number of arguments is refused before the evaluation, if it is known then.
-func TestArgumentsThatAreRefused(t *testing.T) {
+func TestRefusedArguments(t *testing.T) {
 	table{
 		{"now('60')", "column 5: now takes whole seconds"},
 		{"now(1.5)", "column 5: now takes whole seconds"},

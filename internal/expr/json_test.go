@@ -131,7 +131,7 @@ func decode(t *testing.T, document string, l Limits) string {
 }
 
 // An object or a list counts as four values, and a number that keeps its text as five (threats.md 49).
-func TestValuesAreBounded(t *testing.T) {
+func TestValueBound(t *testing.T) {
 	for document, size := range map[string]int{
 		"1": 1, `"a"`: 1, "null": 1, "[]": 4, "{}": 4, "1.10": 5, "1e400": 1, "1.5": 1,
 		"[1,2]": 6, "[[],{}]": 12, `{"a":1,"b":"x"}`: 6, `{"a":1.10}`: 9, "[1.10,2.50]": 14,
@@ -146,7 +146,7 @@ func TestValuesAreBounded(t *testing.T) {
 	}
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestDepthBound(t *testing.T) {
 	for _, c := range []struct {
 		document string
 		depth    int
@@ -193,7 +193,7 @@ func TestDecodeNext(t *testing.T) {
 }
 
 // A text that is too long is refused before it is read.
-func TestLongTextIsNotRead(t *testing.T) {
+func TestLongText(t *testing.T) {
 	r := NewBodyRun(t.Context(), nil, &Limits{Steps: 9, JSON: 6, TooLong: "too long"})
 	for text, want := range map[string]string{"abc\xff": notUTF8, "abcde\xff": "too long"} {
 		if _, err := r.AppendText(nil, Texts([]string{text})); err == nil || err.Message != want {
@@ -203,7 +203,7 @@ func TestLongTextIsNotRead(t *testing.T) {
 }
 
 // Texts and JSON of just the limit are written, and those of a byte more are refused.
-func TestLengthOfJSONIsBounded(t *testing.T) {
+func TestJSONLengthBound(t *testing.T) {
 	const document = `{"raw":[1, 2],"text":"aaaa"}`
 	for source, size := range map[string]int{
 		"body.text": 4, "body.raw": 6, "[body.raw]": 8, "['aaaa']": 8, "{aa: 1}": 8, "nil": 4, "[1, 2]": 5, "true": 4, "12": 2, "[]": 2, "1.5": 3, "[body.text]": 8,

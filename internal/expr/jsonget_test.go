@@ -59,7 +59,7 @@ func TestJSONGetOfOtherThanTexts(t *testing.T) {
 	for _, source := range []string{"json_get(response.body, 'a')", "json_get('{}', response.body)"} {
 		_, _, err := evaluate(t.Context(), t, 0, source, "[]")
 		if err == nil || err.Error() != "column 1: a text is wanted" {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: err = %v", source, err)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestKinds(t *testing.T) {
 }
 
 // Operands whose kinds do not fit are refused if that is known before the evaluation.
-func TestOperandsThatAreRefused(t *testing.T) {
+func TestRefusedOperands(t *testing.T) {
 	rows := table{
 		{"'a' + 1", "column 5: + takes two texts or two numbers"},
 		{"{} + {}", "column 4: + takes two texts or two numbers"},
@@ -140,7 +140,7 @@ func TestRefusedOfTheLanguage(t *testing.T) {
 
 // For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because
 // the author of a connector must not be able to stop the host. threats.md 2 is the same for modules.
-func TestTreesThatGrowExponentially(t *testing.T) {
+func TestExponentialTrees(t *testing.T) {
 	const n = 60
 	for name, source := range map[string]string{
 		"?:":                   strings.Repeat("(", n) + "true" + strings.Repeat("?:true)", n),

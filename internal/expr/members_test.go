@@ -92,7 +92,7 @@ func TestSlices(t *testing.T) {
 }
 
 // A number that is passed on keeps its text, also through choices and at all depths. A calculation, and let, use its value.
-func TestNumbersThatArePassedOnKeepTheirText(t *testing.T) {
+func TestNumberText(t *testing.T) {
 	table{
 		{"body.price", "Number 1.10"},
 		{"body['price']", "Number 1.10"},
@@ -214,7 +214,7 @@ func TestNames(t *testing.T) {
 }
 
 // A value with the user's token is a secret, and one with other fields is not.
-func TestTheUsersTokenIsASecret(t *testing.T) {
+func TestUserTokenSecrecy(t *testing.T) {
 	for source, want := range map[string]bool{"'Bearer ' + user.token": true, "default(user.token, 'x')": true, "user.id + user.email + tenant_id": false} {
 		if e := mustCompile(t, source, ofTemplates); e.Secret != want {
 			t.Errorf("%s is a secret: %t", source, e.Secret)

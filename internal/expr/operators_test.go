@@ -55,7 +55,7 @@ func TestArithmetic(t *testing.T) {
 	}.inBodies(t, kinds)
 }
 
-func TestArithmeticThatHasNoResult(t *testing.T) {
+func TestUndefinedArithmetic(t *testing.T) {
 	table{
 		{"1 % 0", "column 3: division by zero"},
 		{"1 / 0", "column 3: division by zero, or a number that is too large"},

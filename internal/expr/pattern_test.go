@@ -11,7 +11,7 @@ import (
 
 // A pattern with a large program, or one that takes long to parse, is refused before it is parsed or compiled (threats.md
 // 56).
-func TestPatternsAreBounded(t *testing.T) {
+func TestPatternBound(t *testing.T) {
 	repeat := strings.Repeat
 	for name, c := range map[string]struct{ pattern, want string }{
 		"repetitions in repetitions": {repeat("((a{0,30}){0,30})", 18), "too large: repeat less"},
@@ -50,7 +50,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			`^\p{Lu}\p{L}*$`, `^.{0,1000}$`, `(?is)<title>(.*?)</title>`, `^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.|$)){4}`,
 		} {
 			if _, problem := new(Patterns).Source().compile(pattern); problem != "" {
-				t.Errorf("%s: %s", pattern, problem)
+				t.Errorf("%s: problem = %s", pattern, problem)
 			}
 		}
 	})
@@ -196,7 +196,7 @@ func TestCostsOfPatterns(t *testing.T) {
 	} {
 		s := new(Patterns).Source()
 		if _, problem := s.compile(pattern); problem != "" && want.units < MaxReading {
-			t.Errorf("%s: %s", pattern, problem)
+			t.Errorf("%s: problem = %s", pattern, problem)
 		}
 		if s.reading != want.units {
 			t.Errorf("%s takes %d units of parsing, want %d", pattern, s.reading, want.units)
@@ -233,7 +233,7 @@ func TestLimitsOfPatterns(t *testing.T) {
 		s, problem := new(Patterns).Source(), ""
 		for _, pattern := range c.patterns {
 			if problem != "" {
-				t.Errorf("%s: %s", name, problem)
+				t.Errorf("%s: problem = %s", name, problem)
 			}
 			_, problem = s.compile(pattern)
 		}

@@ -56,7 +56,7 @@ func TestRounds(t *testing.T) {
 }
 
 // The first element that decides ends all, any, none and find.
-func TestRoundsThatEndEarly(t *testing.T) {
+func TestEarlyEnd(t *testing.T) {
 	table{
 		{"all([1, 9], # == 9 ? 1 % 0 == 0 : false)", "false"},
 		{"any([1, 9], # == 9 ? 1 % 0 == 0 : true)", "true"},
@@ -148,7 +148,7 @@ func TestStepsOfARound(t *testing.T) {
 	steps := func(source string) int {
 		r, _, err := evaluate(t.Context(), t, 0, source, "[1,2,3,4,5,6,7,8,9,10]")
 		if err != nil {
-			t.Fatalf("%s: %v", source, err)
+			t.Fatalf("%s: err = %v", source, err)
 		}
 		return r.steps
 	}

@@ -69,7 +69,7 @@ func TestMemoryOfValues(t *testing.T) {
 }
 
 // A text of just the limit is made, and one of a byte more is refused. So are texts from outside.
-func TestLengthOfTextsIsBounded(t *testing.T) {
+func TestTextLengthBound(t *testing.T) {
 	for source, length := range map[string]int{
 		"'abc' + 'defg'": 7, "base64_encode('abc')": 4, "base64_decode('YWJj')": 3, "url_encode('ä')": 6, "user.email": 15, "tenant_id": 2,
 		"get_variable('region')": 2, "default(user.email, '')": 15,

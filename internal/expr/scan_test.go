@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 var long = strings.Repeat("x", 50)
 
 // A source that is one expression may have as many tokens as are allowed, and not one more.
-func TestTokensAreBounded(t *testing.T) {
+func TestTokenBound(t *testing.T) {
 	for source, want := range map[string]string{"1,1,1,1,1,": "", "1,1,1,1,1,1": "1: the expression has more than 10 tokens"} {
 		got := ""
 		if _, problem := Whole(source, 10); problem != nil {

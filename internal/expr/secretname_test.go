@@ -42,7 +42,7 @@ func TestTheNameOfATenantsSecret(t *testing.T) {
 }
 
 // What a store is never asked for: threats.md 117.
-func TestNamesThatNoStoreHas(t *testing.T) {
+func TestUnknownNames(t *testing.T) {
 	for _, name := range []string{
 		"", "tenants/*/crm", "users/*/crm", "tenants/acme", "tenants/acme/", "tenants//crm", "tenants/acme/../beta/crm", "tenants/acme/.crm",
 		"tenants/acme/crm/x", "/tenants/acme/crm", "Tenants/acme/crm", "tenant/acme/crm", "groups/acme/crm", "acme/crm", `tenants\acme\crm`,
@@ -59,7 +59,7 @@ func TestNamesThatNoStoreHas(t *testing.T) {
 	}
 }
 
-func TestWhoseSecretAnExpressionNames(t *testing.T) {
+func TestSecretOwner(t *testing.T) {
 	for _, tt := range []struct {
 		source  string
 		secrets []string

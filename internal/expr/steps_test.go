@@ -108,7 +108,7 @@ func (w *watched) Err() error {
 }
 
 // A run checks its context often enough to end soon after it (threats.md 57).
-func TestContextIsLookedAtOften(t *testing.T) {
+func TestContextChecks(t *testing.T) {
 	list := `"l":[1` + strings.Repeat(",1", 1<<12) + `]`
 	long := `"s":"` + strings.Repeat("x", 1<<20) + `"`
 	const once = (1<<20)/stepBytes + 2*stepLook // steps for reading a text of 1 MiB once

@@ -44,7 +44,7 @@ func TestMeansTheSameAsInTheLanguage(t *testing.T) {
 func compute(t *rapid.T, source string, l *Language) (value string, ok bool) {
 	e, problems := compileWhole(source, l)
 	if len(problems) > 0 {
-		t.Fatalf("%s: %v", source, problems)
+		t.Fatalf("%s: problems = %v", source, problems)
 	}
 	r := NewRun(nil, templateLimits)
 	if l.Bodies {
@@ -106,7 +106,7 @@ func generate(t *rapid.T, k Kind, depth int) string {
 }
 
 // The operators == and in have the results that they have in expr.
-func TestEqualIsThatOfTheLanguage(t *testing.T) {
+func TestEqual(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	// value returns a random value in the representation of this package and in that of expr.
 	var value func(depth int) (ours, its any)

@@ -133,7 +133,7 @@ func mustCompile(t *testing.T, source string, l *Language) *Expression {
 	t.Helper()
 	e, problems := compileWhole(source, l)
 	if len(problems) > 0 {
-		t.Fatalf("%s: %v", source, problems)
+		t.Fatalf("%s: problems = %v", source, problems)
 	}
 	return e
 }

@@ -77,7 +77,7 @@ type step struct{ leaves, enters string }
 
 // threats.md 58: an owner has at most its share of the places, a free place goes to the owner with the fewest, and the last quarter
 // to owners without one.
-func TestPlacesAreShared(t *testing.T) {
+func TestSharedPlaces(t *testing.T) {
 	steps(t, New(4, 0), []string{"a", "a", "a", "b", "b", "b", "c", "a", "c"}, "aabc", []step{
 		{"a", ""}, // the last place is for an owner without one
 		{"a", "a"},
@@ -187,7 +187,7 @@ func TestShare(t *testing.T) {
 }
 
 // The number of free places is right after any concurrent calls.
-func TestPlacesAreNeitherLostNorMade(t *testing.T) {
+func TestPlaceCount(t *testing.T) {
 	p := New(4, 0)
 	all := p.free
 	var group sync.WaitGroup
@@ -218,7 +218,7 @@ func TestPlacesAreNeitherLostNorMade(t *testing.T) {
 
 // An owner has at most as many bytes as remain free, so that two owners leave some to a third (threats.md 58). Bytes
 // that an owner has released are free for others.
-func TestMemoryIsShared(t *testing.T) {
+func TestSharedMemory(t *testing.T) {
 	p := New(4, 20)
 	var all []func()
 	for _, step := range []struct {

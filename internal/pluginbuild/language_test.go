@@ -84,7 +84,7 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-func TestLanguageOfWhatIsNoDirectory(t *testing.T) {
+func TestLanguageOfFile(t *testing.T) {
 	file := filepath.Join(writeFiles(t, "acme", map[string]string{"acme.c": ""}), "acme.c")
 	for _, dir := range []string{file, file + ".not"} {
 		if _, err := LanguageOf(dir); err == nil || !strings.HasPrefix(err.Error(), "plugin directory: ") {
@@ -212,7 +212,7 @@ func TestCompileWithClangFails(t *testing.T) {
 	}
 }
 
-func TestClangThatDoesNotEndIsStopped(t *testing.T) {
+func TestEndlessClang(t *testing.T) {
 	c := Compiler{Path: script(t, t.TempDir(), "clang", "exec sleep 600"), Language: C, patience: time.Millisecond}
 	_, err := c.Compile(t.Context(), writeFiles(t, "acme", cSources(t)))
 	wantErrors(t, err, []string{errSlow.Error()})
@@ -293,7 +293,7 @@ func TestFindAssemblyScript(t *testing.T) {
 	}
 }
 
-func TestAssemblyScriptThatIsThereIsNotInstalledAgain(t *testing.T) {
+func TestInstalledAssemblyScript(t *testing.T) {
 	dir := writeFiles(t, "acme", map[string]string{"package.json": "{}", "asconfig.json": "{}"})
 	script(t, filepath.Join(dir, "node_modules/.bin"), "asc", "echo Version 0.28.1")
 	fakeNPM(t, "")

@@ -6,7 +6,7 @@ import (
 )
 
 // Code that compiles but works differently in the sandbox is refused, with its place (threats.md 69).
-func TestWhatWouldNotWorkInTheSandboxIsRefusedWithItsPlace(t *testing.T) {
+func TestRefusalPlaces(t *testing.T) {
 	for name, test := range map[string]struct {
 		source string
 		want   []string // parts of the error; nil for no error
@@ -67,7 +67,7 @@ func TestWhatWouldNotWorkInTheSandboxIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestCompileRefusesWhatWouldNotWorkInTheSandbox(t *testing.T) {
+func TestCompileRefusals(t *testing.T) {
 	files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\nimport _ \"math/rand\"\n\nfunc main() {}\n"}
 	dir := writeFiles(t, "echo", files)
 	_, err := Compiler{Path: "/bin/false"}.Compile(t.Context(), dir)
@@ -80,7 +80,7 @@ func TestCompileRefusesWhatWouldNotWorkInTheSandbox(t *testing.T) {
 }
 
 // Escaping a sealed value is refused: it has no character to escape, and the host would insert the secret unescaped.
-func TestEscapingAReferenceIsRefused(t *testing.T) {
+func TestEscapedReference(t *testing.T) {
 	source := `package main
 
 import "net/url"
@@ -118,7 +118,7 @@ func main() {
 }
 
 // A reference cannot be cut or changed: its bytes are not those of the secret.
-func TestCuttingAReferenceIsRefused(t *testing.T) {
+func TestCutReference(t *testing.T) {
 	source := `package main
 
 import "strings"

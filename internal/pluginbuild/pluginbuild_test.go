@@ -111,7 +111,7 @@ func TestFindCompilerInARelativeDirectory(t *testing.T) {
 	}
 }
 
-func TestMissingArchivesAreNamedByPackage(t *testing.T) {
+func TestMissingArchives(t *testing.T) {
 	there := script(t, t.TempDir(), "libc.a", "")
 	err := requireFiles([]linkFile{{there, "wasi-libc"}, {there + ".not", "lld-19"}, {"/nowhere", "binaryen"}})
 	if err == nil || !strings.HasSuffix(err.Error(), "apt-get install --no-install-recommends lld-19 binaryen") {
@@ -186,7 +186,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func TestBuildThatFailsKeepsTheModule(t *testing.T) {
+func TestFailedBuildKeepsModule(t *testing.T) {
 	dir := writeFiles(t, "echo", pluginSources)
 	old := filepath.Join(dir, "echo.wasm")
 	write(t, old, "old")
@@ -213,7 +213,7 @@ func TestBuildStopsWithItsContext(t *testing.T) {
 }
 
 // A compilation that does not end is stopped: an init function that loops makes the compiler loop (threats.md 69).
-func TestCompilerThatDoesNotEndIsStopped(t *testing.T) {
+func TestEndlessCompiler(t *testing.T) {
 	c := Compiler{Path: script(t, t.TempDir(), "tinygo", "exec sleep 600"), patience: time.Millisecond}
 	_, err := c.Compile(t.Context(), writeFiles(t, "echo", pluginSources))
 	if !errors.Is(err, errEndless) || !strings.Contains(err.Error(), "init") {
@@ -275,7 +275,7 @@ func TestCompileWithTinyGo(t *testing.T) {
 	}
 }
 
-func TestCompileErrorIsTheCompilers(t *testing.T) {
+func TestCompileError(t *testing.T) {
 	files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\nfunc main() { lost() }\n"}
 	_, err := realCompiler(t).Compile(t.Context(), writeFiles(t, "broken", files))
 	if err == nil || !strings.Contains(err.Error(), "main.go:3:15: undefined: lost") {
@@ -284,12 +284,12 @@ func TestCompileErrorIsTheCompilers(t *testing.T) {
 }
 
 // The build tags of the digest are those of TinyGo. They are repeated in the code because the digest does not need TinyGo.
-func TestBuildTagsAreTheCompilers(t *testing.T) {
+func TestBuildTags(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "keywright.json")
 	write(t, target, string(targetJSON))
 	out, err := exec.CommandContext(t.Context(), realCompiler(t).Path, "info", "-target="+target).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: out = %s", err, out)
 	}
 	var tags []string
 	for line := range strings.Lines(string(out)) {
@@ -304,7 +304,7 @@ func TestBuildTagsAreTheCompilers(t *testing.T) {
 	}
 }
 
-func TestPinnedIsWhatIsBuilt(t *testing.T) {
+func TestPinnedVersion(t *testing.T) {
 	if want := fmt.Sprintf("github.com/tinygo-org/tinygo %s", Pinned); !strings.Contains(string(tinygoMod), want) {
 		t.Errorf("tinygo.mod does not have %q", want)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-func TestProblemsAreALine(t *testing.T) {
+func TestProblemLine(t *testing.T) {
 	for want, p := range map[string]problem.Problem{
 		" is empty":        {Message: "is empty"},
 		" a.b: is empty":   {Path: "a.b", Message: "is empty"},
@@ -51,7 +51,7 @@ func TestACollectorHasABound(t *testing.T) {
 	}
 }
 
-func TestPathsShowWhereAValueIs(t *testing.T) {
+func TestPaths(t *testing.T) {
 	var root *problem.Path
 	long, longest := strings.Repeat("a", 100), strings.Repeat("é", 40)
 	for want, path := range map[string]*problem.Path{

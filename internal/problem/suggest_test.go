@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNamesThatWereMeant(t *testing.T) {
+func TestNearest(t *testing.T) {
 	known := []string{"api_key", "jwt", "client_secret", "createdAt", "proxies"}
 	for name, want := range map[string]string{
 		"api_kye": "api_key", "apikey": "api_key", "jtw": "jwt", "jw": "jwt", "client_secrt": "client_secret", "clientsecret": "client_secret",
@@ -18,7 +18,7 @@ func TestNamesThatWereMeant(t *testing.T) {
 }
 
 // A name of up to 64 letters has room for two slips, a short one for one.
-func TestHowManySlipsAreMeant(t *testing.T) {
+func TestNearestDistance(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	for _, c := range []struct {
 		name, known string
@@ -43,7 +43,7 @@ func TestHowManySlipsAreMeant(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	for name, want := range map[string]string{"api_kye": `; did you mean "api_key"?`, "basic": "; there are api_key, jwt"} {
 		if got := DidYouMean(name, []string{"api_key", "jwt"}); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: got = %s", name, got)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func hiding(text string) *testworld.Canaries {
 }
 
 // A secret that comes out is found in every form, also as a part of a longer text and in an error within an error.
-func TestASecretIsFound(t *testing.T) {
+func TestFoundSecret(t *testing.T) {
 	const secret = `a+b/c "and" <more> of ~it`
 	outs := map[string]string{}
 	for _, form := range testworld.Forms(secret) {
@@ -46,7 +46,7 @@ func TestASecretIsFound(t *testing.T) {
 		c := hiding(secret)
 		c.Out("the log", "before "+out+" after")
 		if got := c.Leaks(); len(got) != 1 || !strings.HasPrefix(got[0], "the log holds the secret, ") || strings.Contains(got[0], secret) {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got = %q", name, got)
 		}
 	}
 	for name, err := range map[string]error{
@@ -87,7 +87,7 @@ func TestAServerKeepsRequests(t *testing.T) {
 		}
 		response, err := s.RoundTrip(r)
 		if err != nil || response.Request != r {
-			t.Fatalf("%+v, %v", response, err)
+			t.Fatalf("response = %+v, err = %v", response, err)
 		}
 		var token struct {
 			AccessToken string `json:"access_token"`

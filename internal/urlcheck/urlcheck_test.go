@@ -54,12 +54,12 @@ func TestHosts(t *testing.T) {
 	} {
 		u, err := urlcheck.ParseHost(text)
 		if (err == nil) != want || want && u.Host != text {
-			t.Errorf("%q: %v, %v", text, u, err)
+			t.Errorf("%q: u = %v, err = %v", text, u, err)
 		}
 	}
 }
 
-func TestHostsThatNoTemplateHasAPartIn(t *testing.T) {
+func TestFixedHosts(t *testing.T) {
 	for text, want := range map[string]bool{
 		"https://a.example/{{ b }}":      true,
 		"HTTPS://a.example/{{ b }}":      true,
@@ -76,7 +76,7 @@ func TestHostsThatNoTemplateHasAPartIn(t *testing.T) {
 		"https://user:{{ b }}@a.example": false,
 	} {
 		if got := urlcheck.FixedHost(text); got != want {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s: got = %v", text, got)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestIssuersOfDocuments(t *testing.T) {
 		issuer: true, issuer + "/": false, "https://login.test": false, "https://LOGIN.test/a": false, "https://login.test/%61": false, "": false, 1: false, nil: false,
 	} {
 		if got := wellknown.Mismatch(member, issuer); (got == "") != match {
-			t.Errorf("%v: %q", member, got)
+			t.Errorf("%v: got = %q", member, got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestHeader(t *testing.T) {
 			r.Header = map[string][]string{"X-Api-Key": {"old", "older"}, other: {"oldest"}, "Accept": {"text/html"}}
 			got := h.Authenticate(config(name, "header"), r)
 			if values := got.Request.Header.Values(name); len(values) != 1 || values[0] != secret {
-				t.Errorf("%s: %q", name, values)
+				t.Errorf("%s: values = %q", name, values)
 			}
 			if got.Request.URL.RawQuery != "a=b" {
 				t.Errorf("%s: query %q", name, got.Request.URL.RawQuery)
@@ -60,7 +60,7 @@ func TestQuery(t *testing.T) {
 		} {
 			got := h.Authenticate(config("my key", "query"), hosttest.GET(target))
 			if got.Request.URL.RawQuery != want {
-				t.Errorf("%s: %q", target, got.Request.URL.RawQuery)
+				t.Errorf("%s: got.Request.URL.RawQuery = %q", target, got.Request.URL.RawQuery)
 			}
 			if len(got.Request.Header) != 0 {
 				t.Errorf("%s: headers %v", target, got.Request.Header)
@@ -167,7 +167,7 @@ func TestEveryFieldMayBeATemplate(t *testing.T) {
 
 // Literal names of forbidden headers are refused at load, others when the request is made
 // (specification.md "names that are refused", threats.md 26).
-func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
+func TestInvalidHeaderNames(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		for _, name := range []string{
@@ -195,7 +195,7 @@ func TestHeaderNamesThatARequestCannotHave(t *testing.T) {
 // A request with a bad value fails before anything is sent
 // (specification.md "required field renders to empty", "CR, LF, NUL in header" and "secret not found", specification.md 3.5,
 // threats.md 26, 35a).
-func TestRequestsThatMustNotBeSent(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	header := config("X-Key", "header")
 	for _, test := range []struct {
 		name   string
@@ -237,7 +237,7 @@ func TestRequestsThatMustNotBeSent(t *testing.T) {
 }
 
 // The text of a secret is not rendered as a template (specification.md "rendered once", threats.md 17).
-func TestASecretThatLooksLikeATemplateStaysLiteral(t *testing.T) {
+func TestTemplateLikeSecret(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "{{ get_secret('other') }}")
 		h.Secret("other", "what must stay where it is")

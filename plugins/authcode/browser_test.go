@@ -31,7 +31,7 @@ func TestTheBrowserSeesNoSecret(t *testing.T) {
 }
 
 // No configuration sets what the host does (threats.md 127).
-func TestWhatOnlyTheHostSets(t *testing.T) {
+func TestReservedParameters(t *testing.T) {
 	for name, c := range map[string]hosttest.Config{
 		"state":    config("authorization_url", "https://login.test/?state=mine"),
 		"template": config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "{{ get_variable('v') }}"),

@@ -370,7 +370,7 @@ func TestProblems(t *testing.T) {
 		} {
 			problems := h.Problems(config(test.field, map[string]any{test.member: "x"}))
 			if len(problems) != 1 || problems[0].Path != test.path {
-				t.Errorf("%s.%s: %v", test.field, test.member, problems)
+				t.Errorf("%s.%s: problems = %v", test.field, test.member, problems)
 			}
 		}
 		if problems := h.Problems(config("client_id", nil, "client_auth", "none", "client_secret", nil)); len(problems) != 1 || problems[0].Path != "auth.config.client_id" {

@@ -151,7 +151,7 @@ func checkSigned(t *testing.T, got *hosttest.Result, n int, stamp string) {
 }
 
 // The credentials are used until a minute before they expire (specification.md 3.40).
-func TestCredentialsAreCached(t *testing.T) {
+func TestCachedCredentials(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("aws")
 		h.TokenEndpoint(stsURL, credentials(1, h.Now().Add(time.Hour), time.Time{}), credentials(2, h.Now().Add(2*time.Hour), time.Time{}))
@@ -228,7 +228,7 @@ func TestClockOfSTS(t *testing.T) {
 				h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
 				asked := h.Exchanges()
 				if len(asked) != 2 || asked[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || asked[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
-					t.Errorf("%v", asked)
+					t.Errorf("asked = %v", asked)
 				}
 			})
 		})
@@ -259,7 +259,7 @@ func TestRefusalsOfSTS(t *testing.T) {
 				err := h.AuthenticateError(config(), hosttest.GET("https://api.test/v1"))
 				var refused *host.TokenError
 				if !errors.As(err, &refused) || refused.Status != c.status || refused.Problem != c.problem || err.Stage != host.StageToken {
-					t.Errorf("%v", err)
+					t.Errorf("err = %v", err)
 				}
 				warning := ""
 				for _, w := range h.Warnings() {
@@ -351,7 +351,7 @@ func TestRulesOfSignatures(t *testing.T) {
 		h.Advance(time.Hour)
 		h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/v1"))
 		if asked := h.Exchanges(); len(asked) != 2 || asked[1].Header.Get("X-Amz-Date") != "20260102T041405Z" {
-			t.Errorf("%v", asked)
+			t.Errorf("asked = %v", asked)
 		}
 	})
 }
@@ -377,20 +377,20 @@ func TestExplanation(t *testing.T) {
 }
 
 // A configuration with a mistake is refused when it is loaded.
-func TestConfigurationsThatAreRefused(t *testing.T) {
+func TestRefusedConfigurations(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, value := range map[string]any{
 			"role_arn": "arn:aws:iam::123456789012:user/reports", "duration_seconds": 899, "sts_url": "http://sts.amazonaws.com", "region": "a/b", "sts_region": "a b", "expires_seconds": 604801,
 		} {
 			if problems := h.Problems(config(name, value)); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 		for _, name := range []string{"access_key_id", "secret_access_key", "role_arn", "sts_url", "region", "service"} {
 			c := config()
 			delete(c, name)
 			if problems := h.Problems(c); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 		for seconds, wrong := range map[any]int{43200: 0, 43201: 1, "100000": 1, "{{ user.id }}": 0} {
@@ -400,7 +400,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		}
 		for _, name := range []string{"role/reports", "x:iam::123456789012:role/reports"} {
 			if problems := h.Problems(config("role_arn", name)); len(problems) != 1 {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 	})

@@ -219,7 +219,7 @@ func TestRulesOfAService(t *testing.T) {
 
 // What is signed of headers: all that no proxy and no client changes, with their values of one name in one line, without
 // space around them (specification.md "headers that AWS's signature covers").
-func TestHeadersThatAreSigned(t *testing.T) {
+func TestSignedHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.POST("https://api.test/", "body")
 		r.Header = http.Header{
@@ -259,14 +259,14 @@ func TestTime(t *testing.T) {
 			h.Advance(when.Sub(h.Now()))
 			got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
 			if want := when.Format("20060102T150405Z"); got.Header("X-Amz-Date") != want || !strings.Contains(got.Header("Authorization"), "/"+want[:8]+"/") {
-				t.Errorf("%s: %v", at, got.Request.Header)
+				t.Errorf("%s: got.Request.Header = %v", at, got.Request.Header)
 			}
 		}
 	})
 }
 
 // A configuration with a mistake is refused when it is loaded.
-func TestConfigurationsThatAreRefused(t *testing.T) {
+func TestRefusedConfigurations(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, c := range []struct {
 			name   string
@@ -283,12 +283,12 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		} {
 			problems := h.Problems(c.config)
 			if len(problems) != 1 || problems[0].Path != c.path {
-				t.Errorf("%s: %v", c.name, problems)
+				t.Errorf("%s: problems = %v", c.name, problems)
 			}
 		}
 		for _, c := range []hosttest.Config{config("expires_seconds", 604800), config("expires_seconds", 99999), config("region", "{{ 'a/b' }}")} {
 			if problems := h.Problems(c); problems != nil {
-				t.Errorf("%v: %v", c, problems)
+				t.Errorf("%v: problems = %v", c, problems)
 			}
 		}
 		for words, c := range map[string]hosttest.Config{
@@ -310,7 +310,7 @@ func TestRequiredFields(t *testing.T) {
 			c := config()
 			delete(c, name)
 			if problems := h.Problems(c); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 		h.Secret("aws", " ")
@@ -327,11 +327,11 @@ func TestReachOfTheSecret(t *testing.T) {
 			switch f.Name {
 			case "secret_access_key":
 				if !slices.Equal(f.Sinks, []string{"sign"}) || !slices.Equal(f.Derived, []string{"sign", "header", "query"}) || !f.Sealed {
-					t.Errorf("%+v", f)
+					t.Errorf("f = %+v", f)
 				}
 			case "session_token":
 				if !f.Sealed {
-					t.Errorf("%+v", f)
+					t.Errorf("f = %+v", f)
 				}
 			}
 		}

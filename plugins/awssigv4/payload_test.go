@@ -77,7 +77,7 @@ func checkQuery(t *testing.T, got *hosttest.Result, stated, payload, service str
 }
 
 // A body that can be read only once is signed too, with its length, which the host knows once it keeps the body.
-func TestBodyThatCanBeReadOnce(t *testing.T) {
+func TestSingleReadBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		r := hosttest.POST("https://api.test/", "x")
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("streamed")), nil, -1
@@ -97,19 +97,19 @@ func TestBodyThatCanBeReadOnce(t *testing.T) {
 }
 
 // A body that is not signed is not read before it is sent.
-func TestUnsignedBodyIsNotRead(t *testing.T) {
+func TestUnsignedBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Limits(host.Limits{BodyBytes: 4})
 		r := hosttest.POST("https://api.test/", "x")
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader("longer than the host keeps")), nil, -1
 		if got := h.Authenticate(config("unsigned_payload", true), r); got.Header("X-Amz-Content-Sha256") != "UNSIGNED-PAYLOAD" {
-			t.Errorf("%v", got.Request.Header)
+			t.Errorf("got.Request.Header = %v", got.Request.Header)
 		}
 	})
 }
 
 // A body with signed chunks cannot be signed without the secret.
-func TestPayloadsThatAreRefused(t *testing.T) {
+func TestRefusedPayloads(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, stated := range []string{
 			"STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-EVENTS", "required",
@@ -120,7 +120,7 @@ func TestPayloadsThatAreRefused(t *testing.T) {
 				r.Header.Set("X-Amz-Content-Sha256", stated)
 				err := h.AuthenticateError(config("in", in), r)
 				if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "STREAMING-UNSIGNED-PAYLOAD-TRAILER") {
-					t.Errorf("%s: %v", stated, err)
+					t.Errorf("%s: err = %v", stated, err)
 				}
 			}
 		}

@@ -102,7 +102,7 @@ func TestPresignedRequests(t *testing.T) {
 			for _, in := range []string{"header", "query"} {
 				err := h.AuthenticateError(config("in", in), hosttest.GET("https://api.test/?a=b&"+name+"=x"))
 				if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "send it one that is not presigned") {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: err = %v", name, err)
 				}
 			}
 		}
@@ -120,14 +120,14 @@ func TestExplanation(t *testing.T) {
 		}
 		if !strings.Contains(text, "X-Amz-Security-Token: {{ get_secret('session') }}\n") || !strings.Contains(text, "X-Amz-Date: 20150830T123600Z\n") ||
 			!strings.Contains(text, "SignedHeaders=host;x-amz-date;x-amz-security-token, Signature=") {
-			t.Errorf("%s", text)
+			t.Errorf("text = %s", text)
 		}
 		steps := ""
 		for _, step := range e.Steps {
 			steps += step.By + ": " + step.Signed + "\n"
 		}
 		if !strings.Contains(steps, "GET\n/\n\nhost:api.test\nx-amz-date:20150830T123600Z\nx-amz-security-token:{{ get_secret('session') }}\n") {
-			t.Errorf("%s", steps)
+			t.Errorf("steps = %s", steps)
 		}
 	})
 }
@@ -153,7 +153,7 @@ func TestClockOfTheAPI(t *testing.T) {
 
 // Once the time of the API is known, a refusal has another reason, and the request is not sent again. If the API's clock is set
 // anew, it is.
-func TestRefusalsOfAnAPIWhoseClockIsOff(t *testing.T) {
+func TestClockSkew(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, c := range []struct {
 			name, date, want string
@@ -209,7 +209,7 @@ func TestOtherRefusals(t *testing.T) {
 }
 
 // The signing key is made once, and kept until the day ends in UTC, by the clock of the API (specification.md "the signing key of AWS").
-func TestHowLongASigningKeyIsKept(t *testing.T) {
+func TestSigningKeyLifetime(t *testing.T) {
 	for name, c := range map[string]struct {
 		api string
 		end time.Time
@@ -279,7 +279,7 @@ func TestSigningKeys(t *testing.T) {
 }
 
 // The API's time may be on another day, which has another signing key.
-func TestClockOfTheAPIOnAnotherDay(t *testing.T) {
+func TestClockOffsetAcrossDays(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Advance(11*time.Hour + 20*time.Minute)
 		h.API(dated(http.StatusForbidden, "Mon, 31 Aug 2015 00:01:00 GMT"), dated(http.StatusOK, ""))

@@ -66,7 +66,7 @@ func TestAKeyAsUserName(t *testing.T) {
 
 // A user name with a colon or a control character is refused: when the connector is loaded if it is a literal, and otherwise before the
 // request is sent, also one in a secret (specification.md 3.21).
-func TestUserNamesThatAreNone(t *testing.T) {
+func TestInvalidUserNames(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("pw")
 		h.Secret("user", "ann-a:part")
@@ -77,7 +77,7 @@ func TestUserNamesThatAreNone(t *testing.T) {
 		for _, username := range []string{"ann:part", ":", "a\nb", "a\x7f"} {
 			problems := h.Problems(config(username))
 			if len(problems) != 1 || problems[0].Path != "auth.config.username" || problems[0].Message != text {
-				t.Errorf("%q: %v", username, problems)
+				t.Errorf("%q: problems = %v", username, problems)
 			}
 			h.As(host.User{Email: username})
 			err := h.AuthenticateError(config("{{ user.email }}"), get())
@@ -103,7 +103,7 @@ func TestNoCredential(t *testing.T) {
 			"holds no credential":           {"username": "ann"},
 		} {
 			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), text) {
-				t.Errorf("%v: %v", c, err)
+				t.Errorf("%v: err = %v", c, err)
 			}
 		}
 		h.Secret("pw", " ")

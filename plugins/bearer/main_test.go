@@ -87,7 +87,7 @@ func TestForm(t *testing.T) {
 			got := h.Authenticate(config("in", "form"), r)
 			body, err := io.ReadAll(got.Request.Body)
 			if string(body) != test.want || err != nil || got.Header("Content-Type") != form || got.Header("Authorization") != "" {
-				t.Errorf("%s, %v, %v", body, got.Request.Header, err)
+				t.Errorf("body = %s, got.Request.Header = %v, err = %v", body, got.Request.Header, err)
 			}
 		}
 		json := hosttest.POST("https://server.example.com/resource", "{}")
@@ -101,17 +101,17 @@ func TestForm(t *testing.T) {
 }
 
 // A prefix is one word. A literal one is checked when the connector is loaded, and another before the request is sent.
-func TestPrefixesThatAreNone(t *testing.T) {
+func TestInvalidPrefixes(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		for _, prefix := range []string{"Bearer ", "Token token=", "Bearer:", "a b", " ", "a\r\nb"} {
 			problems := h.Problems(config("prefix", prefix))
 			if len(problems) != 1 || problems[0].Path != "auth.config.prefix" || !strings.Contains(problems[0].Message, "api_key") {
-				t.Errorf("%q: %v", prefix, problems)
+				t.Errorf("%q: problems = %v", prefix, problems)
 			}
 			h.As(host.User{ID: prefix})
 			if err := h.AuthenticateError(config("prefix", "{{ user.id }}"), get()); !strings.Contains(err.Error(), "prefix is not one word") {
-				t.Errorf("%q: %v", prefix, err)
+				t.Errorf("%q: err = %v", prefix, err)
 			}
 		}
 		for _, in := range []string{"query", "form"} {
@@ -126,7 +126,7 @@ func TestPrefixesThatAreNone(t *testing.T) {
 }
 
 // A token is required, and no request without it is sent. A line break in it is an error.
-func TestTokensThatAreNone(t *testing.T) {
+func TestInvalidTokens(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a-token\nX-Evil: 1")
 		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageMutation || !strings.Contains(err.Error(), "line break") {

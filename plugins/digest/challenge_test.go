@@ -22,7 +22,7 @@ func TestStale(t *testing.T) {
 		check(t, h, lion, once("a body"), 2)
 		check(t, h, lion, hosttest.GET("https://api.test"), 1)
 		if p := s.seen[len(s.seen)-1]; p["nonce"] != "nonce/2+==" || p["nc"] != "00000002" {
-			t.Errorf("%v", p)
+			t.Errorf("p = %v", p)
 		}
 	})
 }
@@ -43,7 +43,7 @@ func TestStaleWithoutQop(t *testing.T) {
 
 // A request that comes late, with a nonce that is over, is answered with the nonce that others have used meanwhile: stale=true says that the
 // password is right, so that this is no refused answer.
-func TestStaleNonceThatOthersHaveReplaced(t *testing.T) {
+func TestReplacedStaleNonce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "")
 		s.constant = "of the first minute"
@@ -106,19 +106,19 @@ func TestNextNonce(t *testing.T) {
 		check(t, h, lion, hosttest.GET("https://api.test"), 1)
 		check(t, h, lion, hosttest.GET("https://api.test"), 1)
 		if p := s.seen[3]; p["nonce"] != "nonce/3+==" || p["nc"] != "00000001" {
-			t.Errorf("%v", p)
+			t.Errorf("p = %v", p)
 		}
 		s.forget()
 		check(t, h, lion, hosttest.GET("https://api.test"), 2)
 		check(t, h, lion, hosttest.GET("https://api.test"), 1)
 		if p := s.seen[6]; p["nonce"] != "nonce/6+==" || p["nc"] != "00000001" {
-			t.Errorf("%v", p)
+			t.Errorf("p = %v", p)
 		}
 	})
 }
 
 // A challenge is kept for a day, for the same user and password (specification.md "how long a challenge is kept").
-func TestHowLongAChallengeIsKept(t *testing.T) {
+func TestChallengeLifetime(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")
 		serve(h, s)

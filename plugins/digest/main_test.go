@@ -99,7 +99,7 @@ func TestServersWithoutQOP(t *testing.T) {
 			for _, attempts := range []int{2, 1} {
 				p := read(check(t, h, lion, once("body"), attempts).Header("Authorization"))
 				if _, counted := p["nc"]; counted || (p["cnonce"] != "") != want || p["qop"] != "" {
-					t.Errorf("%v", p)
+					t.Errorf("p = %v", p)
 				}
 			}
 		})
@@ -108,7 +108,7 @@ func TestServersWithoutQOP(t *testing.T) {
 
 // An answer that the API refuses is not sent again in the same bytes, which would count as another failure. That is so for a nonce
 // that the API repeats without qop. With qop, or with another nonce, the second answer differs (threats.md 251).
-func TestARefusedAnswerIsNotRepeated(t *testing.T) {
+func TestRefusedAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		algorithm, qop, nonce string
 		attempts              int
@@ -145,7 +145,7 @@ func TestARefusedAnswerIsNotRepeated(t *testing.T) {
 
 // The first answer to a challenge is not repeated either, if no answer was sent when the challenge came, because the store of secrets had
 // a failure (threats.md 251).
-func TestARefusedFirstAnswerIsNotRepeated(t *testing.T) {
+func TestRefusedFirstAnswer(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "")
 		s.constant = "always this"
@@ -167,7 +167,7 @@ func TestARefusedFirstAnswerIsNotRepeated(t *testing.T) {
 
 // A request whose first attempt had no answer, because the nonce was not known yet, gets its answer, also if other requests have
 // used the nonce meanwhile.
-func TestTheFirstAnswerIsSentInAnyCase(t *testing.T) {
+func TestFirstAnswer(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "MD5", "")
 		s.constant = "always this"
@@ -204,7 +204,7 @@ func TestUserNames(t *testing.T) {
 				c := hosttest.Config{"username": test.user, "password": "{{ get_secret('lion') }}"}
 				p := read(check(t, h, c, hosttest.GET("https://api.test"), 2).Header("Authorization"))
 				if p[test.parameter] != test.want {
-					t.Errorf("%v", p)
+					t.Errorf("p = %v", p)
 				}
 			})
 		})
@@ -212,7 +212,7 @@ func TestUserNames(t *testing.T) {
 }
 
 // The user name may be a secret too.
-func TestUserNamesThatAreSecrets(t *testing.T) {
+func TestSecretUserNames(t *testing.T) {
 	for _, more := range []string{"", ", charset=UTF-8", ", charset=UTF-8, userhash=true"} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			s := newServer(t, "SHA-512-256", "auth")
@@ -237,7 +237,7 @@ func TestOpenAPI(t *testing.T) {
 }
 
 // A body that is too large to be kept is refused before anything is sent.
-func TestBodyThatIsTooLarge(t *testing.T) {
+func TestOversizedBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("lion")
 		h.Limits(host.Limits{BodyBytes: 9})

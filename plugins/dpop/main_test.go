@@ -242,7 +242,7 @@ func TestNonceOfTheAPI(t *testing.T) {
 }
 
 // An API that always wants another nonce is asked twice, and the caller gets its answer.
-func TestAnAPIThatWantsEverNewNonces(t *testing.T) {
+func TestEverNewNonces(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound(theToken))
 		h.API(refusal(useNonce, "first-nonce"), refusal(useNonce, "second-nonce"))
@@ -254,7 +254,7 @@ func TestAnAPIThatWantsEverNewNonces(t *testing.T) {
 }
 
 // A token that the API refuses is replaced, by one for the same key.
-func TestARefusedTokenIsReplaced(t *testing.T) {
+func TestRefusedTokenReplacement(t *testing.T) {
 	for name, answer := range map[string]hosttest.Answer{
 		"invalid_token": refusal("invalid_token", "a-nonce"), "another code": refusal("unknown", "a-nonce"), "no code": hosttest.JSON(401, `{}`),
 	} {
@@ -277,7 +277,7 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 }
 
 // The token is used until a minute before it expires. One without an expiry serves one request, with a warning.
-func TestTheTokenIsReused(t *testing.T) {
+func TestTokenReuse(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"))
 		for _, step := range []struct {
@@ -301,7 +301,7 @@ func TestTheTokenIsReused(t *testing.T) {
 
 // A token that is not bound to the key is refused, whatever it could do as a bearer token (RFC 9449 section 5)
 // (specification.md 3.33).
-func TestTokensThatAreNotBound(t *testing.T) {
+func TestUnboundTokens(t *testing.T) {
 	for _, tokenType := range []string{`"Bearer"`, `null`, `"mac"`} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":`+tokenType+`,"expires_in":300}`))
@@ -314,7 +314,7 @@ func TestTokensThatAreNotBound(t *testing.T) {
 
 // threats.md 35: an API that refuses each token gets a new one at most every 10 seconds, and none in place of one that is not
 // cached.
-func TestAnAPIThatRefusesEveryToken(t *testing.T) {
+func TestAPIRefusesEveryToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"), bound("third-bound-token"))
 		h.API(hosttest.JSON(401, `{}`))

@@ -133,14 +133,14 @@ func TestEnterpriseServer(t *testing.T) {
 		for _, url := range []string{"https://github.example.com/api/v3", "https://github.example.com/api/v3/"} {
 			got := h.Authenticate(config("api_url", url), hosttest.GET("https://github.example.com/api/v3/meta"))
 			if got.Header("Authorization") != "Bearer "+token {
-				t.Errorf("%s: %v", url, got.Request.Header)
+				t.Errorf("%s: got.Request.Header = %v", url, got.Request.Header)
 			}
 		}
 	})
 }
 
 // A token is used until a minute before its expires_at (specification.md 3.41).
-func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
+func TestTokenLifetime(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
 		h.TokenEndpoint(endpoint, issued(h, token, 3600))
@@ -163,7 +163,7 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 }
 
 // A token that expires within a minute, by the host's clock, serves one request, with a warning.
-func TestATokenThatExpiresAtOnce(t *testing.T) {
+func TestExpiredToken(t *testing.T) {
 	for _, seconds := range []int{60, 0, -3600} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.Key("key", "RS256")
@@ -179,7 +179,7 @@ func TestATokenThatExpiresAtOnce(t *testing.T) {
 }
 
 // After a 401 of the API, the token is asked for again and the request is sent once more.
-func TestATokenThatIsRevoked(t *testing.T) {
+func TestRevokedToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
 		h.TokenEndpoint(endpoint, issued(h, token, 3600), issued(h, "ghs_another0123456789", 3600))
@@ -219,7 +219,7 @@ func TestRefusals(t *testing.T) {
 		}
 		for name, c := range map[string]hosttest.Config{"no ID": config("client_id", nil), "both IDs": config("app_id", "{{ get_variable('app') }}")} {
 			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), "set one of client_id and app_id") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v", name, err)
 			}
 		}
 	})

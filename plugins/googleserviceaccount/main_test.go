@@ -93,7 +93,7 @@ func verified(t *testing.T, h *hosttest.Harness, signed string) (header, claims 
 	signed = strings.TrimPrefix(signed, "Bearer ")
 	_, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return &key(t).PublicKey, nil }, jwt.WithValidMethods([]string{"RS256"}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
 	if err != nil {
-		t.Errorf("%s: %v", signed, err)
+		t.Errorf("%s: err = %v", signed, err)
 	}
 	return h.JWT(signed)
 }
@@ -204,7 +204,7 @@ func TestSelfSigned(t *testing.T) {
 }
 
 // After a 401 of the API, another token is asked for or signed, and the request is sent once more.
-func TestATokenThatIsRevoked(t *testing.T) {
+func TestRevokedToken(t *testing.T) {
 	for name, c := range map[string]hosttest.Config{
 		"access token": config("scope", scope), "self-signed": selfSigning("audience", "https://pubsub.googleapis.com/"),
 	} {
@@ -267,7 +267,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // What only a request shows to be missing is an error before anything is signed or sent.
-func TestWhatIsMissing(t *testing.T) {
+func TestMissingFields(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		keyFile(t, h)
 		for text, configs := range map[string][]hosttest.Config{
@@ -287,7 +287,7 @@ func TestWhatIsMissing(t *testing.T) {
 }
 
 // A token serves one request, with a warning, if it has no expires_in above 60 seconds.
-func TestATokenThatIsNotCached(t *testing.T) {
+func TestUncachedToken(t *testing.T) {
 	for name, answer := range map[string]hosttest.Answer{"no expires_in": hosttest.JSON(200, `{"access_token":"`+token+`"}`), "60 seconds": hosttest.Token(token, 60)} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {

@@ -180,7 +180,7 @@ func TestNonce(t *testing.T) {
 
 // Headers and query parameters that are added can be signed as the API sees them. They replace headers of the caller
 // (specification.md 3.35).
-func TestWhatIsAddedIsSigned(t *testing.T) {
+func TestSignedAdditions(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key, id := h.Canary("key"), h.Canary("id")
 		c := config("{header:x-key}\n{header:X-One}\n{query}\n{target}", "headers", map[string]any{"X-One": "{timestamp}", "X-Key": "id {{ get_secret('id') }}"},
@@ -260,7 +260,7 @@ func TestPlaceholdersInValuesOfUsers_threats_103(t *testing.T) {
 }
 
 // A body that can be read only once is kept and sent as it was signed.
-func TestBodyThatIsReadOnce(t *testing.T) {
+func TestSingleReadBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Canary("key")
 		body := strings.Repeat("0123456789", 10_000)
@@ -335,7 +335,7 @@ func TestProblems(t *testing.T) {
 		} {
 			problems := h.Problems(config("{method}", test.fields...))
 			if len(problems) != 1 || problems[0].Path != "auth.config."+test.path || !strings.Contains(problems[0].Message, test.text) {
-				t.Errorf("%v: %v", test.fields, problems)
+				t.Errorf("%v: problems = %v", test.fields, problems)
 			}
 		}
 		if problems := h.Problems(hosttest.Config{}); len(problems) != 3 {
@@ -352,14 +352,14 @@ func TestProblems(t *testing.T) {
 			{"in", "query", "headers", map[string]any{"X-Signature": "1"}},
 		} {
 			if problems := h.Problems(config("{method}", fields...)); len(problems) != 0 {
-				t.Errorf("%v: %v", fields, problems)
+				t.Errorf("%v: problems = %v", fields, problems)
 			}
 		}
 	})
 }
 
 // What only a request shows to be wrong is an error of that request, and nothing is sent.
-func TestRequestsThatMustNotBeSent(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("key", "a secret that is no hex")
 		h.As(host.User{ID: "1"})

@@ -111,7 +111,7 @@ func TestContentLength(t *testing.T) {
 }
 
 // A request that lacks a component fails before anything is sent, and the error names the component (specification.md 3.36).
-func TestRequestsThatLackAComponent(t *testing.T) {
+func TestMissingComponents(t *testing.T) {
 	for _, test := range []struct{ name, components, target, text string }{
 		{"header", "@method x-two", "https://api.test/", "has no {header:x-two}"},
 		{"no query", "@query-param;name=a", "https://api.test/", "has no {query_param:a}"},
@@ -208,7 +208,7 @@ func TestProblems(t *testing.T) {
 		} {
 			problems := h.Problems(config("ed25519", test.fields...))
 			if len(problems) != 1 || problems[0].Path != "auth.config."+test.path || !strings.Contains(problems[0].Message, test.text) {
-				t.Errorf("%v: %v", test.fields, problems)
+				t.Errorf("%v: problems = %v", test.fields, problems)
 			}
 		}
 		if problems := h.Problems(hosttest.Config{}); len(problems) != 2 {
@@ -221,7 +221,7 @@ func TestProblems(t *testing.T) {
 }
 
 // What only a request shows to be wrong is an error of that request, which says what to do.
-func TestRequestsThatMustNotBeSent(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "EdDSA")
 		h.Secret("umlaut", "bücher-and-more")

@@ -233,7 +233,7 @@ func TestExplain(t *testing.T) {
 }
 
 // A key that does not fit the algorithm is an error at its first use, which names the field and not the key.
-func TestKeysThatDoNotFit(t *testing.T) {
+func TestUnfitKeys(t *testing.T) {
 	for _, test := range []struct{ key, algorithm string }{
 		{"RS256", "ed25519"}, {"EdDSA", "hmac-sha256"}, {"HS256", "ecdsa-p256-sha256"}, {"ES256", "ecdsa-p384-sha384"}, {"ES384", "rsa-pss-sha512"},
 	} {

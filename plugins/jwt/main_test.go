@@ -59,7 +59,7 @@ func TestEveryAlgorithm(t *testing.T) {
 				token, found := strings.CutPrefix(got.Header("Authorization"), "Bearer ")
 				parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{want}))
 				if err != nil || !found {
-					t.Fatalf("%s: %v", got.Header("Authorization"), err)
+					t.Fatalf("%s: err = %v", got.Header("Authorization"), err)
 				}
 				if subject, _ := parsed.Claims.GetSubject(); subject != "ann@example.com" {
 					t.Errorf("claims: %v", parsed.Claims)
@@ -123,13 +123,13 @@ func TestClaims(t *testing.T) {
 
 // Names of header members that differ from reserved ones in case only are refused at load, not only in each request
 // (threats.md 67).
-func TestHeaderMembersThatReadersTakeForThoseOfTheHost(t *testing.T) {
+func TestReservedHeaderMembers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		for _, name := range []string{"Alg", "CRIT", "B64", "TYP", "tYp"} {
 			problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}))
 			if len(problems) != 1 || problems[0].Path != "auth.config.jwt_headers."+name {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 	})
@@ -157,7 +157,7 @@ func TestHeaders(t *testing.T) {
 }
 
 // The header members alg, crit and b64 are refused (specification.md "header", threats.md 39).
-func TestHeadersThatAreFixed(t *testing.T) {
+func TestFixedHeaders(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{"alg": "none", "crit": []any{"b64"}, "b64": false, "kid": "k"}))
 		var paths []string
@@ -173,7 +173,7 @@ func TestHeadersThatAreFixed(t *testing.T) {
 
 // A key that does not fit the algorithm is an error at its first use. The error names the field and the algorithm, never
 // the key (specification.md "key does not fit the algorithm", threats.md 36, 37).
-func TestKeysThatDoNotFit(t *testing.T) {
+func TestUnfitKeys(t *testing.T) {
 	for _, test := range []struct{ name, key, algorithm string }{
 		{"EC key with RS256", "ES256", "RS256"},
 		{"P-256 with ES384", "ES256", "ES384"},
@@ -209,7 +209,7 @@ func TestShortHMACKey(t *testing.T) {
 
 // Without the secret or the user that a template uses, the request fails before anything is sent, and the error names the
 // field (specification.md "secret not found" and "user used, no user given").
-func TestRequestsThatMustNotBeSent(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
 			`secret "key"`: config(map[string]any{}),

@@ -89,7 +89,7 @@ func TestExchange(t *testing.T) {
 
 // A token is cached for token_ttl, 3600 by default, whether or not the answer has an expires_in
 // (specification.md 3.16 and 4.3).
-func TestTheTokenIsReusedUntilAMinuteBeforeItsTimeToLiveIsOver(t *testing.T) {
+func TestTokenLifetime(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		ttl    any
@@ -169,14 +169,14 @@ func TestATimeToLiveOfAMinute(t *testing.T) {
 }
 
 // The field token_ttl is a JSON integer above 0, or a template that renders to one (specification.md "integers", threats.md 33).
-func TestTimesToLiveThatAreNone(t *testing.T) {
+func TestInvalidLifetimes(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
 		for _, ttl := range []any{0, -1, 1.5, true, "", "soon", "1h", "12.0", "99999999999999999999", []any{}} {
 			problems := h.Problems(config("token_ttl", ttl))
 			if len(problems) != 1 || problems[0].Path != "auth.config.token_ttl" {
-				t.Errorf("%#v: %v", ttl, problems)
+				t.Errorf("%#v: problems = %v", ttl, problems)
 			}
 		}
 		for _, ttl := range []string{"0", "-3600", "soon", "12.0", "99999999999999999999"} {
@@ -199,7 +199,7 @@ func TestTimesToLiveThatAreNone(t *testing.T) {
 
 // Claims such as EXP and ſub are refused: many readers of JSON take them for exp and sub, and use the last one
 // (threats.md 67).
-func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
+func TestReservedClaims(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		for field, names := range map[string][]string{
@@ -209,7 +209,7 @@ func TestClaimsThatReadersTakeForThoseOfTheType(t *testing.T) {
 			for _, name := range names {
 				problems := h.Problems(config(field, map[string]any{name: "x"}))
 				if len(problems) != 1 || problems[0].Path != "auth.config."+field+"."+name || !strings.Contains(problems[0].Message, "ignore case") {
-					t.Errorf("%s.%s: %v", field, name, problems)
+					t.Errorf("%s.%s: problems = %v", field, name, problems)
 				}
 			}
 		}
@@ -249,7 +249,7 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 
 // A configuration with a fixed claim or header member is refused
 // (threats.md 39, specification.md "additional_claims that are fixed" and "header").
-func TestWhatTheTypeFixes(t *testing.T) {
+func TestFixedMembers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		problems := h.Problems(config(
 			"additional_claims", map[string]any{"iss": "x", "sub": "x", "aud": "x", "iat": 1, "exp": "x", "jti": "x"},
@@ -270,7 +270,7 @@ func TestWhatTheTypeFixes(t *testing.T) {
 
 // The error has the status, the code, and the time for which the endpoint is not asked again (specification.md "answer is no
 // token" and "the endpoint refuses").
-func TestAnswersThatAreNoToken(t *testing.T) {
+func TestAnswersWithoutToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		h.TokenEndpoint(endpoint, hosttest.JSON(400, `{"error":"invalid_grant"}`),
@@ -290,7 +290,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 
 // A key that does not fit the algorithm fails the request before the endpoint is asked, and the next request tries again
 // (specification.md "key does not fit the algorithm").
-func TestAKeyThatDoesNotFit(t *testing.T) {
+func TestUnfitKey(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
@@ -304,7 +304,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 }
 
 // A cached token is used only for the same user and key (specification.md "whose token", threats.md 29).
-func TestWhoseToken(t *testing.T) {
+func TestTokenOwner(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 0), hosttest.Token("second-token", 0), hosttest.Token("third-token", 0))

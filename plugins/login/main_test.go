@@ -194,7 +194,7 @@ func TestTwoSteps(t *testing.T) {
 }
 
 // A session is used until 60 seconds before it ends. The answer says when, or token_ttl does (specification.md 3.26).
-func TestHowLongASessionIsUsed(t *testing.T) {
+func TestSessionLifetime(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config
 		answer string
@@ -249,7 +249,7 @@ func TestHowLongASessionIsUsed(t *testing.T) {
 
 // After one of the statuses in login_again, the plugin logs in again, and the request is sent once more
 // (specification.md 3.26, specification.md "a session that is over").
-func TestASessionThatIsOver(t *testing.T) {
+func TestEndedSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		again  any
 		status int
@@ -292,7 +292,7 @@ func TestASessionThatIsOver(t *testing.T) {
 }
 
 // Statuses from a template that do not end a session are an error, before anybody logs in.
-func TestStatusesThatEndNoSession(t *testing.T) {
+func TestStatusesKeepingSession(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for _, again := range []string{"4010 1401 40", "401  403", "500", "401,403"} {
 			h.As(host.User{Username: again})
@@ -306,7 +306,7 @@ func TestStatusesThatEndNoSession(t *testing.T) {
 
 // A new session that the API refuses, too, is not replaced again at once: there is one renewal in 10 seconds
 // (specification.md "a session that is over").
-func TestAnAPIThatRefusesEverySession(t *testing.T) {
+func TestAPIRefusesEverySession(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"), session("third-session"))
 		h.API(answer(401, "no"))
@@ -324,7 +324,7 @@ func TestAnAPIThatRefusesEverySession(t *testing.T) {
 }
 
 // If the body of a refused request cannot be sent again, the caller gets the 401, and the next request a new session.
-func TestABodyThatIsGone(t *testing.T) {
+func TestUnreplayableBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, session("first-session"), session("second-session"))
 		h.Authenticate(config(), get())
@@ -341,7 +341,7 @@ func TestABodyThatIsGone(t *testing.T) {
 }
 
 // A login that fails is an error that says which step failed. The request is not sent.
-func TestLoginsThatFail(t *testing.T) {
+func TestFailedLogins(t *testing.T) {
 	twoSteps := func() hosttest.Config {
 		return config("second_url", second, "first_answer_from", "json:/ticket", "second_body", object{"t": "{first_answer}"})
 	}

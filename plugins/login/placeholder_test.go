@@ -31,7 +31,7 @@ func TestPlaceholderInValuesOfUsers_threats_103(t *testing.T) {
 					t.Errorf("%s: %s with X-User: %s\nwant %s", name, last.Body, last.Header.Get("X-User"), want)
 				}
 				if first := steps[len(steps)-2]; first.Body != `{"user":`+quoted(t, `\\{first_answer}`+name)+`}` {
-					t.Errorf("%s: %s", name, first.Body)
+					t.Errorf("%s: first.Body = %s", name, first.Body)
 				}
 			}
 		}

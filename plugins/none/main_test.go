@@ -12,7 +12,7 @@ func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
 }
 
 // The request is sent unchanged, with its own headers and query parameters only (specification.md 3.2).
-func TestTheRequestIsSentAsItIs(t *testing.T) {
+func TestUnchangedRequest(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const target = "https://api.test/v1/a%2fb?q=1&q=2&empty&x=%20+%7e;y"
 		r := hosttest.GET(target)
@@ -36,7 +36,7 @@ func TestConfig(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {
 			if problems := h.Problems(config); len(problems) != 0 {
-				t.Errorf("%s: %v", name, problems)
+				t.Errorf("%s: problems = %v", name, problems)
 			}
 		}
 		problems := h.Problems(hosttest.Config{"value": "v", "key": "k"})

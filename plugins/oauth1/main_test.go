@@ -205,7 +205,7 @@ func TestRSA(t *testing.T) {
 			}
 			sum := sha1.Sum([]byte(s.base))
 			if err := rsa.VerifyPKCS1v15(public, crypto.SHA1, sum[:], signature); err != nil || s.place != place {
-				t.Errorf("%s: %v", s.place, err)
+				t.Errorf("%s: err = %v", s.place, err)
 			}
 		}
 	})
@@ -221,11 +221,11 @@ func TestPlaintext(t *testing.T) {
 		}
 		s := serve(t, h.Authenticate(c, hosttest.POST("https://api.test/", "a body")).Request)
 		if s.signature != percent(consumer)+"&"+percent(token) || s.own.Get("oauth_signature_method") != "PLAINTEXT" || s.own.Get("oauth_nonce") == "" {
-			t.Errorf("%+v", s)
+			t.Errorf("s = %+v", s)
 		}
 		delete(c, "plaintext_token_secret")
 		if s := serve(t, h.Authenticate(c, hosttest.GET("https://api.test/")).Request); s.signature != percent(consumer)+"&" {
-			t.Errorf("%+v", s)
+			t.Errorf("s = %+v", s)
 		}
 	})
 }
@@ -249,7 +249,7 @@ func TestWhereSecretsMayGo(t *testing.T) {
 }
 
 // The identifiers of client and token may be secrets as well, and the token may be that of the user.
-func TestIdentifiersThatAreSecrets(t *testing.T) {
+func TestSecretIdentifiers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		consumer, token := h.Canary("consumer"), h.Canary("token")
 		key, id := h.Canary("key"), h.Canary("id")
@@ -259,7 +259,7 @@ func TestIdentifiersThatAreSecrets(t *testing.T) {
 			s := serve(t, h.Authenticate(c, form("POST", "https://api.test/", "a=b")).Request)
 			s.verify(t, consumer, token)
 			if s.own.Get("oauth_consumer_key") != key || s.own.Get("oauth_token") != "x-"+id+"-ann" {
-				t.Errorf("%v", s.own)
+				t.Errorf("s.own = %v", s.own)
 			}
 		}
 	})
@@ -299,7 +299,7 @@ func TestBodyHash(t *testing.T) {
 }
 
 // A form goes to the API as it was, also if it can be read only once.
-func TestBodyIsSentAsItWas(t *testing.T) {
+func TestUnchangedBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("consumer")
 		h.Canary("token")
@@ -308,7 +308,7 @@ func TestBodyIsSentAsItWas(t *testing.T) {
 			r.GetBody = nil
 			got, _ := io.ReadAll(h.Authenticate(config("in", place), r).Request.Body)
 			if !strings.HasPrefix(string(got), want) || place == "header" && string(got) != want {
-				t.Errorf("%s: %s", place, got)
+				t.Errorf("%s: got = %s", place, got)
 			}
 		}
 	})
@@ -327,7 +327,7 @@ func TestFormOfItsOwn(t *testing.T) {
 }
 
 // Each request has a nonce of its own and the time of the clock. Nothing is asked of a token endpoint.
-func TestEachRequestIsSigned(t *testing.T) {
+func TestSignedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("consumer")
 		h.Canary("token")
@@ -335,7 +335,7 @@ func TestEachRequestIsSigned(t *testing.T) {
 		for range 3 {
 			s := serve(t, h.Authenticate(config(), hosttest.GET("https://api.test/")).Request)
 			if s.own.Get("oauth_timestamp") != strconv.FormatInt(h.Now().Unix(), 10) || seen[s.own.Get("oauth_nonce")] {
-				t.Errorf("%v", s.own)
+				t.Errorf("s.own = %v", s.own)
 			}
 			seen[s.own.Get("oauth_nonce")] = true
 			h.Advance(time.Second)

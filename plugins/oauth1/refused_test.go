@@ -39,7 +39,7 @@ func without(pairs ...any) hosttest.Config {
 }
 
 // Requests that cannot be signed are not sent. The errors name the field, or the parameter.
-func TestRequestsThatMustNotBeSent(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("consumer")
 		h.Canary("token")

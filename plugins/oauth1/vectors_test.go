@@ -73,7 +73,7 @@ func TestBaseStringURIs(t *testing.T) {
 			r := hosttest.GET(address)
 			r.Method = "patch"
 			if steps := h.Explain(config(), r).Steps; len(steps) != 1 || !strings.HasPrefix(steps[0].Signed, want) {
-				t.Errorf("%s: %+v", address, steps)
+				t.Errorf("%s: steps = %+v", address, steps)
 			}
 		}
 	})

@@ -243,7 +243,7 @@ func TestProblemsOfTheClient(t *testing.T) {
 }
 
 // What only a request shows is an error of that request, which is not sent.
-func TestRequestsOfAClientThatIsNotComplete(t *testing.T) {
+func TestIncompleteClient(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "the secret of crm")
 		h.Variable("way", "private_key_jwt")

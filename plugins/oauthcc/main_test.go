@@ -57,7 +57,7 @@ func TestExchange(t *testing.T) {
 }
 
 // A token is reused until 60 seconds before it expires (specification.md 3.8, 4.2 and 4.3).
-func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
+func TestTokenLifetime(t *testing.T) {
 	for name, answer := range map[string]string{
 		"number":        `{"access_token":"the-access-token","expires_in":3600}`,
 		"decimal":       `{"access_token":"the-access-token","expires_in":3600.9}`,
@@ -94,7 +94,7 @@ func TestTheTokenIsReusedUntilAMinuteBeforeItExpires(t *testing.T) {
 
 // Without a usable expires_in the token is used for this request only, with one warning
 // (specification.md "expires_in missing, not a number or short", threats.md 33).
-func TestTokensThatAreNotCached(t *testing.T) {
+func TestUncachedTokens(t *testing.T) {
 	for name, member := range map[string]string{
 		"absent":       ``,
 		"null":         `,"expires_in":null`,
@@ -194,7 +194,7 @@ func TestTokenType(t *testing.T) {
 
 // The error for an answer without a token has the status and the RFC 6749 code, never the body
 // (specification.md "answer is no token", threats.md 20, 34).
-func TestAnswersThatAreNoToken(t *testing.T) {
+func TestAnswersWithoutToken(t *testing.T) {
 	const body = "the body says hunter2 again"
 	for _, test := range []struct {
 		name   string
@@ -242,7 +242,7 @@ func TestAnswersThatAreNoToken(t *testing.T) {
 }
 
 // A cached token is used only for the same user, configuration and secret (specification.md "whose token", threats.md 29).
-func TestWhoseToken(t *testing.T) {
+func TestTokenOwner(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600),
@@ -250,7 +250,7 @@ func TestWhoseToken(t *testing.T) {
 		ask := func(what string, c hosttest.Config, want string) {
 			t.Helper()
 			if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer "+want {
-				t.Errorf("%s: %s", what, got)
+				t.Errorf("%s: got = %s", what, got)
 			}
 		}
 		perUser := config("client_id", "{{ user.email }}")
@@ -267,7 +267,7 @@ func TestWhoseToken(t *testing.T) {
 }
 
 // If the API answers 401 to a cached token, the token is replaced, once (specification.md "upstream answers 401").
-func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+func TestRefusedTokenReplacement(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600))

@@ -84,7 +84,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 }
 
 // A token is used until a minute before it expires, and until the API refuses it.
-func TestTheTokenIsReused(t *testing.T) {
+func TestTokenReuse(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("password")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 300), hosttest.Token("second-token", 300), hosttest.Token("third-token", 300))

@@ -10,7 +10,7 @@ import (
 
 // A server that differs from RFC 6749 gets a refresh token as it wants, and the API gets the token in the header that it wants, for
 // as long as the answer or the configuration says (specification.md 3.46).
-func TestServersThatDiffer(t *testing.T) {
+func TestServerDialects(t *testing.T) {
 	c := config("token_request", "json", "token_headers", map[string]any{"X-Api-Key": "a-key"}, "audience", "a b", "key", "X-Token", "prefix", "Token",
 		"token_from", "json:/data/token", "refresh_token_from", "json:/data/refresh", "token_type", "any", "token_ttl", 600)
 	run(t, func(t *testing.T, h *hosttest.Harness) {

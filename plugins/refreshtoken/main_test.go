@@ -99,7 +99,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 
 // An access token is used until a minute before it expires, and until the API refuses it. Each refresh token is sent once, also
 // after the host was started anew (specification.md 3.43).
-func TestARefreshTokenThatRotates(t *testing.T) {
+func TestRotatingRefreshToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, rotated("access-token-1", "refresh-2"), rotated("access-token-2", "refresh-3"),
 			rotated("access-token-3", "refresh-4"), rotated("access-token-4", "refresh-5"))
@@ -133,7 +133,7 @@ func TestARefreshTokenThatRotates(t *testing.T) {
 }
 
 // A refresh token that does not rotate is sent again.
-func TestARefreshTokenThatStays(t *testing.T) {
+func TestLastingRefreshToken(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
 		for range 3 {
@@ -148,7 +148,7 @@ func TestARefreshTokenThatStays(t *testing.T) {
 
 // An access token without a usable expires_in is used once, and an answer with another type of token fails. The new refresh
 // token is kept in both cases.
-func TestTheNewRefreshTokenIsKeptInAnyCase(t *testing.T) {
+func TestNewRefreshTokenKept(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","refresh_token":"the-second-token"}`),
 			hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"mac","refresh_token":"the-third-token"}`), rotated("the-access-token", "the-fourth-token"))
@@ -227,7 +227,7 @@ func TestARefusedClient(t *testing.T) {
 }
 
 // A token counts only if the answer is a success.
-func TestATokenBesideAnotherStatus(t *testing.T) {
+func TestTokenWithOtherStatus(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.JSON(http.StatusMultipleChoices, `{"access_token":"the-access-token","token_type":"bearer","expires_in":300}`))
 		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "300") {

@@ -219,7 +219,7 @@ func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
 
 // An error of either endpoint is the request's, with status and code. An access token is never sent as an assertion
 // (specification.md "an access token is no assertion").
-func TestAnswersThatAreNoToken(t *testing.T) {
+func TestAnswersWithoutToken(t *testing.T) {
 	issued := hosttest.JSON(200, `{"access_token":"the-id-jag","token_type":"N_A"}`)
 	for _, test := range []struct {
 		name          string
@@ -269,14 +269,14 @@ func TestTokenType(t *testing.T) {
 				c["requested_token_type"] = test.requested
 			}
 			if _, err := h.Try(c, get()); (err == nil) != test.ok {
-				t.Errorf("%+v: %v", test, err)
+				t.Errorf("%+v: err = %v", test, err)
 			}
 		}
 	})
 }
 
 // A token is one user's only, and is used until a minute before it expires or until the API refuses it.
-func TestWhoseToken(t *testing.T) {
+func TestTokenOwner(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 300), hosttest.Token("second-token", 300), hosttest.Token("third-token", 300), hosttest.Token("fourth-token", 300))
 		c := config("subject_token", "{{ get_secret('user') }}-{{ user.id }}")

@@ -140,7 +140,7 @@ func measure(t *testing.T, rows []row, figures []figureRow) (m measurements) {
 		}
 		measured, err := r.measure(t.Context(), s)
 		if err != nil {
-			t.Fatalf("%s: %v", r.work, err)
+			t.Fatalf("%s: err = %v", r.work, err)
 		}
 		m.figures = append(m.figures, measured)
 	}
@@ -178,7 +178,7 @@ func checkFigures(t *testing.T, all []figures, tables string) {
 		for _, l := range f.lines {
 			n++
 			if l.p50 <= 0 || l.p99 < l.p50 || l.busy <= 0 || math.IsInf(l.busy, 0) {
-				t.Errorf("%+v", l)
+				t.Errorf("l = %+v", l)
 			}
 			if !strings.Contains(tables, "| "+l.work+" |") {
 				t.Errorf("%s is missing in the table", l.work)
@@ -208,7 +208,7 @@ func TestRounds(t *testing.T) {
 		func(round int) ([2]float64, error) { return values[round], nil },
 		func(v [2]float64) float64 { return v[0] / v[1] })
 	if err != nil || got != (result{ours: 3, peer: 2, ratio: 1, low: 0.5, high: 3}) {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got = %+v, err = %v", got, err)
 	}
 	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
 		t.Errorf("the median is %v", m)

@@ -56,7 +56,7 @@ func TestCommunity(t *testing.T) {
 	}
 }
 
-func TestCommunityIsTheSameEachTime(t *testing.T) {
+func TestCommunityRepeats(t *testing.T) {
 	c := community{articles: 500}
 	first := slices.Collect(c.records())
 	if again := slices.Collect(c.records()); !reflect.DeepEqual(first, again) {

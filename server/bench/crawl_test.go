@@ -86,7 +86,7 @@ func crawl(t *testing.T, articles string) (seen map[string]int) {
 		err = json.NewDecoder(response.Body).Decode(&page)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s, %v", next, response.Status, err)
+			t.Fatalf("%s: response.Status = %s, err = %v", next, response.Status, err)
 		}
 		for _, a := range page.Result {
 			seen[a.ID]++

@@ -37,7 +37,7 @@ func asked(t *testing.T, p proxy) error {
 func TestAProxyHasToSetTheKey(t *testing.T) {
 	for _, p := range proxies {
 		if err := asked(t, p); err != nil {
-			t.Errorf("%s: %v", p.name, err)
+			t.Errorf("%s: err = %v", p.name, err)
 		}
 		p.config = strings.Replace(p.config, "CREDENTIAL", "another", 1)
 		if err := asked(t, p); err == nil || !strings.Contains(err.Error(), "401") {
@@ -46,7 +46,7 @@ func TestAProxyHasToSetTheKey(t *testing.T) {
 	}
 }
 
-func TestAProxyThatDoesNotStartSaysWhy(t *testing.T) {
+func TestProxyStartError(t *testing.T) {
 	noDirective := strings.NewReplacer("header_up", "nonsense", "proxy_set_header", "nonsense", "set-header", "nonsense")
 	for _, p := range proxies {
 		p.config = noDirective.Replace(p.config)

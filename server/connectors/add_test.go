@@ -22,7 +22,7 @@ func TestAddConnector(t *testing.T) {
 	} {
 		got, err := AddConnector(t.Context(), []byte(c.before), added)
 		if err != nil || string(got) != c.after {
-			t.Errorf("%s: %v\n%s", name, err, got)
+			t.Errorf("%s: err = %v\ngot = %s", name, err, got)
 		}
 	}
 	for name, text := range map[string]string{
@@ -33,12 +33,12 @@ func TestAddConnector(t *testing.T) {
 		"another list at the end":   "connectors:\nplugins:\n  - path: a.wasm\n",
 	} {
 		if got, err := AddConnector(t.Context(), []byte(text), added); err == nil || !strings.Contains(err.Error(), "only you can change: leave out -c") {
-			t.Errorf("%s: %v\n%s", name, err, got)
+			t.Errorf("%s: err = %v\ngot = %s", name, err, got)
 		}
 	}
 	for name, text := range map[string]string{"no YAML": "a: [", "a list": "[]", "nothing": ""} {
 		if _, err := AddConnector(t.Context(), []byte(text), added); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	two := added + "- name: Another\n"

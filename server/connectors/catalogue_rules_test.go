@@ -195,7 +195,7 @@ func breakable(a *catalogue.API) []string {
 }
 
 // The hosts of a place of the catalogue are hosts that the product documents.
-func TestPlacesAreDocumented(t *testing.T) {
+func TestDocumentedPlaces(t *testing.T) {
 	apis, err := catalogue.All()
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestBrokenRules(t *testing.T) {
 	} {
 		err := broken([]catalogue.Rule{rule}, c.request)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }

@@ -251,7 +251,7 @@ func TestWarningsOfTheCatalogue(t *testing.T) {
 		}
 		for _, p := range before {
 			if !strings.Contains(p.Message, "has a placeholder") {
-				t.Errorf("%s: %s", a.Name, p)
+				t.Errorf("%s: p = %s", a.Name, p)
 			}
 		}
 		for _, p := range warnings(fillIn(t, a, all[a.Name].set)) {

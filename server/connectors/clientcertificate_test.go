@@ -25,7 +25,7 @@ const bank = `connectors:
 `
 
 // With ReadSecrets, a client certificate that cannot be used is a problem at its place, and the Set says when a good one ends.
-func TestClientCertificatesAreRead(t *testing.T) {
+func TestClientCertificates(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	ends := now.Add(time.Hour).UTC()
 	a := testworld.NewAuthority(t)
@@ -137,7 +137,7 @@ func TestTLSOfAConnector(t *testing.T) {
 	} {
 		set, got := load(t, before+text+"\n", connectors.Options{})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s:\n%s", text, diff)
+			t.Errorf("text = %s:\ndiff = %s", text, diff)
 		}
 		if want == nil {
 			d := set.Connectors[0].Definition()

@@ -319,7 +319,7 @@ const jwt = `connectors:
 `
 
 // Secrets with the same environment variable are an error when the file is loaded.
-func TestSecretsThatFallTogether(t *testing.T) {
+func TestCollidingSecrets(t *testing.T) {
 	text := `connectors:
   - name: One
     url: https://one.example

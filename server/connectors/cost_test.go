@@ -165,7 +165,7 @@ func TestManyProblems(t *testing.T) {
 		_, err := Read(t.Context(), "connectors.yaml", []byte(text), Options{})
 		var wrong *Error
 		if !errors.As(err, &wrong) {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: err = %v", name, err)
 		}
 		last := wrong.Problems[len(wrong.Problems)-1]
 		if want := (Problem{Message: "and 4901 more problems: mend these first"}); len(wrong.Problems) != maxProblems+1 || last != want {

@@ -15,7 +15,7 @@ import (
 )
 
 // Each field of a struct is the member of the file that users know: renaming a field must not rename the member.
-func TestMembersAreFieldsOfStructs(t *testing.T) {
+func TestMemberFields(t *testing.T) {
 	for want, v := range map[string]any{
 		"name, permalink, url, method, paths, headers, query, auth, tls, request, response, timeout, refresh_ahead, resend, limits, streams": gateway.Definition{},
 		"name, value, overridable, repeated": gateway.Parameter{},
@@ -49,7 +49,7 @@ func TestMembersAreFieldsOfStructs(t *testing.T) {
 }
 
 // A missing member leaves the zero value, and paths are relative to the directory of the file.
-func TestMembersAreDecoded(t *testing.T) {
+func TestDecodedMembers(t *testing.T) {
 	type part struct{ Name string }
 	type all struct {
 		part
@@ -104,6 +104,6 @@ parts: [{name: d}, {name: e}]
 		Time: 90 * time.Second, Inner: part{"b"}, Pos: &part{"c"}, Parts: []part{{"d"}, {"e"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(d.all) > 0 {
-		t.Errorf("%s%v", diff, d.all)
+		t.Errorf("diff = %sd.all = %v", diff, d.all)
 	}
 }

@@ -93,7 +93,7 @@ func TestProblemsOfADirectory(t *testing.T) {
 			_, err := connectors.Load(t.Context(), file, connectors.Options{})
 			var wrong *connectors.Error
 			if !errors.As(err, &wrong) || len(wrong.Problems) != len(c.want) {
-				t.Fatalf("%v", err)
+				t.Fatalf("err = %v", err)
 			}
 			lines := strings.Split(strings.ReplaceAll(err.Error(), filepath.Dir(file), "DIR"), "\n")
 			for i, want := range c.want {
@@ -106,7 +106,7 @@ func TestProblemsOfADirectory(t *testing.T) {
 }
 
 // The files together cost no more than one file.
-func TestDirectoriesAreBounded(t *testing.T) {
+func TestDirectoryBound(t *testing.T) {
 	for name, c := range map[string]struct {
 		files int
 		text  func(i int) string
@@ -122,7 +122,7 @@ func TestDirectoriesAreBounded(t *testing.T) {
 			files[fmt.Sprintf("d/%d.yaml", i)] = c.text(i)
 		}
 		if _, err := connectors.Load(t.Context(), directory(t, files), connectors.Options{}); err == nil || !strings.Contains(err.Error(), "connectors_dir: has ") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %.300s", name, fmt.Sprint(err))
+			t.Errorf("%s: fmt.Sprint(err) = %.300s", name, fmt.Sprint(err))
 		}
 	}
 }
@@ -146,9 +146,9 @@ func TestADirectoryOfJSON(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoFiles(t *testing.T) {
+func TestIrregularFiles(t *testing.T) {
 	name := directory(t, map[string]string{"connectors.yaml": "connectors_dir: d\n", "d/a.yaml/b": ""})
 	if _, err := connectors.Load(t.Context(), name, connectors.Options{}); err == nil || !strings.Contains(err.Error(), "a.yaml, which cannot be read: it is no regular file") {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 }

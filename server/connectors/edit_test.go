@@ -28,7 +28,7 @@ func TestSetPluginRef(t *testing.T) {
 	} {
 		got, err := SetPluginRef(t.Context(), []byte(c.before), "acme", "r.example/acme:2")
 		if err != nil || string(got) != c.after {
-			t.Errorf("%s: %v\n%s", name, err, got)
+			t.Errorf("%s: err = %v\ngot = %s", name, err, got)
 		}
 	}
 	for name, text := range map[string]string{
@@ -40,12 +40,12 @@ func TestSetPluginRef(t *testing.T) {
 		"the same text twice":       "plugins:\n  - {name: acme, ref: 'r.example/acme:1', path: 'r.example/acme:1'}\n",
 	} {
 		if got, err := SetPluginRef(t.Context(), []byte(text), "acme", "r.example/acme:2"); err == nil || !strings.Contains(err.Error(), "only you can change: it needs, in plugins, name: acme and ref: r.example/acme:2") {
-			t.Errorf("%s: %v\n%s", name, err, got)
+			t.Errorf("%s: err = %v\ngot = %s", name, err, got)
 		}
 	}
 	for name, text := range map[string]string{"no YAML": "a: [", "a list": "[]", "nothing": ""} {
 		if _, err := SetPluginRef(t.Context(), []byte(text), "acme", "r.example/acme:2"); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }

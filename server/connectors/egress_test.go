@@ -47,7 +47,7 @@ func TestEgressProblems(t *testing.T) {
 	} {
 		_, got := load(t, weather+"egress: "+c.egress, connectors.Options{})
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+			t.Errorf("%s: diff = %s", name, diff)
 		}
 		own := strings.TrimSuffix(weather, "\n") + "\n    egress: " + c.egress
 		if _, got := load(t, own, connectors.Options{}); (len(got) > 0) != (len(c.want) > 0) || len(got) > 0 && !strings.Contains(got[0], " connectors.weather-api.egress") {
@@ -131,7 +131,7 @@ func TestEgressOfAFileAndOfAConnector(t *testing.T) {
 		}
 		set, problems := load(t, strings.ReplaceAll(text, "CA", ca), connectors.Options{})
 		if problems != nil {
-			t.Errorf("%s: %q", name, problems)
+			t.Errorf("%s: problems = %q", name, problems)
 			continue
 		}
 		if used := strings.Contains(text, "CA"); used != (len(set.Files) == 1 && set.Files[0] == ca) {

@@ -25,7 +25,7 @@ func (e ending) Secret(context.Context, string) (string, error) {
 }
 
 // A program that is ended while it reads a file reports no problem of the file or of a plugin.
-func TestLoadingThatIsEndedIsNoProblemOfTheFile(t *testing.T) {
+func TestInterruptedLoad(t *testing.T) {
 	for name, options := range map[string]func(ending) connectors.Options{
 		"before plugins are loaded": func(e ending) connectors.Options { return connectors.Options{Host: host.Config{Random: e}} },
 		"while connectors are connected": func(e ending) connectors.Options {

@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, wrong := range d.sorted(nil, moreProblems) {
 			if wrong.Message == "" || wrong.Line < 0 {
-				t.Fatalf("%+v", wrong)
+				t.Fatalf("wrong = %+v", wrong)
 			}
 		}
 	})

@@ -44,17 +44,17 @@ connectors:
 		t.Fatal(problems)
 	}
 	if diff := cmp.Diff([]string{"gw.example.com"}, set.Settings.Hosts); diff != "" || set.Settings.User.JWT.Cookie != "session" || set.Settings.User.JWT.Bearer {
-		t.Errorf("%+v %s", set.Settings, diff)
+		t.Errorf("set.Settings = %+v diff = %s", set.Settings, diff)
 	}
 	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
-		t.Errorf("%+v", set.Settings.TLS)
+		t.Errorf("set.Settings.TLS = %+v", set.Settings.TLS)
 	}
 	if want := (gateway.Consent{URL: "https://gw.example.com", ReturnTo: "https://app.example.com/settings?tab=accounts"}); set.Settings.Consent != want {
-		t.Errorf("%+v", set.Settings.Consent)
+		t.Errorf("set.Settings.Consent = %+v", set.Settings.Consent)
 	}
 	c := set.Connectors[0]
 	if d := c.Definition(); d.Timeout.String() != "1m30s" || c.Upstream().Config().Timeout != d.Timeout || d.Limits.Concurrent != 3 || d.Methods[1] != "POST" || !d.Headers[0].Overridable {
-		t.Errorf("%+v", d)
+		t.Errorf("d = %+v", d)
 	}
 	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
 	if err != nil {
@@ -271,7 +271,7 @@ func TestConsentOfAFile(t *testing.T) {
 			all = []string{"connectors.yaml:" + want}
 		}
 		if diff := cmp.Diff(all, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: %s", text, diff)
+			t.Errorf("%s: diff = %s", text, diff)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestStoresOfKeys(t *testing.T) {
 		},
 	} {
 		if _, got := load(t, text, connectors.Options{}); !cmp.Equal(want, got) {
-			t.Errorf("%s\n%s", text, cmp.Diff(want, got))
+			t.Errorf("text = %s\ncmp.Diff(want, got) = %s", text, cmp.Diff(want, got))
 		}
 	}
 }

@@ -145,7 +145,7 @@ func TestLoadingAsksNoRegistry(t *testing.T) {
 }
 
 // A lock that somebody has edited, or bytes that somebody has changed, are refused with the line of the plugin (threats.md 162, 164 and 165).
-func TestALockThatWasEdited(t *testing.T) {
+func TestEditedLock(t *testing.T) {
 	_, other := installed(t)
 	for name, c := range map[string]struct {
 		edit func(dir string, p *lock.Plugin) error
@@ -227,7 +227,7 @@ func TestWhereAPluginComesFrom(t *testing.T) {
 }
 
 // A module that describes itself in another way once some time has passed is refused then (threats.md 162).
-func TestADescriptionThatChangesWithTime(t *testing.T) {
+func TestChangingDescription(t *testing.T) {
 	const now, later = `{"abi":1,"type":"acme_hmac","version":"1.0.0","summary":"x","fields":[{"name":"secret","kind":"string","sealed":true,"sinks":["header"]}]}`,
 		`{"abi":1,"type":"acme_hmac","version":"1.0.0","summary":"x","fields":[{"name":"secret","kind":"string","sealed":true,"sinks":["header","token"]}]}`
 	source := filepath.Join(t.TempDir(), "module.wat")

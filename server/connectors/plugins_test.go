@@ -32,7 +32,7 @@ func told(t *testing.T, dir, text string) (string, uint64) {
 }
 
 // A file that several plugins name, under any names, is read and compiled once (threats.md 54).
-func TestAPluginThatIsNamedTwice(t *testing.T) {
+func TestPluginNamedTwice(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.wasm"), []byte("nothing"), 0o600), os.Symlink("a.wasm", filepath.Join(dir, "b.wasm"))); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestLimitsOfAPluginInTheFile_threats_182(t *testing.T) {
 }
 
 // The cost of plugins that cannot be used grows with their number, and not with its square (threats.md 54).
-func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
+func TestUnusablePluginCost(t *testing.T) {
 	dir := t.TempDir()
 	file := func(n int) string {
 		var b strings.Builder
@@ -118,7 +118,7 @@ func TestCostOfPluginsThatCannotBeUsed(t *testing.T) {
 }
 
 // There is a limit for all plugins of a file together, and one for each (threats.md 54).
-func TestPluginsThatAreLarge(t *testing.T) {
+func TestLargePlugins(t *testing.T) {
 	dir := t.TempDir()
 	var list strings.Builder
 	for i := range 6 {

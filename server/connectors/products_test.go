@@ -68,7 +68,7 @@ func TestProducts(t *testing.T) {
 				body, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if response.StatusCode != http.StatusOK || err != nil || !strings.Contains(string(body), `"ok":true`) {
-					t.Fatalf("%d: %s %v", response.StatusCode, body, err)
+					t.Fatalf("%d: body = %s err = %v", response.StatusCode, body, err)
 				}
 			}
 			for where, times := range seen {

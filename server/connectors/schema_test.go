@@ -45,7 +45,7 @@ func compiledSchema(t *testing.T, all []host.PluginInfo) (*jsonschema.Schema, []
 	}
 	compiled, err := compiler.Compile("connectors.schema.json")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("err = %v\ntext = %s", err, text)
 	}
 	return compiled, text
 }
@@ -214,7 +214,7 @@ func TestPlugins(t *testing.T) {
 				t.Errorf("%q: got %v, want %s", test.file, err, test.wrong)
 			}
 		case err != nil:
-			t.Errorf("%q: %v", test.file, err)
+			t.Errorf("%q: err = %v", test.file, err)
 		case all[len(all)-1].Type != "acme_hmac" || len(all) != builtIns+1:
 			t.Errorf("%q: the last of %d types is %s", test.file, len(all), all[len(all)-1].Type)
 		}

@@ -41,13 +41,13 @@ func TestStateProblems(t *testing.T) {
 	} {
 		_, got := load(t, weather+"state: "+c.state, connectors.Options{WithoutStore: true})
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+			t.Errorf("%s: diff = %s", name, diff)
 		}
 	}
 }
 
 // With ReadSecrets, what the secrets of state hold is checked, and no problem quotes them. threats.md 139
-func TestStateSecretsAreChecked(t *testing.T) {
+func TestStateSecrets(t *testing.T) {
 	const file = weather + `state: {type: postgres, url: "{{ get_secret('url') }}", keys: ["{{ get_secret('k') }}"]}`
 	const canary = "c4n4ry0x9"
 	for name, c := range map[string]struct{ url, key, want string }{
@@ -64,7 +64,7 @@ func TestStateSecretsAreChecked(t *testing.T) {
 		_, got := load(t, file, connectors.Options{Host: host.Config{Secrets: secrets}, ReadSecrets: true, WithoutStore: true})
 		all := strings.Join(got, "\n")
 		if c.want == "" && got != nil || c.want != "" && (len(got) != 1 || !strings.HasSuffix(all, ": state."+c.want)) {
-			t.Errorf("%s: %s", name, all)
+			t.Errorf("%s: all = %s", name, all)
 		}
 		if strings.Contains(all, canary) {
 			t.Errorf("%s: a problem shows a secret: %s", name, all)
@@ -72,12 +72,12 @@ func TestStateSecretsAreChecked(t *testing.T) {
 	}
 	_, got := load(t, file, connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"weather": "x"}}, ReadSecrets: true, WithoutStore: true})
 	if want := `state.url: secret "url": the secret is not found`; len(got) != 1 || !strings.HasSuffix(got[0], want) {
-		t.Errorf("%q", got)
+		t.Errorf("got = %q", got)
 	}
 }
 
 // The store is opened once the member is right, before the host is made, and its failure has the place of the member.
-func TestStateIsOpened(t *testing.T) {
+func TestOpenState(t *testing.T) {
 	const file = weather + `state: {type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}`
 	there, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
 	if err != nil {
@@ -89,7 +89,7 @@ func TestStateIsOpened(t *testing.T) {
 		opened++
 		settings, err := s.Read(ctx)
 		if err != nil || settings.Type != connectors.StateSQLite || settings.Path != "state.db" || len(settings.Keys) != 1 || len(settings.Keys[0]) != 32 {
-			t.Errorf("%+v, %v", settings, err)
+			t.Errorf("settings = %+v, err = %v", settings, err)
 		}
 		c.State = there
 		return nil
@@ -130,7 +130,7 @@ func TestStateEqual(t *testing.T) {
 		``: false,
 	} {
 		if first.Equal(read(state)) != same || read(state).Equal(first) != same {
-			t.Errorf("%s: %t", state, !same)
+			t.Errorf("%s: same = %t", state, !same)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (w *sessionWorld) answer(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Unlock()
 	subject, err := w.exchange(r)
 	if err != nil {
-		w.t.Errorf("%s%s: %v", r.Host, r.URL, err)
+		w.t.Errorf("%s%s: err = %v", r.Host, r.URL, err)
 		rw.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -205,7 +205,7 @@ func (w *sessionWorld) get(connector, name, value string) *httptest.ResponseReco
 
 // With a session, each user reaches the API with a token that the user's own token was exchanged for. Users are cached apart:
 // threats.md 98.
-func TestUsersTokenIsExchanged(t *testing.T) {
+func TestUserTokenExchange(t *testing.T) {
 	for connector, endpoint := range map[string]string{"exchange": "login.test/exchange", "on-behalf-of": "login.test/entra"} {
 		t.Run(connector, func(t *testing.T) {
 			w := newSessionWorld(t)
@@ -273,6 +273,6 @@ connectors:
 		`connectors.yaml:12:142: connectors.b.auth.config.scope: names user.token, and is not sealed`,
 	}
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
-		t.Errorf("%s", strings.Join(got, "\n"))
+		t.Errorf("Join = %s", strings.Join(got, "\n"))
 	}
 }

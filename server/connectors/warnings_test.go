@@ -75,7 +75,7 @@ func TestFrequentMistakes(t *testing.T) {
 		}
 		got := strings.Join(all, "\n")
 		if strings.Contains(got, canary) || !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s%s: %s", c.auth, c.more, got)
+			t.Errorf("%s%s: got = %s", c.auth, c.more, got)
 		}
 	}
 }
@@ -154,21 +154,21 @@ func TestNoProblemShowsACredentialAsAName(t *testing.T) {
 }
 
 // YAML ends a line at characters that editors do not. What is shown for a problem would be another line (threats.md 280).
-func TestEndsOfLinesAreThoseOfEditors(t *testing.T) {
+func TestLineEnds(t *testing.T) {
 	for _, end := range []string{"\r", "\u0085", "\u2028", "\u2029"} {
 		problems, _ := inspect(t, "# one\r\n# two"+end+"# three\nconnectors: []\n", connectors.Options{})
 		if len(problems) != 1 || problems[0].Line != 2 || !strings.Contains(problems[0].Message, "ends a line in YAML") {
-			t.Errorf("%q: %q", end, lines(problems))
+			t.Errorf("%q: lines(problems) = %q", end, lines(problems))
 		}
 	}
 }
 
 // A placeholder in the place of a credential may be a password, so that it is hidden, too (threats.md 250).
-func TestAPlaceholderForACredentialIsHidden(t *testing.T) {
+func TestHiddenPlaceholder(t *testing.T) {
 	const text = "connectors:\n  - {name: a, url: https://api.example.com, auth: {type: basic, config: {username: your-name, password: your-c4n4ry}}}\n"
 	_, warnings := inspect(t, text, connectors.Options{})
 	if len(warnings) != 2 || warnings[0].Hidden != 0 || warnings[1].Hidden != len("your-c4n4ry") || !strings.HasPrefix(warnings[1].Message, "has a placeholder: ") {
-		t.Errorf("%+v", warnings)
+		t.Errorf("warnings = %+v", warnings)
 	}
 	if all := strings.Join(lines(warnings), ""); strings.Contains(all, "c4n4ry") {
 		t.Error(all)
@@ -206,7 +206,7 @@ state: {type: sqlite, path: state.db, keys: ["{{ get_secret('state') }}"]}
 // A file with a certificate, a key, authorities or keys of sessions that cannot be used is a problem, as it is for serve. A file that is
 // not there is one only where secrets are read (specification.md "files of another machine"). So is one with a certificate that has ended
 // (specification.md "a certificate that has ended").
-func TestFilesOfTheGatewayAreChecked(t *testing.T) {
+func TestGatewayFiles(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -41,7 +41,7 @@ func TestOnlyTheAnswerPasses(t *testing.T) {
 }
 
 // A browser does not run an answer as a page of the gateway's origin.
-func TestAnswersAreNoPages(t *testing.T) {
+func TestAnswersAsAttachments(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header()["Content-Type"] = nil
@@ -64,7 +64,7 @@ func TestExpressionsDoNotSeeSecretHeaders(t *testing.T) {
 }
 
 // threats.md 44: headers that name the user, and those with credentials, cannot be overridable.
-func TestWhatMayBeOverridden(t *testing.T) {
+func TestOverrides(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{
 		URL: w.api.URL + "/v1?scope=own",
@@ -98,7 +98,7 @@ func TestTypeOfShapedBodies(t *testing.T) {
 }
 
 // With a filter, the gateway does not request a part of an answer, and refuses one.
-func TestPartsOfAnswersAreNotFiltered(t *testing.T) {
+func TestUnfilteredParts(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "Range", Value: "", Overridable: true}}
 		d.Response.Filter = "record.mine"
@@ -131,12 +131,12 @@ func TestSameOrigin(t *testing.T) {
 		"the same with more behind it": {[]string{"Origin", own + ".evil.example"}, 403},
 	} {
 		if got := w.get("/connectors/weather", c.headers...); got.status != c.status || (c.status != 200) != (got.kind == "cross-origin") {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+			t.Errorf("%s: got.status = %d got.body = %s", name, got.status, got.body)
 		}
 	}
 }
 
-func TestStatusThatNoneHas(t *testing.T) {
+func TestUnknownStatus(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		connection, _, err := rw.(http.Hijacker).Hijack()

@@ -12,7 +12,7 @@ import (
 )
 
 // A page of another origin may open the list of connections in a tab, but not read it.
-func TestWhatANavigationIs(t *testing.T) {
+func TestNavigation(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, origin, mode, dest string
 		want                       bool
@@ -48,7 +48,7 @@ func TestLongestCallback(t *testing.T) {
 }
 
 // A connection that was lost or refused is shown as one that has ended.
-func TestConnectionsThatHaveEnded(t *testing.T) {
+func TestEndedConnections(t *testing.T) {
 	for condition, want := range map[host.Condition]bool{host.Connected: false, host.NotConnected: false, host.Uncertain: false, host.Lost: true, host.Refused: true} {
 		if c := (connection{Condition: condition}); c.Ended() != want || c.Connected() != (condition == host.Connected) || c.Uncertain() != (condition == host.Uncertain) {
 			t.Errorf("%s: ended %t, connected %t", condition, c.Ended(), c.Connected())
@@ -68,7 +68,7 @@ func TestUseForATest(t *testing.T) {
 }
 
 // A stream of events is recognised with and without parameters.
-func TestWhatAnEventStreamIs(t *testing.T) {
+func TestEventStream(t *testing.T) {
 	for kind, want := range map[string]bool{
 		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/event-strea": false, "text/plain": false, "": false,
 	} {

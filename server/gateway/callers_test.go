@@ -46,7 +46,7 @@ func TestHostsWithoutConfiguration(t *testing.T) {
 }
 
 // threats.md 41: a request that asks for an upgrade in any way is refused.
-func TestUpgradesAreRefused(t *testing.T) {
+func TestUpgrades(t *testing.T) {
 	w := newWorld(t)
 	for _, headers := range [][]string{
 		{"Upgrade", "websocket", "Connection", "Upgrade"}, {"Connection", "keep-alive, UPGRADE"}, {"Connection", "upgrade"}, {"Upgrade", "h2c"},
@@ -64,7 +64,7 @@ func TestUpgradesAreRefused(t *testing.T) {
 }
 
 // specification.md "a parameter given twice": it is refused, because servers differ in which one counts.
-func TestParametersThatAreThereTwice(t *testing.T) {
+func TestRepeatedParameters(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}
 	})
@@ -77,7 +77,7 @@ func TestParametersThatAreThereTwice(t *testing.T) {
 }
 
 // threats.md 46: a request with two origins is refused, and a page that was loaded over http is foreign to a gateway with TLS.
-func TestOriginsThatAreNotTheGateways(t *testing.T) {
+func TestForeignOrigins(t *testing.T) {
 	w := newWorld(t, func(c *options, _ *gateway.Definition) {
 		c.Hosts, c.Origins = []string{"gw.example.com"}, []string{"https://app.example.com"}
 	})
@@ -129,7 +129,7 @@ func TestUsersOfTwoTenants(t *testing.T) {
 	}
 }
 
-func TestPathsThatAreAllowed(t *testing.T) {
+func TestAllowedPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/users/7":       "/v1/users/7",
 		"/users/a%20b":   "/v1/users/a%20b",
@@ -167,7 +167,7 @@ func TestPagesOfConfiguredOrigins(t *testing.T) {
 }
 
 // threats.md 47: shared caches do not store answers.
-func TestAnswersArePrivate(t *testing.T) {
+func TestPrivateAnswers(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Cache-Control", "public, max-age=60, s-maxage=600, Stale-While-Revalidate=30")
@@ -183,7 +183,7 @@ func TestAnswersArePrivate(t *testing.T) {
 }
 
 // A preflight is an OPTIONS request with Access-Control-Request-Method. A request that lacks either goes to the API.
-func TestWhatIsAPreflight(t *testing.T) {
+func TestPreflight(t *testing.T) {
 	const page = "https://app.example.com"
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Origins, d.Methods = []string{page}, []string{"GET", "OPTIONS"}
@@ -206,7 +206,7 @@ func TestWhatIsAPreflight(t *testing.T) {
 }
 
 // The log has the reason why a host is unknown.
-func TestHostsThatAreNotKnownAreLogged(t *testing.T) {
+func TestUnknownHostLog(t *testing.T) {
 	for want, hosts := range map[string][]string{
 		`the Host is \"gw.example.org\", which is none of gateway.hosts`:                                         {"gw.example.com"},
 		`the Host is \"gw.example.org\": without gateway.hosts, only localhost and loopback addresses are known`: nil,

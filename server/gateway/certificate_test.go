@@ -14,7 +14,7 @@ import (
 )
 
 // A test of an API whose certificate is refused says what to do, whichever way the connector connects.
-func TestRemedyOfAnAPIsCertificate(t *testing.T) {
+func TestAPICertificateRemedy(t *testing.T) {
 	authority := testworld.NewAuthority(t)
 	api := httptest.NewUnstartedServer(http.NotFoundHandler())
 	api.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -43,6 +43,6 @@ func TestRemedyOfAnAPIsCertificate(t *testing.T) {
 func TestRemedyOfAnUnknownPath(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/*"} })
 	if got := w.result(gateway.Try{Path: "/a/b"}); got.Problem != "unknown-path" || !strings.Contains(got.Remedy, "add the path to the connector's paths") {
-		t.Errorf("%s: %q", got.Problem, got.Remedy)
+		t.Errorf("%s: got.Remedy = %q", got.Problem, got.Remedy)
 	}
 }

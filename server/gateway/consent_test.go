@@ -268,7 +268,7 @@ func TestConsentWithoutTheSessionInTheCallback(t *testing.T) {
 }
 
 // A token request under way does not end with the browser, because a code works once.
-func TestConsentOfABrowserThatIsClosed(t *testing.T) {
+func TestConsentOfClosedBrowser(t *testing.T) {
 	w := newConsentWorld(t)
 	ann := w.browser("ann")
 	r := w.request(http.MethodGet, ann.begin("c0de"), "")

@@ -21,7 +21,7 @@ import (
 )
 
 // threats.md 132, specification.md "redirect URI of a connector": a consent ends in the browser and for the user that began it, and once.
-func TestConsentThatAnotherHasBegun(t *testing.T) {
+func TestConsentOfOtherUser(t *testing.T) {
 	w := newConsentWorld(t)
 	mallory, ann := w.browser("mallory"), w.browser("ann")
 	ann.begin("own") // she has a cookie of her own
@@ -107,7 +107,7 @@ func TestCookieOfAConsent(t *testing.T) {
 }
 
 // threats.md 133: a page of another site cannot begin or end a connection, and is not shown what there is.
-func TestConsentThatAnotherSiteWants(t *testing.T) {
+func TestConsentFromOtherSite(t *testing.T) {
 	w := newConsentWorld(t)
 	ann := w.browser("ann")
 	ann.arrive(ann.begin("c0de"))
@@ -142,7 +142,7 @@ func TestConsentThatAnotherSiteWants(t *testing.T) {
 }
 
 // threats.md 134, specification.md "after a consent": what comes with a callback shows in no page, header or log, and sends the browser nowhere.
-func TestWhatComesWithACallback(t *testing.T) {
+func TestCallbackParameters(t *testing.T) {
 	for name, to := range map[string]string{"no page": "", "a page": "https://app.example.com/settings"} {
 		w := newConsentWorld(t, func(o *options, _ *gateway.Definition) { o.Consent.ReturnTo = to })
 		ann := w.browser("ann")
@@ -227,7 +227,7 @@ func TestConsentWithoutAUser(t *testing.T) {
 }
 
 // threats.md 179: a consent that could not be recorded begins nothing, and one that ends is not taken back.
-func TestConsentThatCannotBeRecorded(t *testing.T) {
+func TestUnrecordedConsent(t *testing.T) {
 	var failure error
 	var uses []gateway.Use
 	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
@@ -370,7 +370,7 @@ func TestMethodsOfConsent(t *testing.T) {
 }
 
 // A callback that is not well formed ends no consent.
-func TestCallbacksThatAreNotWellFormed(t *testing.T) {
+func TestMalformedCallbacks(t *testing.T) {
 	w := newConsentWorld(t)
 	ann := w.browser("ann")
 	back := ann.begin("c0de")

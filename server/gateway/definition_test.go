@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-func TestDefinitionsThatAreWrong(t *testing.T) {
+func TestInvalidDefinitions(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{
 		URL: "https://a.test/{{ get_secret('s') }}", Methods: []string{"get", "TRACE", "GET", "GET"}, Paths: []string{"users", "/a*", "/**/b", "/../x"},
@@ -40,7 +40,7 @@ func TestDefinitionsThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestBodiesAreShaped(t *testing.T) {
+func TestShapedBodies(t *testing.T) {
 	w := newWorld(t, func(c *options, d *gateway.Definition) {
 		c.Users = users(func(*http.Request) (host.User, error) { return host.User{Email: "ann@example.com"}, nil })
 		d.Methods = []string{"POST"}
@@ -102,7 +102,7 @@ func TestFilterLetsNothingPass(t *testing.T) {
 
 // APIs leave an empty list out, or write null. Nothing else passes for it, and the operator's test says so, since a misspelt name of
 // the list looks the same.
-func TestAListThatIsMissing(t *testing.T) {
+func TestMissingList(t *testing.T) {
 	for body, c := range map[string]struct {
 		records, want string
 		named         bool
@@ -139,7 +139,7 @@ func TestAListThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestExpressionsThatAreWrong(t *testing.T) {
+func TestInvalidExpressions(t *testing.T) {
 	w := newWorld(t)
 	problems := w.problems(gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
 	var paths []string
@@ -152,7 +152,7 @@ func TestExpressionsThatAreWrong(t *testing.T) {
 }
 
 // A response that has an invalid content type, or records without a filter, is refused.
-func TestResponsesThatAreWrong(t *testing.T) {
+func TestInvalidResponses(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		gateway.Response
@@ -165,7 +165,7 @@ func TestResponsesThatAreWrong(t *testing.T) {
 	} {
 		_, err := gateway.Connect(t.Context(), w.host, gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Response: c.Response})
 		if got := fmt.Sprint(err); c.problem == "" && err != nil || !strings.Contains(got, c.problem) {
-			t.Errorf("%+v: %v", c.Response, err)
+			t.Errorf("%+v: err = %v", c.Response, err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestExpressionsKnowTheCallersRequest(t *testing.T) {
 }
 
 // Definitions cannot be decoded: encoding/json would silently ignore the member per_user, and there would be no limit.
-func TestDefinitionsAreNotDecoded(t *testing.T) {
+func TestUndecodedDefinitions(t *testing.T) {
 	for name, target := range map[string]any{
 		"a definition":            &gateway.Definition{},
 		"limits":                  &gateway.Limits{},
@@ -211,7 +211,7 @@ func TestDefinitionsAreNotDecoded(t *testing.T) {
 }
 
 // The error has the host's problems and the gateway's. The paths of the host's problems have the names of the definition.
-func TestDefinitionsThatAreWrongForTheHost(t *testing.T) {
+func TestDefinitionsInvalidForHost(t *testing.T) {
 	w := newWorld(t)
 	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}
 	_, err := gateway.Connect(t.Context(), w.host, d)

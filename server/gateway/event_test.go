@@ -15,7 +15,7 @@ import (
 )
 
 // An event has all that metrics by tenant need, and of the path only its pattern: a path may have personal data.
-func TestEventSaysWhatWasAskedFor(t *testing.T) {
+func TestEventRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, path            string
 		wantMethod, wantPattern string
@@ -116,7 +116,7 @@ func TestEventSaysHowThePluginFailed(t *testing.T) {
 }
 
 // threats.md 179: a credential whose use could not be recorded is not used: not for a caller, and not for an operator.
-func TestUseThatCannotBeRecorded(t *testing.T) {
+func TestUnrecordedUse(t *testing.T) {
 	var events []gateway.Event
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
 		o.Observe = func(e gateway.Event) { events = append(events, e) }

@@ -67,7 +67,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // The log and Observe report problems that callers cannot see. A caller that goes away does not count as a failure of the API.
-func TestWhatOperatorsAreTold(t *testing.T) {
+func TestOperatorMessages(t *testing.T) {
 	begin := func(rw http.ResponseWriter) {
 		_, _ = io.WriteString(rw, "begins")
 		rw.(http.Flusher).Flush()
@@ -122,7 +122,7 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 }
 
 // The log says what was asked if that does not exist, without the query, and bounded. The caller learns nothing more.
-func TestPathsThatDoNotExist(t *testing.T) {
+func TestUnknownPaths(t *testing.T) {
 	for path, logged := range map[string]string{
 		"/connectors/wether/bot-mine?key=mine":     `"connector":"wether","error":"there is no such connector"`,
 		"/connectors/weather/mine?key=mine":        `"connector":"weather","error":"this connector has no such path"`,
@@ -140,7 +140,7 @@ func TestPathsThatDoNotExist(t *testing.T) {
 
 // An API that quotes a wrong signature in its refusal is an answer with the credential. Log and test name the API's status, so
 // that the operator sees the refusal; the caller does not.
-func TestRefusalThatQuotesTheCredential(t *testing.T) {
+func TestRefusalQuotingCredential(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusForbidden)
@@ -162,7 +162,7 @@ func TestRefusalThatQuotesTheCredential(t *testing.T) {
 	}
 }
 
-func TestTriesThatGoWrong(t *testing.T) {
+func TestFailedTests(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.first_name }} {{ user.last_name }}, {{ user.username }} {{ user.id }} of {{ tenant_id }}"}}
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // specification.md 1.2, 5.1 and 5.5: the gateway adds the credential, and the caller never sees it.
-func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
+func TestServerAuthentication(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
@@ -48,7 +48,7 @@ func TestRequestIsAuthenticatedOnTheServer(t *testing.T) {
 
 // specification.md "what callers send", threats.md 43, 40: only the parts of a caller's request that the definition names reach
 // the API.
-func TestWhatCallersSendIsDropped(t *testing.T) {
+func TestDroppedCallerHeaders(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}, {Name: "X-Region", Value: "{{ get_variable('region') }}"}}
 		d.Query = []gateway.Parameter{{Name: "units", Value: "metric", Overridable: true}, {Name: "v", Value: "2"}}
@@ -149,7 +149,7 @@ func TestFailureToAuthenticate(t *testing.T) {
 }
 
 // The timeout counts for a request with a body too, once the API has read that.
-func TestUpstreamThatDoesNotAnswer(t *testing.T) {
+func TestSilentUpstream(t *testing.T) {
 	for _, body := range []string{"", "a body"} {
 		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Timeout, d.Methods = time.Millisecond, []string{"POST"} })
 		release := make(chan struct{})
@@ -165,7 +165,7 @@ func TestUpstreamThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestUpstreamThatIsNotThere(t *testing.T) {
+func TestMissingUpstream(t *testing.T) {
 	w := newWorld(t)
 	w.api.URL = "http://127.0.0.1:1"
 	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
@@ -178,7 +178,7 @@ func TestUpstreamThatIsNotThere(t *testing.T) {
 }
 
 // A timeout of a token endpoint or of a store of secrets is not reported as a timeout of the API, to which nothing was sent.
-func TestTimeIsOverBeforeTheAPIIsAsked(t *testing.T) {
+func TestTimeoutBeforeAPI(t *testing.T) {
 	late := fmt.Errorf("the store did not answer: %w", context.DeadlineExceeded)
 	for name, change := range map[string]change{
 		"auth": func(*options, *gateway.Definition) {},

@@ -23,7 +23,7 @@ func limited(l Limits) (enter func(user string) (release func(), status int), pa
 }
 
 // A request that has ended releases its slot, and its part of the user's share.
-func TestPlacesOfRequestsAreGivenBack(t *testing.T) {
+func TestPlacesReturned(t *testing.T) {
 	for name, users := range map[string][]string{"a user": {"ann"}, "nobody": {""}, "several": {"ann", "bob", "", "eve", "joe"}} {
 		t.Run(name, func(t *testing.T) {
 			enter, _ := limited(Limits{Concurrent: 4})
@@ -82,7 +82,7 @@ func TestPlacesOfRequestsAreGivenBack(t *testing.T) {
 }
 
 // Total limits all users together.
-func TestTotalIsOfAllUsers(t *testing.T) {
+func TestTotalOfAllUsers(t *testing.T) {
 	enter, pass := limited(Limits{Concurrent: 100, Total: 3})
 	for _, user := range []string{"ann", "bob", ""} {
 		if _, status := enter(user); status != 0 {

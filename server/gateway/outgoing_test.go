@@ -82,7 +82,7 @@ func TestValuesOfHeaders(t *testing.T) {
 		out, err := inHeader.Outgoing(ctx, gateway.Incoming{})
 		switch {
 		case fits && (err != nil || out.Header.Get("X-Name") != value):
-			t.Errorf("%q: %+v, %v", value, out, err)
+			t.Errorf("%q: out = %+v, err = %v", value, out, err)
 		case !fits && (err == nil || err.Error() != "header X-Name: its value has a line break or another control character"):
 			t.Errorf("%q: the error is %v", value, err)
 		}
@@ -109,12 +109,12 @@ func TestRequestsOfOperators(t *testing.T) {
 		out, err := c.Outgoing(t.Context(), in)
 		if err != nil {
 			if err.Error() != want {
-				t.Errorf("%q: %v", query, err)
+				t.Errorf("%q: err = %v", query, err)
 			}
 			continue
 		}
 		if out.URL.String() != w.api.URL+"/v1/any/path?"+want || out.Method != http.MethodDelete || out.Header.Get("X-Own") != "own" {
-			t.Errorf("%q: %s %s, %v", query, out.Method, out.URL, out.Header)
+			t.Errorf("%q: out.Method = %s out.URL = %s, out.Header = %v", query, out.Method, out.URL, out.Header)
 		}
 		masked := strings.ReplaceAll(out.URL.String(), secret, "{{ get_secret('key') }}")
 		if shown := out.Masked(); shown.URL.String() != masked || shown.Method != http.MethodDelete || shown.Header.Get("X-Own") != "own" {

@@ -15,7 +15,7 @@ import (
 )
 
 // Only statuses from 200 to 599 pass (RFC 9110 section 15).
-func TestStatusesThatPass(t *testing.T) {
+func TestPassingStatuses(t *testing.T) {
 	status := 0
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
 		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, status, "", ""), nil })

@@ -16,7 +16,7 @@ import (
 )
 
 // threats.md 58: with any number of processors, one connector's share leaves at least two places to others.
-func TestNoShareIsAllPlaces(t *testing.T) {
+func TestShareLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newPlaces()
 		for range all.Share() {
@@ -102,7 +102,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 }
 
 // A body is refused while it is read if too many bytes are held. release then subtracts its bytes.
-func TestBodiesThatAreHeld(t *testing.T) {
+func TestHeldBodies(t *testing.T) {
 	g := New(Config{})
 	g.places = places.New(4, 20)
 	read := func(length int) (release func(), fits bool) {

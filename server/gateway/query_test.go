@@ -22,7 +22,7 @@ func asS3(_ *options, d *gateway.Definition) {
 
 // specification.md "a parameter without a value", threats.md 310: the API gets the caller's parameters as they were given, or no request.
 // Without one of them, the request may be another operation.
-func TestQueryAsItIsGiven(t *testing.T) {
+func TestQueryAsConfigured(t *testing.T) {
 	const own = "max-keys=50&v=2&list%5B%5D=a"
 	for _, c := range []struct{ method, query, want string }{
 		{"GET", "", own},
@@ -58,7 +58,7 @@ func TestQueryAsItIsGiven(t *testing.T) {
 }
 
 // A caller's empty header is sent, and one that may be repeated too. An empty value of the definition is not sent.
-func TestHeadersAsTheyAreGiven(t *testing.T) {
+func TestHeadersAsConfigured(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Headers = []gateway.Parameter{
 			{Name: "X-Empty", Value: "1", Overridable: true}, {Name: "X-Many", Overridable: true, Repeated: true}, {Name: "X-None", Overridable: true},
@@ -120,7 +120,7 @@ func TestSegmentWithSlashes(t *testing.T) {
 		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/users/*", "/projects/*%2F*/issues"} })
 		got := w.get("/connectors/weather" + path)
 		if (got.status == http.StatusOK) != passes || passes && w.last().URL.EscapedPath() != "/v1"+path || !passes && w.received() > 0 {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
+			t.Errorf("%s: got.status = %d got.body = %s", path, got.status, got.body)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // threats.md 62: if the secret of a connector is wrong, callers get a Retry-After, and neither the token endpoint nor the log
 // gets one entry for each request. The host's only line names the endpoint, and the request for which that was asked.
-func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
+func TestRefusingTokenEndpoint_threats_62(t *testing.T) {
 	var asked atomic.Int32
 	w := newWorld(t)
 	w.answer = func(rw http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,7 @@ func TestTokenEndpointThatRefuses_threats_62(t *testing.T) {
 
 // threats.md 142: if the metadata of an issuer cannot be read, callers get a Retry-After, and neither the issuer nor the log gets one
 // entry for each request.
-func TestAnIssuerThatFails(t *testing.T) {
+func TestFailingIssuer(t *testing.T) {
 	var asked atomic.Int32
 	now := time.Now()
 	w := newWorld(t, func(o *options, _ *gateway.Definition) { o.HostClock = func() time.Time { return now } })

@@ -56,7 +56,7 @@ func seenInResult(r gateway.TestResult) string {
 }
 
 // The answer of a test is the one that a caller gets, byte by byte.
-func TestResultIsWhatCallersGet(t *testing.T) {
+func TestResultMatchesCallers(t *testing.T) {
 	oauth := func(_ *options, d *gateway.Definition) {
 		d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": strings.TrimSuffix(d.URL, "/v1") + "/token",
@@ -181,7 +181,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 	tried := gateway.Try{Path: "x?page=2", Body: "the body", User: gateway.TriedUser{ID: "7"}}
 	got := w.result(tried)
 	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got = %+v", got)
 	}
 	if want := w.api.URL + "/v1/x?page=2&k={{ get_secret('key') }}"; got.Request.URL != want || got.Request.Body != "the body" || len(got.Request.Dropped) > 0 ||
 		!slices.Contains(got.Request.Headers, abi.Pair{Name: "Authorization", Value: "Bearer <token>"}) {
@@ -216,7 +216,7 @@ func names(stages []gateway.Step) string {
 }
 
 // The stages of a result end with the one that failed.
-func TestStageThatFailed(t *testing.T) {
+func TestFailedStage(t *testing.T) {
 	none := func(string) change { return func(*options, *gateway.Definition) {} }
 	for name, c := range map[string]struct {
 		change change
@@ -242,7 +242,7 @@ func TestStageThatFailed(t *testing.T) {
 			w.answer = c.answer
 		}
 		if got := w.result(c.tried); names(got.Stages) != c.want {
-			t.Errorf("%s: %s; %s", name, names(got.Stages), got.Cause)
+			t.Errorf("%s: names(got.Stages) = %s; got.Cause = %s", name, names(got.Stages), got.Cause)
 		}
 	}
 }
@@ -268,13 +268,13 @@ func TestResultOfAnEndlessAnswer(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		})
 		if body != "begins" || cut != "the answer went on after 10s" {
-			t.Errorf("%q, %q", body, cut)
+			t.Errorf("body = %q, cut = %q", body, cut)
 		}
 	})
 }
 
 // A test that cannot be a request is refused, and one of an unknown connector names the one that was meant.
-func TestTestsThatAreRefused(t *testing.T) {
+func TestRefusedTests(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{
 		`{"method":"G T"}`:                  "that is not a method",
@@ -283,7 +283,7 @@ func TestTestsThatAreRefused(t *testing.T) {
 		`{"body_base64":"*"}`:               "not JSON",
 	} {
 		if got := w.try(body); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), want) {
-			t.Errorf("%s: %d %s", body, got.Code, got.Body)
+			t.Errorf("%s: got.Code = %d got.Body = %s", body, got.Code, got.Body)
 		}
 	}
 	mux := http.NewServeMux()
@@ -292,7 +292,7 @@ func TestTestsThatAreRefused(t *testing.T) {
 		answer := httptest.NewRecorder()
 		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/connectors/"+name+"/test", nil))
 		if answer.Code != http.StatusNotFound || !strings.Contains(answer.Body.String(), want) {
-			t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
+			t.Errorf("%s: answer.Code = %d answer.Body = %s", name, answer.Code, answer.Body)
 		}
 	}
 }
@@ -344,7 +344,7 @@ func TestResultHasTheDescription(t *testing.T) {
 		fmt.Fprintf(rw, `{"error":"invalid_grant","error_description":%q}`, reason)
 	}
 	if got := w.result(gateway.Try{ErrorDescription: true}); len(got.Exchanges) != 1 || got.Exchanges[0].Answer.Description != reason || strings.Contains(got.Cause+string(got.Body), reason) {
-		t.Errorf("%+v", got)
+		t.Errorf("got = %+v", got)
 	}
 	if got := w.result(gateway.Try{}); strings.Contains(fmt.Sprint(got), reason) || len(got.Exchanges) != 1 {
 		t.Errorf("without asking: %+v", got)

@@ -58,7 +58,7 @@ func TestOneConnectorHasNotAllPlaces(t *testing.T) {
 }
 
 // With a filter, the header Link does not pass: it may name records that the user may not see.
-func TestLinksOfWhatIsFilteredDoNotPass(t *testing.T) {
+func TestFilteredLinks(t *testing.T) {
 	const next = `<https://api.example.com/orders?after=bob-7>; rel="next"`
 	for filter, want := range map[string]string{"": next, "record.owner == 'ann'": "", "true": ""} {
 		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Filter = filter })
@@ -74,7 +74,7 @@ func TestLinksOfWhatIsFilteredDoNotPass(t *testing.T) {
 }
 
 // Limits identify a user by ID, so that a change of the name does not help.
-func TestLimitsAreOfTheUser(t *testing.T) {
+func TestLimitsPerUser(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Users = users(func(r *http.Request) (host.User, error) {
 			return host.User{TenantID: "t", ID: "ann", Username: r.Header.Get("Authorization"), Email: r.Header.Get("Authorization") + "@example.com"}, nil

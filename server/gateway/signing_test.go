@@ -138,7 +138,7 @@ func TestSignedRequestsWithABody(t *testing.T) {
 }
 
 // threats.md 59: the file of a kept body is closed if the gateway does not send the signed request.
-func TestTheBodyOfARequestThatIsNotSentIsClosed(t *testing.T) {
+func TestUnsentBodyClosed(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	w := newWorld(t, signing(t, 1<<20), func(o *options, d *gateway.Definition) {
@@ -192,7 +192,7 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 }
 
 // A caller that waits for 100 Continue gets it before the request is sent to the API.
-func TestASignedBodyIsAskedFor(t *testing.T) {
+func TestSignedBodyRequested(t *testing.T) {
 	w := signingWorld(t, 0)
 	address := strings.TrimPrefix(w.server.URL, "http://")
 	conn, err := net.Dial("tcp", address)
@@ -258,7 +258,7 @@ func post(ctx context.Context, body io.Reader) *http.Request {
 
 // The connector's timeout limits the API and the token endpoint, but not the caller that sends a body to be signed. The server
 // limits the caller's time.
-func TestASlowSignedBodyIsNotTheUpstreamsTime(t *testing.T) {
+func TestSlowSignedBodyTime(t *testing.T) {
 	inABubble(t, func(t *testing.T, handler http.Handler, _ *int, _ *[]gateway.Event) {
 		body, sender := io.Pipe()
 		go func() {

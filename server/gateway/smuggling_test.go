@@ -161,7 +161,7 @@ func TestSmuggling(t *testing.T) {
 }
 
 // threats.md 42: if a body turns out malformed or too large while it is passed on, the API never receives its end.
-func TestBodiesThatBreakOff(t *testing.T) {
+func TestBrokenBodies(t *testing.T) {
 	const (
 		post = "POST /connectors/weather/a HTTP/1.1\r\nHost: GATEWAY\r\nTransfer-Encoding: chunked\r\n\r\n"
 		next = "0\r\n\r\nGET /connectors/weather/" + marker + " HTTP/1.1\r\nHost: GATEWAY\r\n\r\n"

@@ -77,7 +77,7 @@ func TestSilentStream(t *testing.T) {
 
 // The time in which the API waits for the caller's body does not count for the timeout, also if the answer has begun before
 // the body ends.
-func TestWaitingForTheCallerIsNotTheUpstreams(t *testing.T) {
+func TestCallerWaitTime(t *testing.T) {
 	for name, answersEarly := range map[string]bool{"answer to the whole": false, "answer before the end": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func (d *dripping) Read(p []byte) (int, error) {
 
 // An API that drips holds a request for no longer than timeout while the gateway reads for itself: the rest of a 401, a short answer,
 // or one to be shaped (threats.md 320). What passes to the caller may come as slowly as the API makes it.
-func TestAnAnswerThatDrips_threats_320(t *testing.T) {
+func TestDrippingAnswer_threats_320(t *testing.T) {
 	for passing, want := range map[bool]struct {
 		bytes int
 		cause error

@@ -23,7 +23,7 @@ func (w *world) try(body string) *httptest.ResponseRecorder {
 }
 
 // The result of a test has the first 2 KiB of the request's body, and an ellipsis if there is more.
-func TestBodiesThatAreShown(t *testing.T) {
+func TestShownBodies(t *testing.T) {
 	const most = 2 << 10
 	a := strings.Repeat("a", most+10)
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Methods, d.Auth = []string{"POST"}, host.Auth{Type: "none"} })
@@ -51,7 +51,7 @@ func TestBodiesThatAreShown(t *testing.T) {
 }
 
 // The result says what the connector's tls adds.
-func TestTLSIsShown(t *testing.T) {
+func TestShownTLS(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			d.URL = "https://api.example"
@@ -76,7 +76,7 @@ func TestDroppedParametersShow(t *testing.T) {
 	for path, dropped := range map[string][]string{"?page=2&units=us": {"page"}, "?units=us": nil} {
 		got := w.result(gateway.Try{Path: path}).Request
 		if !slices.Equal(got.Dropped, dropped) || !strings.HasSuffix(got.URL, "?units=us") {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: got = %+v", path, got)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestUseWaitsForRequestsInFlight(t *testing.T) {
 }
 
 // threats.md 66: a reload does not reset the counts of limits.
-func TestUseKeepsWhatLimitsHaveCounted(t *testing.T) {
+func TestUseKeepsLimitCounts(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits, next gateway.Limits
 		between      []string // the connectors of a setup in between; nil means there is none

@@ -60,7 +60,7 @@ func TestTheBoundsOfTokens(t *testing.T) {
 }
 
 // A token in malformed base64url is refused although its signature is valid, because other programs may decode it differently.
-func TestSignedTextThatIsNotBase64URL(t *testing.T) {
+func TestInvalidBase64URL(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	w := newWorld(t, config(t, s.jwk()), nil)
 	header, rest, _ := strings.Cut(s.token(t, claims()), ".")
@@ -114,7 +114,7 @@ func TestTheBoundsOfKeys(t *testing.T) {
 }
 
 // A token of another algorithm is refused although its key ID is that of an HMAC key.
-func TestAKeyOfAnotherKindThanTheToken(t *testing.T) {
+func TestKeyKindMismatch(t *testing.T) {
 	s, secret := newSigner(t, "k1", "ES256"), newSigner(t, "h", "HS256")
 	c := config(t, s.jwk(), secret.jwk())
 	c.JWT.Algorithms = []string{"ES256", "HS256"}
@@ -159,7 +159,7 @@ func TestTheBoundsOfADocumentOfKeys(t *testing.T) {
 }
 
 // The last good keys are used for a day, and no longer.
-func TestKeysAreUsedForADay(t *testing.T) {
+func TestKeyLifetime(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
@@ -193,7 +193,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 }
 
 // An error names the server of the keys, but not the rest of the URL.
-func TestTheServerOfTheKeysIsNamed(t *testing.T) {
+func TestKeyServerNamed(t *testing.T) {
 	c := newEndpoint(t).config()
 	c.JWT.JWKSURL = "https://login.test/jwks?key=canary"
 	w := newWorld(t, c, testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))

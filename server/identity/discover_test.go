@@ -67,7 +67,7 @@ const (
 	oauth  = "/.well-known/oauth-authorization-server"
 )
 
-func TestKeysAreFoundByTheIssuer(t *testing.T) {
+func TestKeysByIssuer(t *testing.T) {
 	s := newSigner(t, "k", "ES256")
 	for name, test := range map[string]struct{ path, at, asked string }{
 		"OpenID Connect":                {"", openID, openID + " /keys"},
@@ -94,7 +94,7 @@ func TestKeysAreFoundByTheIssuer(t *testing.T) {
 }
 
 // The metadata is read with the keys: an unknown key is looked for where the issuer now has its keys.
-func TestKeysThatMove(t *testing.T) {
+func TestMovedKeys(t *testing.T) {
 	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256")
 	m := newMetadata(t)
 	mine := map[string]any{"iss": m.URL}
@@ -114,7 +114,7 @@ func TestKeysThatMove(t *testing.T) {
 
 // threats.md 187: metadata that is not the issuer's own names no keys. Nobody is signed in, and sessions are unavailable, as if the
 // keys could not be read.
-func TestMetadataThatIsRefused(t *testing.T) {
+func TestRefusedMetadata(t *testing.T) {
 	s := newSigner(t, "k", "ES256")
 	for name, test := range map[string]struct {
 		document func(issuer string) string
@@ -155,7 +155,7 @@ func TestMetadataThatIsRefused(t *testing.T) {
 }
 
 // threats.md 187: a redirect of the metadata is not followed.
-func TestMetadataThatRedirects(t *testing.T) {
+func TestRedirectedMetadata(t *testing.T) {
 	s := newSigner(t, "k", "ES256")
 	m := newMetadata(t)
 	elsewhere := newMetadata(t)
@@ -171,7 +171,7 @@ func TestMetadataThatRedirects(t *testing.T) {
 }
 
 // An issuer that is down costs one attempt at a time, and the keys that were read before go on.
-func TestMetadataThatIsDown(t *testing.T) {
+func TestMetadataOutage(t *testing.T) {
 	s := newSigner(t, "k", "ES256")
 	m := newMetadata(t)
 	w := m.of(t, m.URL)

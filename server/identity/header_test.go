@@ -49,7 +49,7 @@ func TestHeadersCountOnlyFromTheProxies(t *testing.T) {
 }
 
 // threats.md 44: a request is refused if another program may find another user in its headers.
-func TestHeadersThatOthersMayReadInAnotherWay(t *testing.T) {
+func TestAmbiguousHeaders(t *testing.T) {
 	good := []string{"X-Forwarded-Email", "ann@example.com"}
 	for name, test := range map[string]struct {
 		headers []string
@@ -138,7 +138,7 @@ func TestHeadersOverTheWire(t *testing.T) {
 		_, _ = io.WriteString(conn, text)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
-			t.Fatalf("%q: %v", lines, err)
+			t.Fatalf("%q: err = %v", lines, err)
 		}
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()

@@ -51,13 +51,13 @@ func TestTheUserHasTheSessionsToken(t *testing.T) {
 		}
 		u, err := newWorld(t, config, nil).User(c.r)
 		if err != nil || u.Token != want.Token || !u.TokenExpires.Equal(want.TokenExpires) || u.ID != ann.ID {
-			t.Errorf("%s: %+v, %v", name, u, err)
+			t.Errorf("%s: u = %+v, err = %v", name, u, err)
 		}
 	}
 }
 
 // threats.md 44: a token with an invalid header, claim, encoding or signature is refused.
-func TestTokensThatAreNotValidAreRefused(t *testing.T) {
+func TestInvalidTokens(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	other := newSigner(t, "k1", "ES256")
 	w := newWorld(t, config(t, s.jwk()), nil)
@@ -166,7 +166,7 @@ func trailingBit(token string) string {
 	return token[:len(token)-1] + base64Alphabet[last+1:last+2]
 }
 
-func TestTokensThatAreJustValid(t *testing.T) {
+func TestBarelyValidTokens(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	w := newWorld(t, config(t, s.jwk()), nil)
 	unix := func(d time.Duration) int64 { return start.Add(d).Unix() }

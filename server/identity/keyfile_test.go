@@ -51,7 +51,7 @@ func TestAFileOfKeys(t *testing.T) {
 	accepted(t, u, err, ann)
 }
 
-func TestAFileThatCannotBeUsedIsAnErrorAtOnce(t *testing.T) {
+func TestUnusableFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"missing": "", "empty": "", "json": "{}", "large": strings.Repeat(" ", 300<<10), "none": `{"keys":[{"kty":"RSA"}]}`} {
 		file := filepath.Join(dir, name)
@@ -61,7 +61,7 @@ func TestAFileThatCannotBeUsedIsAnErrorAtOnce(t *testing.T) {
 		c := config(t)
 		c.JWT.JWKSFile = file
 		if _, err := identity.New(t.Context(), c, identity.Options{}); !errors.Is(err, identity.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	c := config(t)

@@ -28,7 +28,7 @@ func TestWhenKeysWereFirstRead(t *testing.T) {
 }
 
 // The error says what is wrong with the answer to a request for the keys.
-func TestWhatIsWrongWithTheAnswer(t *testing.T) {
+func TestAnswerErrors(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	for name, test := range map[string]struct {
 		status int

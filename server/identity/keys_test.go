@@ -39,7 +39,7 @@ func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
+func TestKeyReplacedUnderID(t *testing.T) {
 	old, fresh := newSigner(t, "k", "ES256"), newSigner(t, "k", "ES256")
 	e := newEndpoint(t, old.jwk())
 	w := e.world(t)
@@ -55,7 +55,7 @@ func TestAKeyThatIsReplacedUnderItsID(t *testing.T) {
 
 // threats.md 44 and 65: made-up key IDs cause at most one request to the issuer in ten seconds. Until the next one, an unknown
 // key may be a new one.
-func TestUnknownKeysAreAskedForAtMostOnceInTenSeconds(t *testing.T) {
+func TestUnknownKeyRate(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
@@ -110,7 +110,7 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 
 // threats.md 65: a session whose key was removed by the issuer is refused at once, whatever other keys are looked for. An
 // expired one does not cause a fetch.
-func TestSessionsOfAKeyThatIsGone(t *testing.T) {
+func TestSessionsOfRemovedKey(t *testing.T) {
 	old, fresh, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, fresh.jwk())
 	w := e.world(t)
@@ -141,7 +141,7 @@ func TestSessionsOfAKeyThatIsGone(t *testing.T) {
 	}
 }
 
-func TestKeysAreFetchedAgainAfterFiveMinutes(t *testing.T) {
+func TestKeyRefresh(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
@@ -163,7 +163,7 @@ func TestKeysAreFetchedAgainAfterFiveMinutes(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsSetBack(t *testing.T) {
+func TestClockSetBack(t *testing.T) {
 	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
@@ -188,7 +188,7 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	accepted(t, u, err, ann)
 }
 
-func TestTheEndpointIsDownThenUp(t *testing.T) {
+func TestEndpointOutage(t *testing.T) {
 	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
 	for name, down := range failures(s) {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 }
 
 // Keys of an endpoint with a private half, and HMAC keys, are not used.
-func TestKeysOfAnEndpointThatAreNotPublic(t *testing.T) {
+func TestPrivateKeysOfEndpoint(t *testing.T) {
 	s, leaked, secret := newSigner(t, "k1", "ES256"), newSigner(t, "leaked", "ES256"), newSigner(t, "h", "HS256")
 	e := newEndpoint(t, s.jwk(), leaked.jwk(map[string]any{"d": "cHJpdmF0ZS1jYW5hcnk"}), secret.jwk())
 	w := e.world(t)
@@ -315,7 +315,7 @@ func TestKeysOfAnEndpointThatAreNotPublic(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentToTheEndpoint(t *testing.T) {
+func TestEndpointRequest(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t)
 	var got *http.Request
@@ -328,11 +328,11 @@ func TestWhatIsSentToTheEndpoint(t *testing.T) {
 	u, err := w.User(r)
 	accepted(t, u, err, ann)
 	if got.Method != http.MethodGet || got.URL.Path != "/jwks.json" || got.Header.Get("Authorization")+got.Header.Get("Cookie")+got.Header.Get("Traceparent") != "" {
-		t.Errorf("%s %s %v", got.Method, got.URL, got.Header)
+		t.Errorf("got.Method = %s got.URL = %s got.Header = %v", got.Method, got.URL, got.Header)
 	}
 }
 
-func TestSymmetricKeysCountOnlyWhereTheyAreNamed(t *testing.T) {
+func TestSymmetricKeys(t *testing.T) {
 	secret, s := newSigner(t, "h", "HS256"), newSigner(t, "k", "ES256")
 	c := config(t, secret.jwk(), s.jwk())
 	u, err := newWorld(t, c, nil).bearer(secret.token(t, claims()))

@@ -78,7 +78,7 @@ func TestAThousandCallersWaitForOneFetch(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatHangs(t *testing.T) {
+func TestHangingEndpoint(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	synctest.Test(t, func(t *testing.T) {
 		var hanging, dripping atomic.Bool
@@ -144,7 +144,7 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-func TestACallerThatGoesAwayTakesTheFetchFromNobody(t *testing.T) {
+func TestFetchSurvivesCallerCancel(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	synctest.Test(t, func(t *testing.T) {
 		w := slowWorld(t, func(r *http.Request) (*http.Response, error) {

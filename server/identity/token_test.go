@@ -74,7 +74,7 @@ func TestWhereTheTokenStands(t *testing.T) {
 	})
 }
 
-func TestNobodySignsInAgainWhileTheKeysAreAway(t *testing.T) {
+func TestSessionsDuringKeyOutage(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	down := newEndpoint(t)
 	down.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })

@@ -50,7 +50,7 @@ func signAll(t *testing.T, orders []order) []any {
 	command.Stdin, command.Stderr = &input, &failure
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, failure.String())
+		t.Fatalf("err = %v\nfailure = %s", err, failure.String())
 	}
 	answers := make([]any, 0, len(orders))
 	for line := range bytes.Lines(output) {
@@ -186,7 +186,7 @@ func TestBotocoreSignsTheSame(t *testing.T) {
 		}
 		got, err := w.Sign(o.request(t), "aws_sigv4", config)
 		if err != nil {
-			t.Fatalf("%+v: %v", o, err)
+			t.Fatalf("%+v: err = %v", o, err)
 		}
 		if text := got.Header.Get("Authorization"); o.In == "header" && text != want {
 			different++
@@ -233,7 +233,7 @@ func TestBotocoreAssumesTheSameRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.Sign(r, "aws_assume_role", config); err != nil {
-			t.Fatalf("%+v: %v", config, err)
+			t.Fatalf("%+v: err = %v", config, err)
 		}
 		got = append(got, w.Exchanged.Header.Get("Authorization"))
 		orders = append(orders, order{

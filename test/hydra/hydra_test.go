@@ -149,7 +149,7 @@ func (s *server) do(r *http.Request, answer any) {
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
 	if response.StatusCode/100 != 2 {
-		s.t.Fatalf("%s %s: %s %s", r.Method, r.URL, response.Status, text)
+		s.t.Fatalf("%s %s: response.Status = %s text = %s", r.Method, r.URL, response.Status, text)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		s.t.Fatal(err)

@@ -21,7 +21,7 @@ var examples = map[string]string{
 }
 
 // Compiling an example anew makes the module that is committed, byte by byte.
-func TestExamplesAreCompiledFromTheirSources(t *testing.T) {
+func TestExampleSources(t *testing.T) {
 	for source, module := range examples {
 		if !bytes.Equal(read(t, module), read(t, compile(t, source))) {
 			t.Errorf("%s is not what %s compiles to: run make languages", module, source)

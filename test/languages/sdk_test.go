@@ -112,7 +112,7 @@ func userFunctions(t *testing.T) (names []string) {
 }
 
 // The code of the READMEs is that of the examples, so an author who copies it has what is tested.
-func TestTheCodeOfTheREADMEsIsThatOfTheExamples(t *testing.T) {
+func TestREADMECode(t *testing.T) {
 	makefile := string(read(t, "../../Makefile"))
 	for readme, files := range map[string][]string{
 		"../../sdk/c/README.md":              {"../../examples/acme_hmac_c/acme_hmac.c"},

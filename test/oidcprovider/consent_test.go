@@ -278,7 +278,7 @@ func (s *consents) errors() (codes []string) {
 }
 
 // What comes back in another way than the provider has sent it brings no grant. threats.md 128, 129
-func TestConsentsThatDoNotCount(t *testing.T) {
+func TestInvalidConsents(t *testing.T) {
 	s := newConsents(t)
 	parameter := func(target, name, value string) string {
 		u, err := url.Parse(target)

@@ -47,7 +47,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 // An issuer with a slash that the provider does not write is another one, and the error says so.
-func TestDiscoveryOfAnotherIssuer(t *testing.T) {
+func TestForeignDiscovery(t *testing.T) {
 	w := newWorld(t, []object{{"client_id": "crm", "client_secret": reservedSecret}})
 	w.secrets["crm"] = reservedSecret
 	client := w.connect("oauth_client_credentials", object{

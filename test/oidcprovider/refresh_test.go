@@ -136,7 +136,7 @@ func lost(t *testing.T, err error, condition host.Condition) {
 // few, the host is started anew. The provider is the judge: when the test then uses a token twice, the grant is gone, and the
 // host says so.
 // threats.md 123
-func TestRefreshTokensThatRotate(t *testing.T) {
+func TestRotatingRefreshTokens(t *testing.T) {
 	s := newShared(t, "rotates")
 	n := s.node(s.store)
 	for i := range 200 {
@@ -168,7 +168,7 @@ func TestRefreshTokensThatRotate(t *testing.T) {
 }
 
 // A refresh token that does not rotate is used again and again.
-func TestRefreshTokensThatStay(t *testing.T) {
+func TestLastingRefreshTokens(t *testing.T) {
 	s := newShared(t, "stays")
 	for range 5 {
 		n := s.node(s.store)

@@ -159,7 +159,7 @@ func (w *world) send(authType string, config map[string]any, r *http.Request) si
 	}
 	response, err := connector.Transport(w).RoundTrip(r)
 	if err != nil {
-		w.t.Fatalf("%s %s, %v: %v", r.Method, r.URL, config, err)
+		w.t.Fatalf("%s %s, %v: err = %v", r.Method, r.URL, config, err)
 	}
 	_ = response.Body.Close()
 	return w.received
@@ -266,7 +266,7 @@ func TestHTTPMessageSignatures(t *testing.T) {
 	}
 	for i, verdict := range verify(t, requests) {
 		if want := []string{"valid", "the signature does not verify"}[i%2]; verdict != want {
-			t.Fatalf("%s: %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
 		}
 	}
 }
@@ -296,7 +296,7 @@ func TestWebBotAuth(t *testing.T) {
 	}
 	for i, verdict := range verdicts[:99] {
 		if verdict != "valid" {
-			t.Fatalf("%s: %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestHawk(t *testing.T) {
 	}
 	for i, verdict := range verdicts[:199] {
 		if verdict != "valid" {
-			t.Fatalf("%s: %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (c *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 func verified(t *testing.T, public *rsa.PublicKey, signed string) (header, claims map[string]any) {
 	parsed, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{"RS256"}))
 	if err != nil {
-		t.Errorf("%s: %v", signed, err)
+		t.Errorf("%s: err = %v", signed, err)
 		return nil, nil
 	}
 	claims = parsed.Claims.(jwt.MapClaims)

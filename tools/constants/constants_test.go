@@ -149,7 +149,7 @@ func upper(name string) string {
 	return strings.ToUpper(word.ReplaceAllString(strings.Replace(name, "64URL", "64_URL", 1), "${1}${3}_${2}${4}"))
 }
 
-func TestTheConstantsOfTheSDKsAreThoseOfTheContract(t *testing.T) {
+func TestSDKConstants(t *testing.T) {
 	for name := range sdks {
 		want, err := updated(root, name)
 		if err != nil {

@@ -30,16 +30,16 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func TestWhatIsAPart(t *testing.T) {
+func TestPart(t *testing.T) {
 	for _, text := range []string{"", "3", "0/10", "11/10", "3/0", "3/10x", "-1/10", "03/10"} {
 		var p part
 		if err := p.Set(text); err == nil || !strings.Contains(err.Error(), "3/10") {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: err = %v", text, err)
 		}
 	}
 	var p part
 	if err := p.Set("3/10"); err != nil || p != (part{3, 10}) || p.String() != "3/10" {
-		t.Errorf("%v: %v", p, err)
+		t.Errorf("%v: err = %v", p, err)
 	}
 }
 

@@ -30,7 +30,7 @@ func parsed(t *testing.T) *found {
 	return f
 }
 
-func TestWhatGremlinsFound(t *testing.T) {
+func TestGremlinsFindings(t *testing.T) {
 	want := &found{dir: "host/x", killed: 1, timedOut: 1, unviable: 1, lived: []survivor{{lives, 2}}}
 	if diff := cmp.Diff(want, parsed(t), cmp.AllowUnexported(found{}, mutant{}, survivor{})); diff != "" {
 		t.Error(diff)
@@ -76,7 +76,7 @@ func TestReport(t *testing.T) {
 func TestSurvivorsHaveReasons(t *testing.T) {
 	known, err := parseSurvivors("# for people\n\n" + lives.String() + "\n    They are\n    never equal.\n")
 	if err != nil || known[lives] != "They are never equal." || len(known) != 1 {
-		t.Errorf("%v, %v", known, err)
+		t.Errorf("known = %v, err = %v", known, err)
 	}
 	for name, bad := range map[string]string{
 		"no reason": lives.String() + "\n", "twice": lives.String() + "\n  a\n" + lives.String() + "\n  b\n", "no column": "a.go KIND: text\n  why\n", "no text": "a.go KIND 3\n  why\n",

@@ -19,11 +19,11 @@ import (
 // slowTests has the tests that take most of the time of their packages. They run only if the others notice nothing.
 var slowTests = []string{
 	"TestNoPartitionReadsAnothersValue", "TestIndependentImplementationVerifiesManySignatures",
-	"TestMeteringChangesNoResultOfTheSpecification", "TestHostileAnswers", "TestStoreIsAsTheModel",
-	"TestReadersSeeNoTornPages", "TestManyOpenAtOnce", "TestManyArticlesOfOneActivity", "TestReuseIsNotNoticed",
-	"TestDecision_Tokens_many_requests_at_once_one_exchange", "TestCodeCacheThatOthersCanChangeIsRefused",
-	"TestAnotherImplementationVerifiesWhatThePluginSends", "TestTokensOfAnotherImplementation", "TestNoCanaryComesOut",
-	"TestHostileEndpoints", "TestHostileMetadata", "TestSinksOfWhatTheHostMakes_threats_15a",
+	"TestMeteringChangesNoResultOfTheSpecification", "TestHostileAnswers", "TestStoreMatchesModel",
+	"TestReadersSeeNoTornPages", "TestManyOpenAtOnce", "TestManyArticlesOfOneActivity", "TestInvisibleReuse",
+	"TestDecision_Tokens_many_requests_at_once_one_exchange", "TestWritableCodeCache",
+	"TestIndependentJWTVerification", "TestIndependentTokens", "TestNoCanaryComesOut",
+	"TestHostileEndpoints", "TestHostileMetadata", "TestHostMadeSinks_threats_15a",
 }
 
 // sandboxTests matches the subtests of hosttest.Run that need the compiled module of a plugin. They do not run for mutations of

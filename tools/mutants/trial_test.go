@@ -196,7 +196,7 @@ func TestTrialOfAMutation(t *testing.T) {
 }
 
 // A package is not tried if its tests fail without a mutation, or for any change of its sources.
-func TestTestsThatFail(t *testing.T) {
+func TestFailingTests(t *testing.T) {
 	for _, tt := range []struct{ name, file, text string }{
 		{"a test fails", "p.go", strings.Replace(source, "2 - 1", "2 + 1", 1)},
 		{"a test compares the sources", "size_test.go", `package p_test

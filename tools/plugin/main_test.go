@@ -30,20 +30,20 @@ func compile(t *testing.T, name string) ([]byte, error) {
 }
 
 // A host loads an ordinary plugin. Its author need not know which functions the compiler inlines.
-func TestAnOrdinaryPluginIsAdmitted(t *testing.T) {
+func TestOrdinaryPlugin(t *testing.T) {
 	if _, err := compile(t, "signer"); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAPluginThatDoesNotRegisterIsToldSo(t *testing.T) {
+func TestUnregisteredPlugin(t *testing.T) {
 	if _, err := compile(t, "forgotten"); err == nil || !strings.Contains(err.Error(), "no plugin is registered: call sdk.Register in a function init") {
 		t.Errorf("error %v", err)
 	}
 }
 
 // The text of a plugin's panic is logged in one line, without control characters for a terminal (threats.md 70).
-func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
+func TestPluginPanicLog(t *testing.T) {
 	wasm, err := compile(t, "panics")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestThePanicOfAPluginIsInTheLog(t *testing.T) {
 }
 
 // Building a plugin that a host would not load writes no module.
-func TestWhatNoHostWouldLoadIsNotWritten(t *testing.T) {
+func TestUnloadableModuleNotWritten(t *testing.T) {
 	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func TestBuiltInPluginsConform(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !report.Conforms {
-				t.Errorf("%s", report)
+				t.Errorf("report = %s", report)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestConformingPlugins(t *testing.T) {
 		for _, configs := range [][]hosttest.Config{nil, {{"key": "{{ get_secret('key') }}"}}} {
 			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: compiled(t, "conforming", name)}, configs...)
 			if err != nil || !report.Conforms {
-				t.Errorf("%v\n%s", err, report)
+				t.Errorf("err = %v\nreport = %s", err, report)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 	}
 	document, err := json.Marshal(report)
 	if err != nil || !strings.Contains(string(document), `"findings":[]`) || !strings.Contains(string(document), `"conforms":true`) {
-		t.Errorf("%s, %v", document, err)
+		t.Errorf("document = %s, err = %v", document, err)
 	}
 	if strings.Contains(string(document), "null") {
 		t.Errorf("a list is null: %s", document)
@@ -70,12 +70,12 @@ func TestCallersConfigurations(t *testing.T) {
 	given := hosttest.Config{"key_id": "{{ get_variable('id') }}", "secret": `{{ get_secret("acme") }}`}
 	report := conform(t, given)
 	if !report.Conforms {
-		t.Errorf("%s", report)
+		t.Errorf("report = %s", report)
 	}
 	report = conform(t, given, hosttest.Config{"key_id": "k1"})
 	last := report.Checks[len(report.Checks)-1]
 	if report.Conforms || last.Name != "configurations" || len(last.Findings) != 1 || !strings.Contains(last.Findings[0], "configuration 2 is refused: ") {
-		t.Errorf("%s", report)
+		t.Errorf("report = %s", report)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 		report := conform(t, config)
 		document, err := json.Marshal(report)
 		if err != nil || strings.Contains(string(document), secret) || strings.Contains(report.String(), secret) {
-			t.Errorf("%s, %v", document, err)
+			t.Errorf("document = %s, err = %v", document, err)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 func TestBadModule(t *testing.T) {
 	report, err := Run(t.Context(), hosttest.Module{Name: "text.wasm", Wasm: []byte("text")})
 	if err != nil || report.Conforms || len(report.Checks) != 1 || !strings.Contains(report.Checks[0].Findings[0], "the module is not loaded: ") {
-		t.Errorf("%v\n%s", err, report)
+		t.Errorf("err = %v\nreport = %s", err, report)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if report, err := Run(ctx, hosttest.Module{Name: "acme.wasm", Wasm: wasm}); report != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, %v", report, err)
+		t.Errorf("report = %v, err = %v", report, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestFindingsAreBounded(t *testing.T) {
 		}
 	}})
 	if got := c.report.Checks[0].Findings; len(got) != maxFindings+1 || got[0] != "finding 0" || !strings.HasPrefix(got[maxFindings], "and ") {
-		t.Errorf("%q", got)
+		t.Errorf("got = %q", got)
 	}
 }
 
@@ -157,6 +157,6 @@ func TestLearnExamples(t *testing.T) {
 	m.learn("role_arn", "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports")
 	m.learn("role_arn", "is no ARN, such as arn:aws:iam::1:role/a, or like \"x\"")
 	if got := m.examples["role_arn"]; !slices.Equal(got, []any{"arn:aws:iam::123456789012:role/reports", "arn:aws:iam::1:role/a", "x"}) {
-		t.Errorf("%q", got)
+		t.Errorf("got = %q", got)
 	}
 }

@@ -51,7 +51,7 @@ func TestValuesOfAnAnswer(t *testing.T) {
 	} {
 		got := (&Reply{Header: c.header, Body: []byte(c.body), List: c.list}).Find(nil, longest)
 		if value, ok := got["a"]; value != c.want || ok != (c.want != "") {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got = %q", name, got)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestTimesOfAnAnswer(t *testing.T) {
 		}
 		for _, value := range values {
 			if got, ok := readTime(value); ok != (want >= 0) || ok && got != want {
-				t.Errorf("%T %s: %d, %t", value, text, got, ok)
+				t.Errorf("%T %s: got = %d, ok = %t", value, text, got, ok)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func TestValuesInXML(t *testing.T) {
 	} {
 		got := (&Reply{Body: []byte(c.body), List: partsAt(t, abi.AnswerSealed, "xml:"+c.place)}).Find(nil, longest)
 		if got["a"] != c.want {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got = %q", name, got)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestAlternativePlaces(t *testing.T) {
 	list[0].Alternative = partsAt(t, abi.AnswerSealed, "xml:/r/a")[0].Source
 	for body, want := range map[string]string{`{"r":{"a":"one"}}`: "one", "<r><a>two</a></r>": "two", `{"r":{}}`: ""} {
 		if got := (&Reply{Body: []byte(body), List: list}).Find(nil, 10)["a"]; got != want {
-			t.Errorf("%s: %q", body, got)
+			t.Errorf("%s: got = %q", body, got)
 		}
 	}
 	plain := partsAt(t, abi.AnswerTime, "xml:/r/a")[0]

@@ -184,7 +184,7 @@ func TestDocumentsCountForAnHour(t *testing.T) {
 
 // threats.md 142: while an issuer is down, its last document counts. It is asked again after a time that grows, and the log says so
 // once.
-func TestTheLastDocumentCountsWhileAnIssuerIsDown(t *testing.T) {
+func TestLastDocumentDuringOutage(t *testing.T) {
 	w := newWorld(t, testworld.Respond(200, document))
 	w.want("https://login.test/token", "")
 	w.server.Answer(testworld.Respond(503, ""))
@@ -213,7 +213,7 @@ func TestTheLastDocumentCountsWhileAnIssuerIsDown(t *testing.T) {
 }
 
 // threats.md 142: an issuer that fails is not asked for each request.
-func TestAFailureIsRemembered(t *testing.T) {
+func TestFailureMemory(t *testing.T) {
 	w := newWorld(t, testworld.Respond(500, ""))
 	const failure = "the metadata of https://login.test: https://login.test/.well-known/oauth-authorization-server answered 500; it is asked again in "
 	asked := 0
@@ -328,7 +328,7 @@ func TestOneAsksForAll(t *testing.T) {
 }
 
 // threats.md 142: an issuer that hangs ends with the time of who asks.
-func TestAnIssuerThatHangs(t *testing.T) {
+func TestHangingIssuer(t *testing.T) {
 	for name, answer := range map[string]testworld.Answer{
 		"before its header": func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -363,7 +363,7 @@ func (h hanging) Read([]byte) (int, error) {
 }
 
 // Who trusts other certificates gets another document. threats.md 141
-func TestTrustIsNotShared(t *testing.T) {
+func TestTrustSeparation(t *testing.T) {
 	w := newWorld(t, testworld.Respond(200, document))
 	for _, trust := range [][32]byte{{}, {1}, {}, {1}} {
 		if _, err := w.cache.Find(t.Context(), discovery.Key{Issuer: issuer, Trust: trust}, "token_endpoint", w.asker); err != nil {
@@ -374,7 +374,7 @@ func TestTrustIsNotShared(t *testing.T) {
 }
 
 // The number of documents is bounded. threats.md 142
-func TestDocumentsAreBounded(t *testing.T) {
+func TestDocumentBound(t *testing.T) {
 	w := newWorld(t, testworld.Respond(500, ""))
 	for i := range 2000 {
 		_, _ = w.cache.Find(t.Context(), discovery.Key{Issuer: fmt.Sprint("https://", i, ".test")}, "token_endpoint", w.asker)
@@ -387,7 +387,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 }
 
 // After the host has been closed, what is known counts, and nothing is asked.
-func TestNothingIsAskedAfterTheEnd(t *testing.T) {
+func TestNoRequestAfterClose(t *testing.T) {
 	w := newWorld(t, testworld.Respond(200, document))
 	w.want("https://login.test/token", "")
 	closed := errors.New("closed")

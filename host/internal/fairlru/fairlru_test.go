@@ -34,7 +34,7 @@ func TestManyValuesOfOneOwner_threats_333(t *testing.T) {
 }
 
 // Of an owner, the value goes that was not used for longest, and one that is marked as used is passed over once.
-func TestWhichValueGoes(t *testing.T) {
+func TestEvictionOrder(t *testing.T) {
 	c := fairlru.New[string, string](3)
 	used, dropped := "", []string{}
 	c.Used = func(v string) bool {

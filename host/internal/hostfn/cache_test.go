@@ -44,7 +44,7 @@ func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 		c := New(context.Background(), plan, &Inputs{}, Detached)
 		c.Old = old.Handle
 		if got, ok := c.CacheGet(name); got != want || ok != (want != "") {
-			t.Errorf("%s: %q, %t", name, got, ok)
+			t.Errorf("%s: got = %q, ok = %t", name, got, ok)
 		}
 	}
 }

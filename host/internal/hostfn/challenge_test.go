@@ -70,7 +70,7 @@ func TestMadeUpAnswers(t *testing.T) {
 	} {
 		plan := &Plan{Statuses: c.statuses, ChallengeAnswers: c.answers}
 		if got := New(context.Background(), plan, &Inputs{Unanswered: c.unanswered}, c.mode).answerMadeUp(); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got = %t", name, got)
 		}
 	}
 }

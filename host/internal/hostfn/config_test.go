@@ -10,7 +10,7 @@ import (
 
 // Whether a field is required depends on the value of another one only if the condition names values. Otherwise the other field is
 // not rendered.
-func TestRequiredByTheValueOfAnotherField(t *testing.T) {
+func TestRequiredIfValue(t *testing.T) {
 	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"other": fieldOfKind(t, "other", abi.KindString, "{{ get_secret('unread') }}"), "mode": fieldOfKind(t, "mode", abi.KindString, "fast")}}
 	for _, c := range []struct {
 		condition abi.Condition
@@ -24,7 +24,7 @@ func TestRequiredByTheValueOfAnotherField(t *testing.T) {
 		got := false
 		err := call.try(func() { got = call.required(&Field{Field: abi.Field{RequiredIf: []abi.Condition{c.condition}}}) })
 		if err != nil || got != c.want {
-			t.Errorf("%+v: %t, %v", c.condition, got, err)
+			t.Errorf("%+v: got = %t, err = %v", c.condition, got, err)
 		}
 	}
 }

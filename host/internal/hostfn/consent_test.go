@@ -36,7 +36,7 @@ func TestCodeVerifierOfConnect(t *testing.T) {
 			t.Errorf("%q is %q", verifier, reply.CodeVerifier)
 		}
 		if opened, _, err := c.sealed.Open(reply.CodeVerifier, seal.Token); opened != verifier || err != nil {
-			t.Errorf("%q: %q, %v", verifier, opened, err)
+			t.Errorf("%q: opened = %q, err = %v", verifier, opened, err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestNameOfTheCodeParameter(t *testing.T) {
 }
 
 // The error for a secret in an authorization request names the field that has the secret, and no other.
-func TestFieldOfASecretThatABrowserWouldSee(t *testing.T) {
+func TestBrowserVisibleField(t *testing.T) {
 	c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
 	for _, name := range []string{"one", "two"} {
 		c.rendered = append(c.rendered, renderedField{name: name, value: c.seal(seal.Value{Text: name}), ok: true})

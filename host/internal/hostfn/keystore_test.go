@@ -43,7 +43,7 @@ func TestLimitOfDataForTheStore(t *testing.T) {
 
 // The store of keys makes HMACs for mac and nothing else: an algorithm that signs, or that is not known, does not get to it
 // (threats.md 105).
-func TestMacOfTheStoreIsAnHMAC_threats_105(t *testing.T) {
+func TestStoreMAC_threats_105(t *testing.T) {
 	for algorithm, fits := range map[string]bool{"HS256": true, "HS999": false, "EdDSA": false, "ES256": false, "RS256": false, "none": false, "": false} {
 		store := &storeOfHMACs{}
 		c := withStore(store, Detached)
@@ -55,7 +55,7 @@ func TestMacOfTheStoreIsAnHMAC_threats_105(t *testing.T) {
 }
 
 // A call waits for the store of keys only where it may wait, and only if a template asks for a key.
-func TestCallsThatWaitForTheStore(t *testing.T) {
+func TestStoreWait(t *testing.T) {
 	for _, mode := range []Mode{Describing, Validating, Inline, Detached, Explaining} {
 		for _, asks := range []bool{false, true} {
 			c := New(context.Background(), &Plan{AsksKeys: asks, Random: strings.NewReader("")}, &Inputs{}, mode)

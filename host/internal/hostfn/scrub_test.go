@@ -42,7 +42,7 @@ func TestScrub(t *testing.T) {
 		for how, c := range map[string]*Call{"secret": callWith(map[string]string{"s": secret}), "sealed": callWith(nil, "other value", secret)} {
 			got := c.Scrub("before " + form + " between " + form + " after")
 			if strings.Contains(got, form) || !strings.HasPrefix(got, "before <sealed>") || !strings.HasSuffix(got, " after") {
-				t.Errorf("%s, %s: %q", how, name, got)
+				t.Errorf("%s, %s: got = %q", how, name, got)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestInputSealsTheLongestText(t *testing.T) {
 		} {
 			c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Secrets: []string{secret}, Request: r}, Inline)
 			if input := string(c.Input()); strings.Contains(input, form) || !strings.Contains(input, "kw_") {
-				t.Errorf("%s: %s", place, input)
+				t.Errorf("%s: input = %s", place, input)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func TestScrubOfShortSecrets(t *testing.T) {
 	for _, secret := range []string{"a", "un", "reach", "7chars!"} {
 		c := callWith(map[string]string{"s": secret})
 		if got := c.Scrub("unreachable 7chars!"); strings.Contains(got, "able") || strings.Contains(got, "<sealed>") {
-			t.Errorf("%q: %q", secret, got)
+			t.Errorf("%q: got = %q", secret, got)
 		}
 		if got := c.Scrub("?!"); got != "?!" {
 			t.Errorf("%q: a text without it became %q", secret, got)
@@ -109,11 +109,11 @@ func TestScrubOfShortSecrets(t *testing.T) {
 	}
 }
 
-func TestScrubErrorIsStillItsCause(t *testing.T) {
+func TestScrubErrorCause(t *testing.T) {
 	c := callWith(map[string]string{"s": "the secret value"})
 	err := c.ScrubError(fmt.Errorf("sending the secret value: %w", context.Canceled))
 	if !errors.Is(err, context.Canceled) || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "the secret value") {
-		t.Errorf("%#v", err)
+		t.Errorf("err = %#v", err)
 	}
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		if strings.Contains(inner.Error(), "the secret value") {

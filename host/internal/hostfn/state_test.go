@@ -58,7 +58,7 @@ func TestSeedOfAGrant(t *testing.T) {
 
 // A request with a state has a body that net/http cannot send again. It gets an empty one if it has no body: net/http repeats a
 // request without a body after a broken connection.
-func TestARequestWithAStateIsSentOnce(t *testing.T) {
+func TestStateRequestSentOnce(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
 		c.turn = turnOf{}
@@ -74,7 +74,7 @@ func TestARequestWithAStateIsSentOnce(t *testing.T) {
 
 // A process that was stopped after it wrote its intent sends nothing after the deadline, although the connection is there: another node
 // may have the turn. threats.md 300
-func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+func TestNoSendAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()

@@ -11,7 +11,7 @@ import (
 )
 
 // The user's token is a secret like those of the secret store: texts that people read do not have it (threats.md 97).
-func TestTheUsersTokenIsASecret_threats_97(t *testing.T) {
+func TestUserTokenSecrecy_threats_97(t *testing.T) {
 	for token, want := range map[string][]string{"": {"secret-of-store"}, "token-of-user": {"secret-of-store", "token-of-user"}} {
 		in := &Inputs{Secrets: []string{"secret-of-store"}, User: template.User{Token: token}}
 		if got := in.secrets(); !slices.Equal(got, want) {

@@ -9,7 +9,7 @@ import (
 	"github.com/keywright/keywright/host/internal/kernel"
 )
 
-func TestABlockHoldsWhatWasPut(t *testing.T) {
+func TestBlockContent(t *testing.T) {
 	a := kernel.New(1<<20, 10)
 	first, err := kernel.Put(a, "first")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestABlockHoldsWhatWasPut(t *testing.T) {
 	}
 }
 
-func TestAnEmptyBlockIsThere(t *testing.T) {
+func TestEmptyBlock(t *testing.T) {
 	a := kernel.New(1<<20, 10)
 	empty, _ := kernel.Put(a, "")
 	next, _ := kernel.Put(a, "next")
@@ -63,7 +63,7 @@ func TestLoadsAndStoresMayBeUnaligned(t *testing.T) {
 	}
 }
 
-func TestOffsetsThatAreOutOfBounds(t *testing.T) {
+func TestOffsetsOutOfBounds(t *testing.T) {
 	a := kernel.New(1<<20, 10)
 	o, _ := a.Alloc(16)
 	for name, offset := range map[string]uint64{

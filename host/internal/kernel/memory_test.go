@@ -12,7 +12,7 @@ func alloc(t *testing.T, a *Arena, n uint64) uint64 {
 }
 
 // Each of many blocks is found by its offset. An offset within a block is not one of a block.
-func TestEachOfManyBlocksIsFound(t *testing.T) {
+func TestBlockLookup(t *testing.T) {
 	a := New(1<<20, 100)
 	var offsets []uint64
 	for i := range 9 {

@@ -145,7 +145,7 @@ func work(f *Scanner, data []byte) (work budget, stopped bool) {
 }
 
 // Each escape costs steps, even if no text may begin there. threats.md 81
-func TestEachEscapeIsPaidFor_threats_81(t *testing.T) {
+func TestEscapeCost_threats_81(t *testing.T) {
 	f := New([]string{"the-token"})
 	for _, part := range []string{"%zz", "%74x", `\u0074x`, "the-%", "%2525"} {
 		if got, _ := work(f, []byte(strings.Repeat(part, 1000))); got < 1000 {

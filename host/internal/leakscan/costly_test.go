@@ -65,7 +65,7 @@ func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error 
 }
 
 // An answer that holds most of a credential once is passed on, in pieces of any size.
-func TestMostOfACredentialIsPassedOn(t *testing.T) {
+func TestPartialCredentialPassed(t *testing.T) {
 	text := credentials(1, 1000)[0]
 	f := New([]string{text})
 	for way, encode := range escapes {

@@ -15,7 +15,7 @@ import (
 
 // A search ends with ErrEffort if an API repeats, with escapes, a part of a credential that consists of many equal
 // parts. A plugin may make such a credential. The credential may begin at each of the parts. threats.md 81
-func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
+func TestCostlySearchEnds_threats_81(t *testing.T) {
 	credential := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 15_000) + "the end of it"))
 	f := New([]string{credential})
 	for name, part := range map[string]string{"with escapes": "%59WFh", "as JSON": `\u0059WFh`} {
@@ -34,7 +34,7 @@ func TestASearchThatTakesTooLongEnds_threats_81(t *testing.T) {
 
 // A search without enough budget takes any data for a match. So it passes on no text, however little budget is left, and
 // stops no other data if the budget suffices. threats.md 81
-func TestABudgetIsEnoughToTheStep_threats_81(t *testing.T) {
+func TestExactBudget_threats_81(t *testing.T) {
 	const text = "the-token"
 	f := New([]string{text})
 	found := func(data string, left budget) (found bool, needed budget) {
@@ -80,7 +80,7 @@ func TestBytesOfATextEarnSteps_threats_81(t *testing.T) {
 
 // A header's name that nearly repeats a credential is searched in less than a tenth of a second. A search that begins
 // anew at each byte would take minutes. threats.md 81
-func TestANameThatNearlyRepeatsACredentialTakesNoLonger_threats_81(t *testing.T) {
+func TestNearRepeatedName_threats_81(t *testing.T) {
 	f := New([]string{strings.Repeat("a", 120_000) + "b"})
 	name, began := strings.Repeat("A", 1<<20), time.Now()
 	if f.HoldsFolded(name) || !f.HoldsFolded(name+"B") {

@@ -96,7 +96,7 @@ func TestBoundariesOfCharacterSets_threats_45(t *testing.T) {
 }
 
 // Texts with a common beginning are told apart, and one may be the beginning of another's Base64.
-func TestTextsThatSharePatterns(t *testing.T) {
+func TestSharedPatterns(t *testing.T) {
 	f := New([]string{"the-token-1abcd", "the-token-2abcx"})
 	if f.Holds("the-token-1abcx") || !f.Holds("the-token-1abcd") || !f.Holds("the-token-2abcx") {
 		t.Error("the texts are taken for each other")

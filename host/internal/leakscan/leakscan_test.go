@@ -128,7 +128,7 @@ func expectStopped(t *testing.T, f *Scanner, source *chunks, before, form string
 	}
 }
 
-func TestWhatIsNoneOfTheForms(t *testing.T) {
+func TestOtherForms(t *testing.T) {
 	f := New([]string{secret, "short", "seven77", "aaaaaaaaaaaaab"})
 	for name, body := range map[string]string{
 		"nothing":                "",
@@ -154,7 +154,7 @@ func TestWhatIsNoneOfTheForms(t *testing.T) {
 	}
 }
 
-func TestTextsThatAreNotASCII(t *testing.T) {
+func TestNonASCIITexts(t *testing.T) {
 	f := New([]string{"pässwörd€😀"})
 	for _, form := range []string{
 		"pässwörd€😀", "p%C3%A4ssw%c3%b6rd%E2%82%AC%F0%9F%98%80", `p\u00e4ssw\u00F6rd\u20ac\ud83d\ude00`, "p&#228;ssw&#xf6;rd&#8364;&#128512;",
@@ -169,7 +169,7 @@ func TestTextsThatAreNotASCII(t *testing.T) {
 
 // A text that looks like escapes of itself can be read in countless ways. Each state of the search is followed only
 // once.
-func TestTextThatLooksLikeEscapes(t *testing.T) {
+func TestEscapeLookalikes(t *testing.T) {
 	for part, times := range map[string]int{"%25": 30, `\`: 8, "&amp;": 20, `\u005c`: 8, "%%": 8} {
 		text := strings.Repeat(part, times) + "x"
 		f := New([]string{text})
@@ -213,7 +213,7 @@ func TestEscapesAtTheEnd_threats_72(t *testing.T) {
 }
 
 // A stream is passed on as it comes. Only bytes that may be the beginning of the text are held back.
-func TestStreamIsNotDelayed(t *testing.T) {
+func TestUndelayedStream(t *testing.T) {
 	f := New([]string{"the-token"})
 	reader, writer := io.Pipe()
 	body := f.Body(reader, same)
@@ -237,7 +237,7 @@ func TestStreamIsNotDelayed(t *testing.T) {
 
 // The end of a part looks like the middle of one text, and like the beginning of another up to its last byte. An escape behind it holds
 // back nothing but itself.
-func TestOnlyTheEscapeIsHeldBack(t *testing.T) {
+func TestHeldEscape(t *testing.T) {
 	f := New([]string{"the-token", "my he-X-12"})
 	body := f.Body(&chunks{rest: []string{"is the-X%", "20"}, end: io.EOF}, same)
 	n, err := body.Read(make([]byte, 1024))
@@ -246,19 +246,19 @@ func TestOnlyTheEscapeIsHeldBack(t *testing.T) {
 	}
 }
 
-func TestWhatWasHeldBackIsDroppedWhenTheSourceFails(t *testing.T) {
+func TestHeldTextDroppedOnFailure(t *testing.T) {
 	failure := errors.New("reset")
 	body := New([]string{"the-token"}).Body(&chunks{rest: []string{"is the-tok"}, end: failure}, func(err error) error { return fmt.Errorf("told: %w", err) })
 	got, err := readAll(t, body, 1024)
 	if got != "is " || !errors.Is(err, failure) || err.Error() != "told: reset" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 	if n, again := body.Read(make([]byte, 10)); n != 0 || !errors.Is(again, failure) {
 		t.Errorf("then %d bytes, %v", n, again)
 	}
 }
 
-func TestBodyIsAReader(t *testing.T) {
+func TestBodyReader(t *testing.T) {
 	f := New([]string{"the-token"})
 	source := &chunks{rest: []string{"", "abc", "", "", "def"}, end: io.EOF}
 	body := f.Body(source, same)
@@ -270,7 +270,7 @@ func TestBodyIsAReader(t *testing.T) {
 	}
 	got, err := io.ReadAll(body)
 	if string(got) != "abcdef" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 	for range 2 {
 		if err := body.Close(); err != nil || source.closed != 1 {

@@ -52,7 +52,7 @@ func TestBase64InLines_threats_72(t *testing.T) {
 }
 
 // A line break is found even if no pattern has its characters, in whatever way it is written.
-func TestBase64InLinesOfTextThatIsNotASCII_threats_72(t *testing.T) {
+func TestBase64LinesInNonASCII_threats_72(t *testing.T) {
 	const text = "schlüssel, der nicht herauskommen darf"
 	encoded := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("i", 40) + text))
 	for name, lineBreak := range lineBreaks {
@@ -63,7 +63,7 @@ func TestBase64InLinesOfTextThatIsNotASCII_threats_72(t *testing.T) {
 }
 
 // Lines of text are passed on as they come, also if they end with the beginning of the text's Base64.
-func TestLinesAreNotDelayed(t *testing.T) {
+func TestUndelayedLines(t *testing.T) {
 	f := New([]string{"the-token"}) // in Base64, dGhlLXRva2Vu
 	reader, writer := io.Pipe()
 	body := f.Body(reader, same)
@@ -89,7 +89,7 @@ func TestLinesAreNotDelayed(t *testing.T) {
 }
 
 // Only a bounded number of bytes is held back, however much white space comes.
-func TestWhiteSpaceWithoutEndIsPassedOn(t *testing.T) {
+func TestEndlessWhiteSpace(t *testing.T) {
 	f := New([]string{"the-token"})
 	body := f.Body(&chunks{rest: append([]string{strings.Repeat("A", 40) + "dGhl\n"}, split(strings.Repeat(" ", 10_000), 100)...), end: io.EOF}, same).(*body)
 	for {
@@ -104,7 +104,7 @@ func TestWhiteSpaceWithoutEndIsPassedOn(t *testing.T) {
 }
 
 // A line break does not count if only a part is Base64 of the text, or if the lines are short.
-func TestWhatIsNoBase64InLines(t *testing.T) {
+func TestOtherLines(t *testing.T) {
 	f := New([]string{"the-token"})
 	line := strings.Repeat("A", 60)
 	for _, body := range []string{
@@ -121,7 +121,7 @@ func TestWhatIsNoBase64InLines(t *testing.T) {
 }
 
 // A text that begins like the Base64 of another one is not found with a line break in it.
-func TestALineBreakInATextThatLooksLikeBase64(t *testing.T) {
+func TestLineBreakInBase64Lookalike(t *testing.T) {
 	const text = "AAAAAAAA~~~~"
 	texts := []string{text}
 	for _, encoded := range []string{"AAAAAAAAAAAAAAAA", "BAAAAAAAAAAA"} { // the last one has the length of text, and follows it in order

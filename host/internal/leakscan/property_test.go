@@ -326,7 +326,7 @@ func drawForm(t *rapid.T, text string) string {
 
 // A body that holds a text in some form fails before the first byte of the match, in whatever chunks it comes. Any other
 // body is passed on unchanged. threats.md 45
-func TestBodiesThatHoldATextAreStopped_threats_45(t *testing.T) {
+func TestBodyWithText_threats_45(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
 		texts := []string{drawText(t)}

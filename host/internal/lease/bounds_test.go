@@ -95,7 +95,7 @@ func intending(t *testing.T, node *lease.Node, key lease.Key, seed string) *leas
 
 // After three failures in a row the store is not asked for a second, and then by one call. Grants fail at once, and tokens
 // that may be fetched again are fetched. threats.md 114
-func TestStoreIsSpared(t *testing.T) {
+func TestStoreBreaker(t *testing.T) {
 	now := time.Now()
 	store := &faulty{Store: state.NewMemory(time.Now)}
 	var degraded int
@@ -141,7 +141,7 @@ func TestStoreIsSpared(t *testing.T) {
 }
 
 // A call whose caller has gone says nothing about the store. threats.md 114
-func TestCallersThatGoPauseNothing(t *testing.T) {
+func TestLeavingCallersPauseNothing(t *testing.T) {
 	store := &faulty{Store: state.NewMemory(time.Now)}
 	node := newNode(t, store, stateKey())
 	gone, cancel := context.WithCancel(t.Context())
@@ -236,7 +236,7 @@ func TestWaitsEnd(t *testing.T) {
 
 // What the store does not confirm takes up places. Without a place no token is sent, and when the store answers again, all is
 // written. threats.md 115
-func TestUnwrittenIsBounded(t *testing.T) {
+func TestUnwrittenBound(t *testing.T) {
 	now := time.Now()
 	store := &faulty{Store: state.NewMemory(time.Now)}
 	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Unwritten: 3, Now: func() time.Time { return now }})
@@ -315,7 +315,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Errorf("Close waited %v", slept)
 	}
 	if sent, err := redeem(t.Context(), newNode(t, store, key), lease.Key{Name: "a"}, "seed of a", "last"); err != nil || sent != "next" {
-		t.Errorf("%q, %v", sent, err)
+		t.Errorf("sent = %q, err = %v", sent, err)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestRunWrites(t *testing.T) {
 	other := newNode(t, store.Store, key)
 	sent, err := redeem(ctx, other, lease.Key{Name: "a"}, "seed of a", "last")
 	if err != nil || sent != "next" {
-		t.Errorf("%q, %v", sent, err)
+		t.Errorf("sent = %q, err = %v", sent, err)
 	}
 	cancel()
 	running.Wait()

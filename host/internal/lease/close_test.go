@@ -12,7 +12,7 @@ import (
 
 // A node sends no token while it closes and after that, whether the turn began before or after, and though store and lease allow it:
 // nobody would wait for what becomes of it. Another node sends it. threats.md 115
-func TestNothingIsSentAfterClose(t *testing.T) {
+func TestNoSendAfterClose(t *testing.T) {
 	store, key := state.NewMemory(time.Now), stateKey()
 	var node *lease.Node
 	sends := func(when string, turn *lease.Turn) {

@@ -83,7 +83,7 @@ func (d *doubted) sends(want string) {
 
 // An intent that the store has not confirmed, whether it arrives or not: the token was not sent, and can be sent afterwards, once. The
 // node keeps nothing that nobody needs. threats.md 109, 115
-func TestAnIntentThatIsNotConfirmed(t *testing.T) {
+func TestUnconfirmedIntent(t *testing.T) {
 	for name, run := range map[string]func(d *doubted){
 		"it has arrived": func(d *doubted) {
 			d.store.arrive()
@@ -129,7 +129,7 @@ func TestAnIntentThatIsNotConfirmed(t *testing.T) {
 
 // A new consent or a new seed that failed after it had acquired the row keeps the node from taking its intent back. The grant is
 // uncertain, and a node whose store has not just failed sends its token.
-func TestAnIntentThatNobodyCanTakeBack(t *testing.T) {
+func TestIrrevocableIntent(t *testing.T) {
 	for name, begin := range map[string]func(ctx context.Context, failing *lease.Node) error{
 		"consent": func(ctx context.Context, failing *lease.Node) error {
 			return failing.Renew(ctx, grantKey, []byte("consent"))

@@ -199,7 +199,7 @@ func TestHeldExpires(t *testing.T) {
 }
 
 // A grant that another version has written in another form is an error that a new consent ends.
-func TestAGrantOfAnotherForm(t *testing.T) {
+func TestUnknownGrantForm(t *testing.T) {
 	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
 	if err := node.Overwrite(ctx, grantKey, []byte(`["another form"]`)); err != nil {
 		t.Fatal(err)

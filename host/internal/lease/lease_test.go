@@ -121,7 +121,7 @@ func (h *hesitant) Get(ctx context.Context, id state.ID) (state.Row, error) {
 
 // Of two nodes that start with an empty store, one makes the key of the names and a grant while the other one is on its way. Both
 // have the same names.
-func TestNodesThatStartTogether(t *testing.T) {
+func TestConcurrentStart(t *testing.T) {
 	store, key := state.NewMemory(time.Now), stateKey()
 	slow := newNode(t, &hesitant{store, func() {
 		if err := newNode(t, store, key).Renew(t.Context(), grantKey, []byte("token")); err != nil {
@@ -173,7 +173,7 @@ func TestOneNodeFetchesAhead(t *testing.T) {
 }
 
 // A node whose store fails does not ask ahead.
-func TestNothingIsFetchedAheadWithoutTheStore(t *testing.T) {
+func TestNoFetchAheadWithoutStore(t *testing.T) {
 	var degraded int
 	node := configured(t, lease.Config{Store: state.NewMemory(time.Now), Keys: [][]byte{stateKey()}, Degraded: func(error) { degraded++ }})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -203,7 +203,7 @@ func TestDumpHoldsNothing(t *testing.T) {
 }
 
 // A row that was copied to another place, or put back to what it was, is refused. threats.md 108
-func TestMovedRowsAreRefused(t *testing.T) {
+func TestMovedRows(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
 	other := lease.Key{Name: "other"}
@@ -252,12 +252,12 @@ func TestLateReading(t *testing.T) {
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		store.swap = nil
 		if sent, err := redeem(t.Context(), node, grantKey, "seed", "two"); err != nil || sent != "one" {
-			t.Errorf("%q, %v", sent, err)
+			t.Errorf("sent = %q, err = %v", sent, err)
 		}
 		return row
 	}
 	if sent, err := redeem(t.Context(), node, grantKey, "seed", "three"); err != nil || sent != "two" {
-		t.Errorf("%q, %v", sent, err)
+		t.Errorf("sent = %q, err = %v", sent, err)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestStateKeysRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sent, err := redeem(t.Context(), newNode(t, store, after, before), grantKey, "seed", "last"); err != nil || sent != "next" {
-		t.Errorf("%q, %v", sent, err)
+		t.Errorf("sent = %q, err = %v", sent, err)
 	}
 }
 

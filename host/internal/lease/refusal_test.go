@@ -14,7 +14,7 @@ func seconds(count int) time.Duration { return time.Duration(count) * time.Secon
 
 // What one node was refused, no node asks again until the time is over. The time grows with each refusal by any node.
 // threats.md 113
-func TestRefusalsAreShared(t *testing.T) {
+func TestSharedRefusals(t *testing.T) {
 	now, ctx := time.Now(), t.Context()
 	clock := func() time.Time { return now }
 	config := lease.Config{Store: state.NewMemory(clock), Keys: [][]byte{stateKey()}, Now: clock}
@@ -54,25 +54,25 @@ func TestRefusalsAreShared(t *testing.T) {
 }
 
 // Of refusals at the same time, one counts. threats.md 113
-func TestRefusalsAtTheSameTimeAreOne(t *testing.T) {
+func TestConcurrentRefusals(t *testing.T) {
 	store, key := state.NewMemory(time.Now), stateKey()
 	nodes := []*lease.Node{newNode(t, store, key), newNode(t, store, key)}
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
 			if got, err := nodes[i%2].Refuse(t.Context(), grantKey, nil, func(int) time.Duration { return time.Hour }); err != nil || got.Count != 1 {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("got = %+v, err = %v", got, err)
 			}
 		})
 	}
 	wg.Wait()
 	if got, err := nodes[0].Refusal(t.Context(), grantKey); err != nil || got.Count != 1 || got.Wait <= 0 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got = %+v, err = %v", got, err)
 	}
 }
 
 // A refusal that comes after another node has written one changes nothing in the store. threats.md 113
-func TestALateRefusalIsNotWritten(t *testing.T) {
+func TestLateRefusal(t *testing.T) {
 	store, key, ctx := newRecorder(), stateKey(), t.Context()
 	other, pausing := newNode(t, store.Store, key), &hesitant{Store: store}
 	node := newNode(t, pausing, key)
@@ -110,7 +110,7 @@ func TestAcceptWithoutARefusal(t *testing.T) {
 }
 
 // A refusal that somebody has changed or moved is none. threats.md 108
-func TestMovedRefusalIsNone(t *testing.T) {
+func TestMovedRefusal(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
 	if _, err := node.Refuse(t.Context(), grantKey, nil, func(int) time.Duration { return time.Hour }); err != nil {
@@ -121,6 +121,6 @@ func TestMovedRefusalIsNone(t *testing.T) {
 		return row
 	}
 	if got, err := node.Refusal(t.Context(), grantKey); err != nil || got.Wait != 0 || got.Count != 0 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got = %+v, err = %v", got, err)
 	}
 }

@@ -50,7 +50,7 @@ func TestRekey(t *testing.T) {
 	}
 	for i := range 20 {
 		if sent, err := redeem(ctx, only, lease.Key{Name: fmt.Sprint(i)}, "seed", "last"); err != nil || sent != fmt.Sprint("next ", i) {
-			t.Errorf("%q, %v", sent, err)
+			t.Errorf("sent = %q, err = %v", sent, err)
 		}
 	}
 	if held, ok, err := only.Take(ctx, grantKey); !ok || err != nil || string(held) != "held" {
@@ -62,7 +62,7 @@ func TestRekey(t *testing.T) {
 }
 
 // Values that no key opens are counted and left. threats.md 116
-func TestRekeyLeavesWhatDoesNotOpen(t *testing.T) {
+func TestRekeyLeavesUnopened(t *testing.T) {
 	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
 	node := newNode(t, store, before)
 	for i := range 3 {
@@ -117,13 +117,13 @@ func TestRekeyAndWriters(t *testing.T) {
 	both := newNode(t, store, after, before)
 	store.write = func() {
 		if sent, err := redeem(ctx, node, grantKey, "seed", "two"); err != nil || sent != "one" {
-			t.Errorf("%q, %v", sent, err)
+			t.Errorf("sent = %q, err = %v", sent, err)
 		}
 	}
 	rekey(t, both, lease.Rekeyed{Sealed: 2})
 	turn, err := both.Begin(ctx, grantKey, []byte("seed"), true)
 	if err != nil || string(turn.Token()) != "two" {
-		t.Fatalf("%q, %v", turn.Token(), err)
+		t.Fatalf("turn.Token() = %q, err = %v", turn.Token(), err)
 	}
 	if _, _, err := turn.Intent(ctx); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestRekeyAndWriters(t *testing.T) {
 	rekey(t, newNode(t, store, last, after), lease.Rekeyed{Sealed: 2})
 	turn.Done(ctx, []byte("three"))
 	if sent, err := redeem(ctx, newNode(t, store, last, after), grantKey, "seed", "four"); err != nil || sent != "three" {
-		t.Errorf("%q, %v", sent, err)
+		t.Errorf("sent = %q, err = %v", sent, err)
 	}
 	store.write = func() { // what is gone is not sealed
 		if _, ok, err := both.Take(ctx, lease.Key{Name: "held"}); !ok || err != nil {

@@ -53,7 +53,7 @@ func TestANodeWaitsForTheKeyOfTheNames(t *testing.T) {
 }
 
 // A node that starts waits for the key of the names for twice the time of a lease and a call of the store, and no longer.
-func TestAStartThatTakesTooLong(t *testing.T) {
+func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, begin := state.NewMemory(time.Now), time.Now()
 		if _, taken, err := store.Acquire(t.Context(), state.ID{}, 0, 5*time.Minute); !taken || err != nil {

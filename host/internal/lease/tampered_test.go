@@ -13,7 +13,7 @@ import (
 
 // The clock of the store was wrong, and is set back. Neither a lease nor a refusal of that time holds for longer than it would
 // have (threats.md 148).
-func TestClockOfTheStoreIsSetBack(t *testing.T) {
+func TestStoreClockSetBack(t *testing.T) {
 	now := time.Now()
 	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 	gone, node := newNode(t, store, key), newNode(t, store, key)
@@ -48,7 +48,7 @@ func TestClockOfTheStoreIsSetBack(t *testing.T) {
 
 // The clock of the store is set back a little: a lease counts as held for as long as the store keeps others from it, and no longer
 // (threats.md 148).
-func TestClockOfTheStoreIsSetBackALittle(t *testing.T) {
+func TestStoreClockSetBackSlightly(t *testing.T) {
 	now := time.Now()
 	store := state.NewMemory(func() time.Time { return now })
 	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Lease: time.Minute})
@@ -94,7 +94,7 @@ func TestGrantWithoutItsValue(t *testing.T) {
 
 // Somebody who writes the database makes a row that nobody can acquire. A node asks for it now and then, until its time is over
 // (threats.md 147).
-func TestRowThatNobodyCanAcquire(t *testing.T) {
+func TestUnacquirableRow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	pauses, reads := 0, 0
 	store := newRecorder()
@@ -116,7 +116,7 @@ func TestRowThatNobodyCanAcquire(t *testing.T) {
 
 // Somebody who writes the database removes the key of the names, or makes a row of it that nobody can acquire: a node does not start
 // with other names, under which grants would begin anew (threats.md 147).
-func TestKeyOfTheNamesIsGone(t *testing.T) {
+func TestLostNameKey(t *testing.T) {
 	store, key := newRecorder(), stateKey()
 	if sent, err := redeem(t.Context(), newNode(t, store, key), grantKey, "seed", "next"); sent != "seed" || err != nil {
 		t.Fatal(sent, err)
@@ -162,7 +162,7 @@ func TestTokenWithoutItsTime(t *testing.T) {
 }
 
 // A grant that no key opens is forgotten, and who forgets it learns that nobody can revoke its token (threats.md 149).
-func TestForgetWhatDoesNotOpen(t *testing.T) {
+func TestForgetUnopened(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
 	if err := node.Renew(t.Context(), grantKey, []byte("token")); err != nil {

@@ -73,7 +73,7 @@ func unknown(count int) time.Duration { return time.Duration(count) * time.Minut
 
 // A token that was sent, and nobody knows what became of it, is sent again by one node, after waits that grow with the attempts until one
 // has an outcome. An attempt that was not redeemed takes nothing back of those before. threats.md 300
-func TestUncertainGrantIsSentAgain(t *testing.T) {
+func TestUncertainGrantResent(t *testing.T) {
 	a, ctx := newAttempts(t), t.Context()
 	for count := 1; count <= 3; count++ {
 		if err := a.sends().Unknown(ctx, unknown); err.Wait != unknown(count) {
@@ -107,7 +107,7 @@ func TestUncertainGrantWithoutNeed(t *testing.T) {
 
 // While an attempt may be on its way, nobody begins another: not before the lease is over by the clock of the store.
 // threats.md 300
-func TestAttemptWhoseEndNobodySaw(t *testing.T) {
+func TestUnseenAttemptEnd(t *testing.T) {
 	a := newAttempts(t)
 	for range 3 {
 		a.sends()
@@ -157,7 +157,7 @@ func TestRedemptionWrittenAfterAnOutage(t *testing.T) {
 }
 
 // A refusal of a token that may have been redeemed before means that the grant is lost. threats.md 300
-func TestUncertainGrantThatIsRefused(t *testing.T) {
+func TestRefusedUncertainGrant(t *testing.T) {
 	a, ctx := newAttempts(t), t.Context()
 	a.sends().End(ctx)
 	a.waits(time.Second)
@@ -205,7 +205,7 @@ func TestUncertainGrantAfterTheStoreFailed(t *testing.T) {
 
 // Nodes of a version that sent no token again share the store: they send none that may have been sent, and what they have marked is
 // uncertain: the grant is lost if the server refuses that.
-func TestUncertainGrantOfAnotherVersion(t *testing.T) {
+func TestUncertainGrantOfOtherVersion(t *testing.T) {
 	a, ctx := newAttempts(t), t.Context()
 	for name, ends := range map[string]func(*lease.Turn){
 		"unknown": func(turn *lease.Turn) { turn.End(ctx) },

@@ -15,7 +15,7 @@ import (
 )
 
 // A caller whose time is over while it waits for the turn of a grant learns what the wait was for.
-func TestAWaitForATurnThatIsTooLong(t *testing.T) {
+func TestTurnTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key := state.NewMemory(time.Now), stateKey()
 		one, two := newNode(t, store, key), newNode(t, store, key)
@@ -67,7 +67,7 @@ func TestWhoWaitsOnlyReads(t *testing.T) {
 }
 
 // A store whose Wait fails is an error for who waits. It is not asked again and again. threats.md 114
-func TestAStoreThatDoesNotWait(t *testing.T) {
+func TestImpatientStore(t *testing.T) {
 	now := time.Now()
 	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
 	if _, err := newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed"), true); err != nil {

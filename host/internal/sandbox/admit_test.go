@@ -11,7 +11,7 @@ import (
 )
 
 // A module that breaks the contract is refused, with every reason (threats.md 7).
-func TestModulesThatAreRefused(t *testing.T) {
+func TestRefusedModules(t *testing.T) {
 	for name, c := range map[string]struct {
 		wat     string
 		reasons []string // a part of each reason, in order
@@ -115,7 +115,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoModule(t *testing.T) {
+func TestOtherBytes(t *testing.T) {
 	r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ModuleBytes = 100 }))
 	for name, c := range map[string]struct{ wasm, want string }{
 		"nothing":   {"", "no WebAssembly module"},
@@ -125,7 +125,7 @@ func TestBytesThatAreNoModule(t *testing.T) {
 	} {
 		var refused *sandbox.RefusedError
 		if _, err := r.Load(context.Background(), []byte(c.wasm)); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
@@ -173,7 +173,7 @@ const (
 
 // Each bomb is refused before it is compiled, because compiling some of them would end the process (threats.md 2). The
 // tests of package admission have modules that would take long to compile.
-func TestBombsAreRefused(t *testing.T) {
+func TestBombs(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	for name, wasm := range bombs {
 		var refused *sandbox.RefusedError
@@ -185,7 +185,7 @@ func TestBombsAreRefused(t *testing.T) {
 
 // A custom section, such as the names for debuggers, is not read. A module whose name section declares billions of
 // names is loaded.
-func TestCustomSectionsAreNotLookedAt(t *testing.T) {
+func TestCustomSections(t *testing.T) {
 	wasm := assemble(t, bare())
 	wasm = append(wasm[:len(wasm):len(wasm)], "\x00\x0c\x04name\x02\x05"+billions...)
 	if _, err := newRuntime(t, limits(nil)).Load(context.Background(), wasm); err != nil {

@@ -71,7 +71,7 @@ func TestHostFunctions(t *testing.T) {
 }
 
 // A guest copies any number of bytes between its own memory and a block with one call.
-func TestBlocksAreCopiedAsAWhole(t *testing.T) {
+func TestBlockCopies(t *testing.T) {
 	m := load(t, plugin(`(local $block i64)
 		(local.set $block (call $block_new (i32.const 2) (i32.const 7)))
 		(if (i64.ne (call $block_read (local.get $block) (i32.const 65532) (i32.const 4)) (i64.const 7)) (then (return (i32.const 1)))) ;; as much as there is room for
@@ -86,14 +86,14 @@ func TestBlocksAreCopiedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestTimeNowIsAPlainNumber(t *testing.T) {
+func TestTimeNowNumber(t *testing.T) {
 	m := load(t, plugin(`(i64.eq (call $time_now) (i64.const 1700000000))`))
 	if got := authenticate(t, m, &env{}); got.Code != 1 {
 		t.Error("the guest saw another time")
 	}
 }
 
-func TestTimesArePlainNumbers(t *testing.T) {
+func TestTimeNumbers(t *testing.T) {
 	m := load(t, plugin(`(i32.add
 		(i64.eq (call $time_millis) (i64.const 1700000000123))
 		(i64.eq (call $clock_offset) (i64.const -5)))`))
@@ -124,7 +124,7 @@ func TestThereButEmptyDiffersFromNotThere(t *testing.T) {
 	}
 }
 
-func TestInputIsAskedForOnceAndOnlyWhenWanted(t *testing.T) {
+func TestLazyInput(t *testing.T) {
 	e := &env{input: "0123456789"}
 	authenticate(t, load(t, plugin(`i32.const 0`)), e)
 	if len(e.asked) != 0 {
@@ -211,7 +211,7 @@ func times(n, body string) string {
 }
 
 // A call that exceeds a limit, misuses the host or traps ends with an error of that kind (threats.md 3, 8, 9, 10).
-func TestCallsThatEndWithAnError(t *testing.T) {
+func TestCallErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		kind sandbox.Kind
@@ -263,12 +263,12 @@ func TestCallsThatEndWithAnError(t *testing.T) {
 }
 
 // The limit of host calls does not count functions of the kernel (threats.md 10).
-func TestKernelCallsAreNotHostCalls(t *testing.T) {
+func TestKernelCalls(t *testing.T) {
 	m := load(t, plugin(times("5000", `(drop (call $length (i64.const 0)))`)))
 	authenticate(t, m, &env{})
 }
 
-func TestLogLinesAreCut(t *testing.T) {
+func TestLogLineLimit(t *testing.T) {
 	m := load(t, plugin(`(local $o i64) (local $i i64)
 		(local.set $o (call $alloc (i64.const 9000)))
 		(loop $again

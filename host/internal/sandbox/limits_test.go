@@ -15,7 +15,7 @@ import (
 )
 
 // A guest may use exactly as much as a limit says, and not a byte, a call or a unit more.
-func TestLimitsAreExact(t *testing.T) {
+func TestExactLimits(t *testing.T) {
 	variable := func(bytes int) string {
 		return fmt.Sprintf(`(call $var_set (call $a) (call $alloc (i64.const %d)))`, bytes)
 	}
@@ -49,7 +49,7 @@ func TestLimitsAreExact(t *testing.T) {
 
 // A call may use exactly its fuel, including that of its initialisation, whether or not the instance served another
 // call before.
-func TestFuelIsExact(t *testing.T) {
+func TestExactFuel(t *testing.T) {
 	wat := plugin(times("1000", `(drop (call $length (i64.const 0)))`),
 		`(func (export "_initialize") (local $i i32) (loop $again (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 10000)))))`)
 	needed := authenticate(t, load(t, wat), &env{}).Fuel
@@ -64,7 +64,7 @@ func TestFuelIsExact(t *testing.T) {
 }
 
 // A call may take exactly CallTime. Its waits for tokens do not count.
-func TestTimeIsExact(t *testing.T) {
+func TestExactTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := load(t, plugin(times("31", `(if (i32.eqz (local.get $i)) (then (drop (call $token_request (i64.const 0))))) (drop (call $time_now))`)))
 		for _, more := range []time.Duration{0, 1} {
@@ -89,7 +89,7 @@ func TestTimeIsExact(t *testing.T) {
 }
 
 // A log line is cut to 8 KiB, at the end of a character.
-func TestWhereLogLinesAreCut(t *testing.T) {
+func TestLogLineCuts(t *testing.T) {
 	for _, c := range []struct {
 		text string // follows 8,190 bytes
 		want string
@@ -109,7 +109,7 @@ func TestWhereLogLinesAreCut(t *testing.T) {
 
 // The error of a trap names the trap. For unreachable, it says where to find a panic's text. It does not quote the
 // details of the guest that are in wazero's error.
-func TestWhatATrapSays(t *testing.T) {
+func TestTrapText(t *testing.T) {
 	for body, want := range map[string]string{
 		`(i32.div_u (i32.const 1) (i32.const 0))`: "the guest trapped: integer divide by zero",
 		`unreachable`: "the guest trapped: unreachable, as after a panic: its text is in the log where the compiler keeps it, " +
@@ -122,7 +122,7 @@ func TestWhatATrapSays(t *testing.T) {
 }
 
 // An unfinished line of stderr is not logged if the host ends the call.
-func TestALineThatTheHostEnds(t *testing.T) {
+func TestLineEndedByHost(t *testing.T) {
 	m := load(t, `(module (import "extism:host/env" "load_u8" (func $load_u8 (param i64) (result i32)))`+wasi+`
 		(data (i32.const 0) "half")
 		(func (export "describe") (result i32) i32.const 0)
@@ -134,7 +134,7 @@ func TestALineThatTheHostEnds(t *testing.T) {
 }
 
 // The last byte of a memory is reset like any other, if its initial value is not zero.
-func TestTheLastByteOfMemoryIsPutBack(t *testing.T) {
+func TestLastByteReset(t *testing.T) {
 	m := load(t, plugin(`(local $was i32) (local.set $was (i32.load8_u (i32.const 65535))) (i32.store8 (i32.const 65535) (i32.const 7)) (local.get $was)`,
 		`(data (i32.const 65535) "\05")`))
 	for range 3 {
@@ -145,7 +145,7 @@ func TestTheLastByteOfMemoryIsPutBack(t *testing.T) {
 }
 
 // With one processor, one instance is kept and reused.
-func TestOneInstanceIsKept(t *testing.T) {
+func TestKeptInstance(t *testing.T) {
 	old := runtime.GOMAXPROCS(1)
 	r := newRuntime(t, limits(nil))
 	runtime.GOMAXPROCS(old)

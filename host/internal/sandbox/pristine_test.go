@@ -105,7 +105,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 }
 
 // A module whose initialisation reads random bytes is initialised for each call.
-func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
+func TestRandomInitialisation(t *testing.T) {
 	m := load(t, withWASI(`(i32.load8_u (i32.const 100))`, `(func (export "_initialize") (drop (call $random_get (i32.const 100) (i32.const 1))))`))
 	if got := m.NotPooled(); !strings.Contains(got, "random_get") {
 		t.Errorf("the module's instances are used again: %q", got)
@@ -120,7 +120,7 @@ func TestAnInitialisationThatDrawsIsRunEachTime(t *testing.T) {
 }
 
 // The memory of a large stack or of large blocks does not stay in use after the call or the initialisation.
-func TestWhatIsLargeIsNotKept(t *testing.T) {
+func TestLargeInstancesDropped(t *testing.T) {
 	const down = `(func $down (param i32) (result i32)
 		(if (i32.eqz (local.get 0)) (then (return (i32.const 0))))
 		(i32.add (i32.const 1) (call $down (i32.sub (local.get 0) (i32.const 1)))))`
@@ -179,7 +179,7 @@ func TestAFloodOfHostCallsEnds(t *testing.T) {
 }
 
 // An instance with a long initialisation is kept, because it saves the most. An instance with much memory is not kept.
-func TestWhichInstancesAreKept(t *testing.T) {
+func TestKeptInstances(t *testing.T) {
 	initialise := func(code string) string {
 		return plugin(`i32.const 0`, `(func (export "_initialize") (local $i i32) `+code+`)`)
 	}
@@ -221,7 +221,7 @@ func frames(values, depth, n int, leaf string) string {
 }
 
 // A guest pays fuel for the size of its stack, whether or not the code that needs it is reached (threats.md 3, 4).
-func TestLargeFramesArePaidFor(t *testing.T) {
+func TestLargeFrameCost(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	m := loadIn(t, r, frames(4000, 1500, 0, `(drop (call $secret_get (i64.const 0)))`))
 	e := &env{}
@@ -245,7 +245,7 @@ func TestLargeFramesArePaidFor(t *testing.T) {
 }
 
 // Memory that grew during a call does not stay with an instance that is kept.
-func TestGrownMemoryIsNotKept(t *testing.T) {
+func TestGrownMemoryDropped(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	const modules = 8
 	before := heap()

@@ -43,7 +43,7 @@ func TestEveryCallStartsFromTheSameState(t *testing.T) {
 }
 
 // After a call that failed, in whatever way, the next call starts in the initial state (threats.md 6).
-func TestAnInstanceThatEndedBadlyIsNotUsedAgain(t *testing.T) {
+func TestBadInstanceDropped(t *testing.T) {
 	for name, end := range map[string]string{
 		"trap":             `unreachable`,
 		"host function":    `(drop (call $time_now))`,
@@ -115,7 +115,7 @@ func TestTheSameCallUsesTheSameFuel(t *testing.T) {
 }
 
 // A trap is not reported as a lack of fuel.
-func TestATrapIsNoWantOfFuel(t *testing.T) {
+func TestTrapWithFuelLeft(t *testing.T) {
 	m := load(t, plugin(`unreachable`))
 	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
 		t.Errorf("error %v", err)
@@ -132,7 +132,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 }
 
 // A guest that only calls host functions is stopped when its time is over (threats.md 1).
-func TestTimeInHostFunctionsIsBounded(t *testing.T) {
+func TestHostFunctionTimeBound(t *testing.T) {
 	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
 	e := &env{}
 	_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
@@ -147,13 +147,13 @@ func TestTimeInHostFunctionsIsBounded(t *testing.T) {
 		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(drop `+call+`) i32.const 0`))
 		e := &env{}
 		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
 
 // A call that does not begin uses no fuel, whatever the instance did before.
-func TestACallThatDoesNotBeginUsesNoFuel(t *testing.T) {
+func TestUnstartedCallFuel(t *testing.T) {
 	m := load(t, plugin(times("1000", `(drop (call $length (i64.const 0)))`)))
 	authenticate(t, m, &env{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -164,7 +164,7 @@ func TestACallThatDoesNotBeginUsesNoFuel(t *testing.T) {
 }
 
 // Endless recursion ends with an error (threats.md 4).
-func TestRecursionIsAnError(t *testing.T) {
+func TestRecursion(t *testing.T) {
 	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))
 	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
 		t.Errorf("error %v", err)
@@ -186,7 +186,7 @@ func TestMemoryGrowsNoFurtherThanItsLimit(t *testing.T) {
 }
 
 // During initialisation, a module reaches nothing but its own memory and the log (threats.md 13).
-func TestFunctionsThatWaitForInitialisation(t *testing.T) {
+func TestFunctionsBeforeInitialisation(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    string
 		allowed bool

@@ -116,7 +116,7 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 	authenticate(t, m, &env{}) // the slot is free again
 }
 
-func TestObserveSeesWhatARunLeaves(t *testing.T) {
+func TestObserveLeftovers(t *testing.T) {
 	c := limits(nil)
 	var memory, arena []byte
 	c.Observe = func(m, a []byte) { memory, arena = bytes.Clone(m), bytes.Clone(a) }

@@ -95,17 +95,17 @@ func TestStderrGoesToTheLogInLines(t *testing.T) {
 	}
 }
 
-func TestALogThatEndsTheCallOverStderr(t *testing.T) {
+func TestStderrLogEndsCall(t *testing.T) {
 	for name, length := range map[string]string{"a whole line": "2", "the rest of one": "1"} {
 		m := load(t, withWASI(`(call $write (i32.const 2) (i32.const 0) (i32.const `+length+`)) i32.const 0`, `(data (i32.const 0) "x\n")`))
 		e := &env{on: map[string]func(){"Log": func() { panic("too many lines") }}}
 		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
 
-func TestExitIsAnErrorWhateverItsCode(t *testing.T) {
+func TestExitError(t *testing.T) {
 	for name, wat := range map[string]string{
 		"0":              withWASI(`(call $proc_exit (i32.const 0)) i32.const 0`),
 		"1":              withWASI(`(call $proc_exit (i32.const 1)) i32.const 0`),
@@ -114,7 +114,7 @@ func TestExitIsAnErrorWhateverItsCode(t *testing.T) {
 		"in the start":   withWASI(`i32.const 0`, `(func $s (call $proc_exit (i32.const 0))) (start $s)`),
 	} {
 		if _, err := load(t, wat).Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrExit) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }

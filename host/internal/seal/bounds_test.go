@@ -28,7 +28,7 @@ func tooLong(err error) bool {
 const step = 1 << 10
 
 // A call may hold exactly MaxHeld bytes, including masks (threats.md 3).
-func TestWhatACallMayHold(t *testing.T) {
+func TestCallCapacity(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	text, mask := strings.Repeat("x", seal.MaxText-step), strings.Repeat("m", step)
 	const each = 128 // the memory of a value beside its text and mask
@@ -109,7 +109,7 @@ func TestALongMask(t *testing.T) {
 }
 
 // Split returns no empty pieces.
-func TestPiecesAreNotEmpty(t *testing.T) {
+func TestEmptyPieces(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	a, b := sealValue(t, table, seal.Value{Text: "a"}), sealValue(t, table, seal.Value{Text: "b"})
 	for text, want := range map[string]int{a: 1, a + b: 2, "x" + a: 2, a + "x": 2, "x" + a + "y" + b + "z": 5} {

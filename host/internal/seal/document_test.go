@@ -59,7 +59,7 @@ func TestPiecesOfALaterVersion(t *testing.T) {
 	} {
 		pieces, err := seal.Unmarshal([]byte(text))
 		if err == nil || pieces != nil || strings.Contains(err.Error(), "SECRET") || strings.Contains(err.Error(), "U0VD") {
-			t.Errorf("%s: %v, %v", text, pieces, err)
+			t.Errorf("%s: pieces = %v, err = %v", text, pieces, err)
 		}
 	}
 	if _, err := seal.Marshal([]seal.Piece{{Sealed: true, Value: seal.Value{Stream: stream("body")}}}); err == nil {

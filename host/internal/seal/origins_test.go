@@ -11,7 +11,7 @@ import (
 )
 
 // A value that each call reads, changes and stores again does not get more origins each time.
-func TestWhatIsStoredAgainAndAgainStaysSmall(t *testing.T) {
+func TestRestoredValueSize(t *testing.T) {
 	cache := tokencache.New[[]seal.Piece](8, 8, time.Now)
 	key, first := tokencache.Key{Name: "k"}, tokencache.Key{Name: "first"}
 	pieces := []seal.Piece{{Sealed: true, Value: seal.Value{Text: "secret"}}, {Text: " and "}, {Sealed: true, Value: seal.Value{Text: "more"}}}

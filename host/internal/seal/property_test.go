@@ -90,7 +90,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 	})
 }
 
-func TestTextWithoutReferencesIsUntouched(t *testing.T) {
+func TestTextWithoutReferences(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := seal.NewTable(rand.Reader)
 		if _, err := table.Seal(seal.Value{Text: canary, Sinks: seal.All}); err != nil {

@@ -82,7 +82,7 @@ func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
 	}
 }
 
-func TestBytesBeyondTheFairRangeAreDrawnAgain(t *testing.T) {
+func TestFairDraw(t *testing.T) {
 	random := slices.Repeat([]byte{252, 253, 254, 255, 0, 36, 251}, 64)
 	ref := sealed(t, seal.NewTable(strings.NewReader(string(random))), "", 0)
 	if want := "kw_" + strings.Repeat("aa9", 9)[:26]; ref != want {
@@ -143,7 +143,7 @@ func TestOpenPutsInAllOrNothing(t *testing.T) {
 }
 
 // A reference of another call is refused, even beside a live one (threats.md 15b).
-func TestStaleReferenceIsRefusedEverywhere(t *testing.T) {
+func TestStaleReferences(t *testing.T) {
 	before := seal.NewTable(rand.Reader)
 	stale := sealed(t, before, canary, seal.All)
 	table := seal.NewTable(rand.Reader)
@@ -158,7 +158,7 @@ func TestStaleReferenceIsRefusedEverywhere(t *testing.T) {
 	refused(t, table.Plain(stale), seal.Error{Reason: seal.NotPlain}, "only plain text may")
 }
 
-func TestScanIsExact(t *testing.T) {
+func TestExactScan(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref := sealed(t, table, "S", seal.Header)
 	tail := ref[len(abi.SealedPrefix):]
@@ -200,7 +200,7 @@ func TestScanIsExact(t *testing.T) {
 	}
 }
 
-func TestWhatIsPutInIsNotLookedAtAgain(t *testing.T) {
+func TestInsertedTextNotScanned(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	inner := sealed(t, table, "inner", seal.Sign)
 	outer := sealed(t, table, "a "+inner+" b", seal.Header)
@@ -245,7 +245,7 @@ func TestCombineNarrowsTheSinks(t *testing.T) {
 }
 
 // A value that is repeatedly combined with itself reaches a limit before it fills the host's memory (threats.md 3).
-func TestSealingOverAndOverIsBounded(t *testing.T) {
+func TestRepeatedSealingBound(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref := sealed(t, table, strings.Repeat("x", 1000), seal.Header)
 	for range 3 {
@@ -311,7 +311,7 @@ func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Query, Sink: seal.Header}, "(query)")
 }
 
-func TestMaskShowsWhatAHumanMaySee(t *testing.T) {
+func TestMask(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref, err := table.Seal(seal.Value{Text: canary, Sinks: seal.Header, Mask: "{{ get_secret('x') }}"})
 	if err != nil {

@@ -23,7 +23,7 @@ func ed25519PEM(t *testing.T, n byte) string {
 }
 
 // A key is parsed once. No more parsed keys are kept than the limit says. A key's text is not kept.
-func TestKeysAreRemembered(t *testing.T) {
+func TestKeyMemory(t *testing.T) {
 	s := New(3)
 	first := ed25519PEM(t, 0)
 	method := jws.Method("EdDSA")
@@ -52,7 +52,7 @@ func TestKeysAreRemembered(t *testing.T) {
 }
 
 // A key that does not fit an algorithm is refused even if it has been parsed for another one (threats.md 36).
-func TestRememberedKeyIsOfOneAlgorithm(t *testing.T) {
+func TestRememberedKeyAlgorithm(t *testing.T) {
 	s := New(10)
 	key := ed25519PEM(t, 1)
 	if _, _, err := s.Sign("EdDSA", key, nil); err != nil {
@@ -104,7 +104,7 @@ func TestGeneratedKeys(t *testing.T) {
 	}
 }
 
-func TestLimitIsAtLeastOne(t *testing.T) {
+func TestMinimumLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1} {
 		s := New(limit)
 		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, 1), nil); err != nil || s.keys.Len() != 1 {

@@ -100,7 +100,7 @@ func TestFormsOfPrivateKeys(t *testing.T) {
 
 // A key that cannot be used is refused with the reason: it is encrypted, public, a certificate, damaged at a line, for another
 // use, or its members do not fit. Nothing of it is in the error (threats.md 350).
-func TestReasonsWhyKeysAreRefused(t *testing.T) {
+func TestKeyErrors(t *testing.T) {
 	k := keys()
 	standard := base64.StdEncoding.EncodeToString
 	lines := strings.SplitAfter(pkcs8(k.rsa2048), "\n")

@@ -103,7 +103,7 @@ func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 			},
 		}
 		if diff := cmp.Diff(want, verdicts[i]); diff != "" {
-			t.Errorf("%s: %s", request.Algorithm, diff)
+			t.Errorf("%s: diff = %s", request.Algorithm, diff)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestLinesOfASignatureBase_threats_85(t *testing.T) {
 		`a": 1`: false, `"a: 1`: false, `"": 1`: false, `"a" 1`: false, `"a":1`: false, `"a"`: false, `"a`: false, `a: 1`: false, ``: false, `": 1`: false,
 	} {
 		if got := signing.CheckPurpose(abi.PurposeHTTPSignature, line+last, line+last); (got == "") != fits {
-			t.Errorf("%s: %q", line, got)
+			t.Errorf("%s: got = %q", line, got)
 		}
 	}
 }

@@ -48,10 +48,10 @@ func TestRS1Refuses(t *testing.T) {
 }
 
 // No JWT is signed with RS1, because it is no algorithm of JWS.
-func TestNoJWTIsSignedWithRS1(t *testing.T) {
+func TestRS1SignsNoJWT(t *testing.T) {
 	token, _, err := signing.New(1).JWT(abi.SignRS1, pkcs8(keys().rsa2048), nil, map[string]any{"iss": "me"})
 	if !errors.Is(err, signing.ErrAlgorithm) || token != "" {
-		t.Errorf("%q, %v", token, err)
+		t.Errorf("token = %q, err = %v", token, err)
 	}
 	if jws.Method(abi.SignRS1) != nil {
 		t.Error("package jws knows it")

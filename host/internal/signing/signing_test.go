@@ -70,7 +70,7 @@ func TestRFCExamples(t *testing.T) {
 }
 
 // The header and the claims of a JWT are exactly these bytes (specification.md "header").
-func TestJWTIsWrittenAsGiven(t *testing.T) {
+func TestJWTText(t *testing.T) {
 	tests := []struct {
 		name           string
 		header, claims map[string]any
@@ -235,7 +235,7 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for algorithm, pair := range pairs {
 				if _, _, err := signer.JWT(algorithm, pair.private, nil, map[string]any{"iss": "me"}); err != nil {
-					t.Errorf("%s: %v", algorithm, err)
+					t.Errorf("%s: err = %v", algorithm, err)
 				}
 			}
 		})

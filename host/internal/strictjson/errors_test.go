@@ -9,7 +9,7 @@ import (
 )
 
 // A json.Number is written only if it is a number of JSON. Otherwise its text could add anything to the document.
-func TestNumbersThatAreNone(t *testing.T) {
+func TestInvalidNumbers(t *testing.T) {
 	for text, allowed := range map[string]bool{
 		"0": true, "-1.5e3": true, "": false, "01": false, "1 2": false, "1,2": false, "+1": false, "true": false, `"1"`: false, "{}": false, "NaN": false,
 	} {

@@ -65,7 +65,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-func TestUUIDThatFails(t *testing.T) {
+func TestUUIDError(t *testing.T) {
 	v := values()
 	noEntropy := errors.New("no random bytes")
 	v.uuid = func() (string, error) { return "", noEntropy }
@@ -80,7 +80,7 @@ func TestVariables(t *testing.T) {
 	v.user = &User{Email: "e", ID: "i", Username: "n", FirstName: "f", LastName: "l"}
 	got, err := renderText(t, "{{user.email}}{{user.id}}{{user.username}}{{user.first_name}}{{user.last_name}}{{tenant_id}}{{user['email']}}", v)
 	if err != nil || got != "einflt1e" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 	for _, source := range []string{"user.Email", "user.password", "tenant", "$env", "x", "user.email.x", "user", "env.HOME", "get_secret", "user[tenant_id]"} {
 		if _, err := compile("{{ " + source + " }}"); err == nil {
@@ -94,7 +94,7 @@ func TestValueOfNow(t *testing.T) {
 	v := values()
 	v.now = func() int64 { return -5 }
 	if got, err := renderText(t, "{{ now() }} {{ now(10) }}", v); err != nil || got != "-5 5" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 	v.now = func() int64 { return 1<<63 - 1 }
 	wantError(t, "{{ now(5000) }}", v, "column 4: the integer is too large")
@@ -120,7 +120,7 @@ func TestType(t *testing.T) {
 	}
 	for _, source := range []string{"{{ nil }}", "{{ true ? nil : 'x' }}", "{{ default(user.email, nil) }}", "{{ [1] }}", "{{ {'a': 1} }}"} {
 		if _, err := compile(source); err == nil || !strings.Contains(err.Error(), "a text, a number or a boolean") {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: err = %v", source, err)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestCheckedWhen(t *testing.T) {
 		}
 		want := []int{4, 8, 13, 24, 28}
 		if len(columns) != len(want) {
-			t.Fatalf("%v: %v", columns, errs)
+			t.Fatalf("%v: errs = %v", columns, errs)
 		}
 		for i := range want {
 			if columns[i] != want[i] {
@@ -191,7 +191,7 @@ func TestSecretNotFound(t *testing.T) {
 		err := wantError(t, source, values(), "get_secret('none'): no such secret")
 		var e *Error
 		if !errors.Is(err, errNoSecret) || !errors.As(err, &e) || e.Column == 0 {
-			t.Errorf("%s: %#v", source, err)
+			t.Errorf("%s: err = %#v", source, err)
 		}
 	}
 	t.Run("threats.md 35a: empty or blank", func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestUserUsedNoUserGiven(t *testing.T) {
 		field := "user." + name
 		wantError(t, "{{ "+field+" }}", nobody, field)
 		if got, err := renderText(t, "{{ "+field+" | default('x') }}", nobody); err != nil || got != "x" {
-			t.Errorf("%s: %q, %v", field, got, err)
+			t.Errorf("%s: got = %q, err = %v", field, got, err)
 		}
 	}
 	wantError(t, "{{ tenant_id }}", nobody, "tenant_id")

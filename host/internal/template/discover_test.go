@@ -26,7 +26,7 @@ func TestDiscover(t *testing.T) {
 	}
 	for _, endpoint := range endpoints {
 		if _, err := compile("{{ discover('http://localhost:8080/a/', '" + endpoint + "') }}"); err != nil {
-			t.Errorf("%s: %v", endpoint, err)
+			t.Errorf("%s: err = %v", endpoint, err)
 		}
 	}
 

@@ -161,7 +161,7 @@ func renderObject(o *Object, v Values, text func([]Part) (string, error)) (map[s
 }
 
 // A text that JSON cannot have is reported with its place, and not quoted.
-func TestObjectThatIsNotUTF8(t *testing.T) {
+func TestNonUTF8Object(t *testing.T) {
 	object, err := compileObject(map[string]any{"roles": []any{map[string]any{"name": "{{ base64_decode('/w==') }}"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func wantText(t *testing.T, source, want string) {
 	t.Helper()
 	got, err := renderText(t, source, values())
 	if err != nil {
-		t.Errorf("%s: %v", source, err)
+		t.Errorf("%s: err = %v", source, err)
 	} else if got != want {
 		t.Errorf("%s\n got %q\nwant %q", source, got, want)
 	}
@@ -280,7 +280,7 @@ func TestCompileErrorsQuoteNoLiteral(t *testing.T) {
 		"{{ get_secret('a', 'hunter2') }}", "{{ ['hunter2'] }}", "{{ 'hunter2'.x }}", "{{ 'hunter2\\q' }}", "{{ json_encode({'hunter2': 1, 'hunter2': 2}) }}",
 	} {
 		if _, err := compile(source); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: err = %v", source, err)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestConcurrentRender(t *testing.T) {
 			for range 200 {
 				parts, err := compiled.Render(values())
 				if got := Join(parts); err != nil || got != `s3cr3t {"a":[1700000001,"ada@example.com"]}` {
-					t.Errorf("%q, %v", got, err)
+					t.Errorf("got = %q, err = %v", got, err)
 				}
 			}
 		})
@@ -301,7 +301,7 @@ func TestConcurrentRender(t *testing.T) {
 	wg.Wait()
 }
 
-func TestTextWithoutBracesIsItself(t *testing.T) {
+func TestLiteralText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[{}'"a\\ ]*`)).Draw(t, "text")
 		for strings.Contains(text, "{{") {

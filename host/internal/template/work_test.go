@@ -9,7 +9,7 @@ import (
 
 // Expressions that make long texts over and over fail, in a template and in an object as a whole, even if the texts are
 // not in the result. threats.md 57
-func TestWorkIsBounded(t *testing.T) {
+func TestWorkBound(t *testing.T) {
 	const long = "get_secret('long')" // its value has 1 MiB
 	doubled := strings.Repeat("json_encode(", 17) + `'"'` + strings.Repeat(")", 17)
 	for name, one := range map[string]string{

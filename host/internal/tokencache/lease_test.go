@@ -62,7 +62,7 @@ func wait(t *testing.T, c *tokencache.Cache[string], k tokencache.Key, n int) (a
 }
 
 // Ten thousand callers at once cause one exchange, and all get its token. threats.md 30
-func TestStampedeIsOneExchange(t *testing.T) {
+func TestStampede(t *testing.T) {
 	const callers = 10_000
 	cache, _ := newCache(10, 10)
 	var exchanges, tokens atomic.Int64
@@ -95,7 +95,7 @@ func TestStampedeIsOneExchange(t *testing.T) {
 	}
 }
 
-func TestWaitersGetWhatTheHolderStores(t *testing.T) {
+func TestWaitersGetEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)
 		l := hold(t, cache, token)
@@ -109,7 +109,7 @@ func TestWaitersGetWhatTheHolderStores(t *testing.T) {
 }
 
 // All waiting callers get the error, nothing is cached, and the next request tries again. threats.md 32
-func TestErrorReachesAllAndIsForgotten(t *testing.T) {
+func TestErrorReachesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)
 		for range 3 {
@@ -217,7 +217,7 @@ func TestCancelledWaiterLeavesAlone(t *testing.T) {
 	})
 }
 
-func TestLeasesOfOtherKeysAreIndependent(t *testing.T) {
+func TestIndependentLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, _ := newCache(10, 10)
 		keys := []tokencache.Key{token, key(1, "refresh_token"), key(2, "access_token")}

@@ -9,7 +9,7 @@ import (
 )
 
 // The number of recorded refusals is bounded like that of entries. threats.md 62
-func TestRefusalsAreBounded_threats_62(t *testing.T) {
+func TestRefusalBound_threats_62(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	for i := range byte(100) {
@@ -56,7 +56,7 @@ func TestRefusalsOfOwners_threats_62(t *testing.T) {
 }
 
 // Of several refusals of callers that asked at the same time, one counts.
-func TestRefusalsAtTheSameTimeAreOne_threats_62(t *testing.T) {
+func TestConcurrentRefusals_threats_62(t *testing.T) {
 	r := tokencache.New[string](4, 4, time.Now).Refusals
 	var questions [3]*tokencache.Question
 	for i := range questions {
@@ -85,7 +85,7 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 }
 
 // A caller whose refusal has been dropped meanwhile does not affect others when it ends.
-func TestRefusalThatWasForgottenMeanwhile(t *testing.T) {
+func TestForgottenRefusal(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](1, 1, func() time.Time { return now }).Refusals
 	first, _, _ := r.Ask("crm", [32]byte{1})

@@ -18,7 +18,7 @@ func reject(t *testing.T, c *tokencache.Cache[string], generation uint64, again 
 }
 
 // Reject drops the entry with the rejected value. threats.md 35
-func TestRejectDropsWhatWasRejected(t *testing.T) {
+func TestRejectDropsEntry(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	e := cache.Set(token, "t1", time.Hour)
 	reject(t, cache, e.Generation, true)
@@ -26,7 +26,7 @@ func TestRejectDropsWhatWasRejected(t *testing.T) {
 }
 
 // Reject drops an entry only if it still holds the rejected value. threats.md 35
-func TestRejectLeavesAnotherValueAlone(t *testing.T) {
+func TestRejectKeepsNewValue(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	old := cache.Set(token, "t1", time.Hour)
 	cache.Set(token, "t2", time.Hour)
@@ -38,7 +38,7 @@ func TestRejectLeavesAnotherValueAlone(t *testing.T) {
 	holds(t, cache, true, token)
 }
 
-func TestRejectOfAValueThatWasNotStored(t *testing.T) {
+func TestRejectUnstoredValue(t *testing.T) {
 	cache, _ := newCache(10, 10)
 	reject(t, cache, 0, false)
 	cache.Set(token, "t1", time.Hour)
@@ -47,7 +47,7 @@ func TestRejectOfAValueThatWasNotStored(t *testing.T) {
 }
 
 // 401s cause at most one exchange in 10 seconds. threats.md 35
-func TestRejectIsLimitedInTime(t *testing.T) {
+func TestRejectInterval(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for round := range 3 {
 		e := cache.Set(token, "t1", time.Hour)
@@ -70,7 +70,7 @@ func TestRejectIsLimitedInTime(t *testing.T) {
 
 // Other requests with the same token are sent again, too, without another exchange, even if the one exchange fails.
 // threats.md 35
-func TestRejectByManyIsOneExchange(t *testing.T) {
+func TestRejectByMany(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(*tokencache.Lease[string])
@@ -195,7 +195,7 @@ func TestRejectOfManyEntries(t *testing.T) {
 
 // A value that is in the store of state as well is dropped there by Rejected, and the next holder of its lease learns which one it
 // was. Rejected is not called for a value that is not there, or that is gone already, and need not be set. threats.md 35
-func TestRejectDropsWhatIsShared(t *testing.T) {
+func TestRejectDropsShared(t *testing.T) {
 	for _, test := range []struct {
 		shared  int64
 		held    bool

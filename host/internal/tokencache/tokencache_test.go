@@ -41,7 +41,7 @@ func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokenca
 
 // An entry is in the cache until its time to live has passed, and not after that (specification.md 4.3), also with odd
 // times to live and a clock that is set (threats.md 33).
-func TestEntryIsValidForItsTime(t *testing.T) {
+func TestEntryLifetime(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {
 		name string
@@ -95,7 +95,7 @@ func TestEntryIsValidForItsTime(t *testing.T) {
 }
 
 // A clock that is set back and forward again does not make an entry valid again. threats.md 33
-func TestEntryThatEndedStaysEnded(t *testing.T) {
+func TestEndedEntryStaysEnded(t *testing.T) {
 	cache, clock := newCache(10, 10)
 	for _, step := range []time.Duration{-time.Second, 2 * time.Hour} {
 		cache.Set(token, "t1", time.Hour)
@@ -108,7 +108,7 @@ func TestEntryThatEndedStaysEnded(t *testing.T) {
 
 // If the wall clock is set back, an entry still ends by the monotonic clock. With both clocks in step, it stays for its
 // whole time. threats.md 33
-func TestMonotonicReadingIsKept(t *testing.T) {
+func TestMonotonicReading(t *testing.T) {
 	now := time.Now()
 	at := now
 	cache := tokencache.New[string](10, 10, func() time.Time { return at })
@@ -164,7 +164,7 @@ func TestSetReplaces(t *testing.T) {
 }
 
 // Keys that differ in any byte of the partition or of the name have different entries. specification.md "whose token"
-func TestPartitionsAndNamesAreApart(t *testing.T) {
+func TestPartitionsAndNames(t *testing.T) {
 	cache, _ := newCache(100, 100)
 	cache.Set(token, "t1", time.Hour)
 	for i := range token.Partition {
@@ -198,12 +198,12 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 }
 
 // A look that is not to be seen by others leaves the order of eviction as it is.
-func TestPeekIsNoUse(t *testing.T) {
+func TestPeek(t *testing.T) {
 	cache, clock := newCache(2, 2)
 	cache.Set(key(0, "a"), "v", time.Minute)
 	cache.Set(key(1, "a"), "w", time.Hour)
 	if e, ok := cache.Peek(key(0, "a")); !ok || e.Value != "v" {
-		t.Errorf("%v, %v", e, ok)
+		t.Errorf("e = %v, ok = %v", e, ok)
 	}
 	cache.Set(key(2, "a"), "x", time.Hour)
 	holds(t, cache, false, key(0, "a"))
@@ -293,7 +293,7 @@ func TestLiveFindsDeadOnce(t *testing.T) {
 }
 
 // An entry that Live has been asked about is not evicted first, although Live takes no lock.
-func TestLiveEntriesAreUsed(t *testing.T) {
+func TestLiveEntries(t *testing.T) {
 	c := tokencache.New[string](3, 3, time.Now)
 	var all []tokencache.Entry[string]
 	for _, name := range []string{"a", "b", "c"} {

@@ -64,7 +64,7 @@ connectors:
 
 // No client of the product waits for what a server sends after a 101 that nobody has asked for (threats.md 320): its body is the
 // connection, and ends with no context. A new client is a row here, and TestEachClientRefusesA101 has the lines that send.
-func TestClientsOfAServerThatSwitches_threats_320(t *testing.T) {
+func TestClientsDuringSwitch_threats_320(t *testing.T) {
 	ctx := t.Context()
 	server := switching(t)
 	token := filepath.Join(t.TempDir(), "token")

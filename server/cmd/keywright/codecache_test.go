@@ -66,7 +66,7 @@ func TestTheSecondRunCompilesNothing(t *testing.T) {
 	first, err := c.explain()
 	files := c.files()
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v: %s", files, err, first)
+		t.Fatalf("%v, %v: first = %s", files, err, first)
 	}
 	second, err := c.explain()
 	if err != nil || second != first || !reflect.DeepEqual(c.files(), files) {
@@ -85,10 +85,10 @@ func TestTheSecondRunCompilesNothing(t *testing.T) {
 
 // threats.md 189: compiled plugins are machine code. A cache that somebody else could write to is not used, and one that the operator
 // has named is an error.
-func TestACacheThatOthersCanWriteTo(t *testing.T) {
+func TestWritableCache(t *testing.T) {
 	c := newCached(t)
 	if output, err := c.explain(); err != nil {
-		t.Fatalf("%v: %s", err, output)
+		t.Fatalf("%v: output = %s", err, output)
 	}
 	for path := range c.files() { // so that reading it would show
 		if err := os.Truncate(path, 100); err != nil {
@@ -103,7 +103,7 @@ func TestACacheThatOthersCanWriteTo(t *testing.T) {
 		t.Errorf("%v: %s\nwrote %v", err, output, c.files())
 	}
 	if output, err := c.explain(codeCacheVariable + "=" + c.code); err == nil || !strings.Contains(output, "can be written to by others") {
-		t.Errorf("%v: %s", err, output)
+		t.Errorf("%v: output = %s", err, output)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestWithoutACache(t *testing.T) {
 		"off": {codeCacheVariable + "=off"}, "no home": {"XDG_CACHE_HOME=", "HOME="}, "no directory": {"XDG_CACHE_HOME=" + c.file},
 	} {
 		if output, err := c.explain(environment...); err != nil || strings.Contains(output, "cache") {
-			t.Errorf("%s: %v: %s", name, err, output)
+			t.Errorf("%s: err = %v: output = %s", name, err, output)
 		}
 	}
 	if files := c.files(); len(files) > 0 {
@@ -121,7 +121,7 @@ func TestWithoutACache(t *testing.T) {
 	}
 	other := filepath.Join(c.cache, "other")
 	if output, err := c.explain(codeCacheVariable + "=" + other); err != nil {
-		t.Errorf("%v: %s", err, output)
+		t.Errorf("%v: output = %s", err, output)
 	}
 	for path := range c.files() {
 		if !strings.HasPrefix(path, other) {

@@ -11,7 +11,7 @@ import (
 
 // While PostgreSQL is down, the answer is 503 with Retry-After, and /readyz fails. When it is up again, so is the interface,
 // without a restart: threats.md 192.
-func TestContentWhileTheDatabaseIsDown(t *testing.T) {
+func TestContentWithoutDatabase(t *testing.T) {
 	database, err := postgrestest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestContentWhileTheDatabaseIsDown(t *testing.T) {
 		for range 2 {
 			for _, path := range paths {
 				if got, header := ask(s.callers + path); got != http.StatusServiceUnavailable || header.Get("Retry-After") != "5" || header.Get("Cache-Control") != "no-store" {
-					t.Errorf("%s: %d, %v", path, got, header)
+					t.Errorf("%s: got = %d, header = %v", path, got, header)
 				}
 			}
 		}

@@ -197,7 +197,7 @@ func TestContentServe(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		s.callers = s.operators
 		if status, body := s.get(path); status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, status, body)
+			t.Errorf("%s: status = %d body = %s", path, status, body)
 		}
 	}
 	if _, page := s.get("/metrics"); !strings.Contains(page, `keywright_content_requests_total{operation="productUpdate",problem="not-found",status="404"} 3`) {
@@ -240,7 +240,7 @@ func TestContentServeWithoutKeys(t *testing.T) {
 		"a page's request for a picture": {[]string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		if status, body := s.get("/articles", c.headers...); status != c.want {
-			t.Errorf("%s: %d %s", name, status, body)
+			t.Errorf("%s: status = %d body = %s", name, status, body)
 		}
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.callers+"/articles", nil)

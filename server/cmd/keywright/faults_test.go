@@ -141,7 +141,7 @@ func getPage(t *testing.T, url string) string {
 }
 
 // For each of ten planted faults, and for an answer of no standard, keywright test and the console name the cause and the remedy in words.
-func TestFaultsAreNamedWithTheirRemedy(t *testing.T) {
+func TestFaultRemedies(t *testing.T) {
 	canaries := testworld.NewCanaries(t)
 	callers, operators := faultyGateway(t, canaries)
 	for connector, want := range map[string]struct{ cause, remedy string }{
@@ -178,7 +178,7 @@ func TestFaultsAreNamedWithTheirRemedy(t *testing.T) {
 }
 
 // keywright request names the remedy below its error.
-func TestARequestThatFailsHasARemedy(t *testing.T) {
+func TestFailedRequestRemedy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(file, []byte("connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n"), 0o600); err != nil {
 		t.Fatal(err)

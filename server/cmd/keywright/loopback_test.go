@@ -98,7 +98,7 @@ func TestLoopback(t *testing.T) {
 		"POST":           {"POST", good, "", 404},
 	} {
 		if status, text := browse(t, c.method, c.url, c.host); status != c.status || len(of.ended) > 0 || strings.Contains(text, "evil") {
-			t.Errorf("%s: %d %s", name, status, text)
+			t.Errorf("%s: status = %d text = %s", name, status, text)
 		}
 	}
 	if status, text := browse(t, "GET", good, ""); status != 200 || text != "Orders is connected. You can close this page.\n" {
@@ -111,12 +111,12 @@ func TestLoopback(t *testing.T) {
 		t.Errorf("the same again got %d", status)
 	}
 	if back := of.ended[0]; back.RedirectURI != of.redirectURI || back.Binding != of.binding || back.Response.Get("code") != "c0de" {
-		t.Errorf("%+v", back)
+		t.Errorf("back = %+v", back)
 	}
 }
 
 // The cause of a consent that fails is in the terminal, and not in the browser.
-func TestLoopbackThatFails(t *testing.T) {
+func TestFailedLoopback(t *testing.T) {
 	of := &loopbackConsent{err: &host.ConsentError{Reason: host.ConsentDenied, Text: "the consent was refused"}}
 	l := beginLoopback(t, of)
 	if status, text := browse(t, "GET", of.redirectURI+"?error=access_denied&state=st4te", ""); status != 502 || strings.Contains(text, "refused") {

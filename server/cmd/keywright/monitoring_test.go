@@ -101,7 +101,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // The metrics of the alerts and of the dashboard are those that docs/gateway.md lists.
-func TestMonitoredMetricsAreDocumented(t *testing.T) {
+func TestDocumentedMetrics(t *testing.T) {
 	listed := regexp.MustCompile(`keywright_[a-z_]+`).FindAllString(readText(t, "../../../docs/gateway.md"), -1)
 	for _, file := range []string{"prometheus/keywright.rules.yaml", "grafana/keywright.json"} {
 		for _, name := range regexp.MustCompile(`keywright_[a-z_]+`).FindAllString(readText(t, monitoring+file), -1) {

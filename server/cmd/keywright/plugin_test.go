@@ -51,13 +51,13 @@ func TestInspectShowsTheRulesOfFields(t *testing.T) {
 }
 
 // A long text, or one with control characters, hides no right of a plugin (threats.md 169).
-func TestEachRightIsShown(t *testing.T) {
+func TestShownRights(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(nil, &out, io.Discard, func(string) string { return "" })
 	rights := []string{"enum of json:/" + strings.Repeat("x", 5000), "is \x1b[2Jblank", "is \r", "to token"}
 	printChanges(a.out, []lock.Change{{What: "answer\x1b[1A", Now: rights, Why: lock.WhyWider}})
 	text := out.String()
 	if !strings.Contains(text, `is \x1b[2Jblank, is \r, to token  wider`) || strings.ContainsAny(text, "\x1b\r") || !strings.Contains(text, "x…, is") || !strings.Contains(text, `answer\x1b[1A`) {
-		t.Errorf("%q", text)
+		t.Errorf("text = %q", text)
 	}
 }

@@ -61,7 +61,7 @@ func TestThePageOfPlugins(t *testing.T) {
 		"GOCACHE="+strings.TrimSpace(string(cache)), "XDG_CACHE_HOME="+dir, "DOCKER_CONFIG="+dir)
 	out, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, script, out)
+		t.Fatalf("err = %v\nscript = %s\nout = %s", err, script, out)
 	}
 	for _, want := range []string{
 		"acme-token.wasm: auth type acme_token", "2 passed, 0 failed", "Authorization: Key base64(k1:{{ get_secret('acme_token') }})", "acme-token.wasm conforms",

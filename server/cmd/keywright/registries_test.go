@@ -95,7 +95,7 @@ func TestThePageOfRegistries(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.HasPrefix(string(text), "# A note that came meanwhile.\n") || !strings.Contains(string(text), "/acme/hmac:1.0.0") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("err = %v\ntext = %s", err, text)
 	}
 
 	server.Close()

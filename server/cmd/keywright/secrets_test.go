@@ -15,7 +15,7 @@ import (
 )
 
 // A file of --secrets-dir is read once in a second, and its value is used no longer than that (threats.md 78).
-func TestSecretsOfTheDirectoryAreRememberedForASecond(t *testing.T) {
+func TestDirectorySecretCache(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crm")
 	if err := os.WriteFile(file, []byte("the first\n"), 0o600); err != nil {

@@ -91,7 +91,7 @@ func TestCheckShowsTheLine(t *testing.T) {
 }
 
 // Of a file that is no YAML, check knows no credential. It shows the members of the line, and none of their values (threats.md 250).
-func TestCheckShowsNoValueOfAFileThatIsNoYAML(t *testing.T) {
+func TestCheckInvalidYAML(t *testing.T) {
 	for line, want := range map[string]string{
 		"    value: 'hunter2":          "value: …",
 		"    value: hunter2: 'x":       "value: …",

@@ -94,7 +94,7 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 }
 
 // keywright test writes what a caller gets, byte by byte: status, headers and body.
-func TestTestIsWhatCallersGet(t *testing.T) {
+func TestTestMatchesCallers(t *testing.T) {
 	callers, operators := testedGateway(t, "")
 	const trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 	for _, c := range []struct {
@@ -160,7 +160,7 @@ func timeless(text string) string {
 var times = regexp.MustCompile(`(?m)^(Server-Timing): .*\n|^Date: .*\n`)
 
 // keywright test shows the stages, the request and the exchanges, masked, and the cause, and writes them as JSON for machines.
-func TestTestShowsWhatHappened(t *testing.T) {
+func TestTestOutput(t *testing.T) {
 	_, operators := testedGateway(t, "")
 	code, stdout, errs := keywright(t.Context(), "test", "--admin", operators, "signed")
 	for _, part := range []string{
@@ -183,7 +183,7 @@ func TestTestShowsWhatHappened(t *testing.T) {
 }
 
 // keywright test says what to do when no test is run.
-func TestTestsThatDoNotRun(t *testing.T) {
+func TestRefusedTests(t *testing.T) {
 	const token = "the-token-of-operators"
 	_, operators := testedGateway(t, token)
 	file := filepath.Join(t.TempDir(), "token")
@@ -211,7 +211,7 @@ func TestTestsThatDoNotRun(t *testing.T) {
 	} {
 		code, _, errs := keywright(t.Context(), append([]string{"test"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.want) || strings.Contains(errs, token) {
-			t.Errorf("%s: %s", name, fmt.Sprint(code, " ", errs))
+			t.Errorf("%s: Sprint = %s", name, fmt.Sprint(code, " ", errs))
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 	} {
 		code, _, errs := keywright(t.Context(), append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
 		if code != c.code || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: %d %s", name, code, errs)
+			t.Errorf("%s: code = %d errs = %s", name, code, errs)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestTestOfARememberedRefusal(t *testing.T) {
 }
 
 // keywright test says right after the stage that failed what to do, and how to see an error_description that is masked.
-func TestTestSaysWhatToDo(t *testing.T) {
+func TestTestRemedies(t *testing.T) {
 	const masked = "  error_description is masked: --error-description shows what the endpoint says\n"
 	for _, asked := range []bool{false, true} {
 		_, operators := testedGateway(t, "")

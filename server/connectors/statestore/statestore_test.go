@@ -32,7 +32,7 @@ func (e ending) Secret(ctx context.Context, name string) (string, error) {
 }
 
 // A connection to a database that could be anybody's is in the log. threats.md 139
-func TestAnUnverifiedDatabaseIsInTheLog(t *testing.T) {
+func TestUnverifiedDatabaseLog(t *testing.T) {
 	for parameters, want := range map[string]bool{
 		"h.example/d": true, "h.example/d?sslmode=disable": true, "h.example/d?sslmode=require": true, "h.example/d?sslmode=prefer": true,
 		"h.example/d?sslmode=verify-full": false, "127.0.0.1/d": false, "[::1]/d": false, "localhost/d": false,
@@ -95,7 +95,7 @@ func TestSQLite(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(dir, "state.db"))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("info = %v, err = %v", info, err)
 	}
 	_, err = open(t, file, state, host.MapSecrets{"k": anotherKey})
 	if err == nil || !strings.Contains(err.Error(), "state key") || strings.Contains(err.Error(), anotherKey[:8]) {
@@ -117,7 +117,7 @@ func TestNoDatabase(t *testing.T) {
 		"k": oneKey, "url": "postgres://user:" + canary + "@127.0.0.1:1/database",
 	})
 	if err == nil || !strings.Contains(err.Error(), "connectors.yaml:2:8: state: ") || !strings.Contains(err.Error(), "the database cannot be reached") {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 	if err != nil && (strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), oneKey[:8])) {
 		t.Errorf("the error shows a secret: %v", err)

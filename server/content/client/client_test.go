@@ -119,16 +119,16 @@ func TestAnyIDSurvives(t *testing.T) {
 			c := connect(t, api(t, s, base), base, through)
 			for i, id := range all {
 				if update, err := c.ProductUpdate(t.Context(), id, client.Options{}); err != nil || update.ID != id {
-					t.Errorf("%q: %+v, %v", id, update, err)
+					t.Errorf("%q: update = %+v, err = %v", id, update, err)
 				}
 				other := all[len(all)-1-i]
 				if reply, err := c.Reply(t.Context(), id, other, ""); err != nil || reply.ID != other {
-					t.Errorf("%q, %q: %+v, %v", id, other, reply, err)
+					t.Errorf("%q, %q: reply = %+v, err = %v", id, other, reply, err)
 				}
 			}
 			for _, id := range []string{"", "\x00", "\xff", "none", strings.Repeat("a", 256)} {
 				if _, err := c.ProductUpdate(t.Context(), id, client.Options{}); !errors.Is(err, content.ErrNotFound) {
-					t.Errorf("%q: %v", id, err)
+					t.Errorf("%q: err = %v", id, err)
 				}
 			}
 		}
@@ -142,15 +142,15 @@ func TestOptionsReachTheServer(t *testing.T) {
 	}
 	for _, id := range []string{"m1", "m&1=#"} {
 		if update, err := c.ProductUpdate(t.Context(), "gone", client.Options{ModeratorID: id}); err != nil || !update.Trashed {
-			t.Errorf("%+v, %v", update, err)
+			t.Errorf("update = %+v, err = %v", update, err)
 		}
 		if reply, err := c.Reply(t.Context(), "a1", "spam", id); err != nil || !reply.Spam {
-			t.Errorf("%+v, %v", reply, err)
+			t.Errorf("reply = %+v, err = %v", reply, err)
 		}
 	}
 	for resolve, want := range map[bool]string{true: "TEXT", false: "text"} {
 		if update, err := c.ProductUpdate(t.Context(), "u1", client.Options{ResolveEmbeds: resolve}); err != nil || update.Body != want {
-			t.Errorf("%+v, %v", update, err)
+			t.Errorf("update = %+v, err = %v", update, err)
 		}
 	}
 }
@@ -192,16 +192,16 @@ func TestArticlesPageByPage(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatTheServerSaid(t *testing.T) {
+func TestServerErrors(t *testing.T) {
 	c := connect(t, api(t, sample(), ""), "", false)
 	_, err := c.Articles(t.Context(), -1, 101)
 	refused, ok := errors.AsType[*client.Error](err)
 	if !ok || refused.Status != 422 || refused.Type != "urn:keywright:problem:invalid-parameters" || errors.Is(err, content.ErrNotFound) {
-		t.Fatalf("%+v", err)
+		t.Fatalf("err = %+v", err)
 	}
 	want := []client.FieldError{{Parameter: "page", Detail: "this must be an integer, in decimal digits only"}, {Parameter: "pageSize", Detail: "this must be from 1 to 100"}}
 	if !reflect.DeepEqual(refused.Fields, want) {
-		t.Errorf("%+v", refused.Fields)
+		t.Errorf("refused.Fields = %+v", refused.Fields)
 	}
 	for _, part := range []string{"422", "page", "from 1 to 100"} {
 		if !strings.Contains(err.Error(), part) {
@@ -256,13 +256,13 @@ func TestOtherServers(t *testing.T) {
 		update, err := connect(t, test.handler, "", false).ProductUpdate(t.Context(), "u1", client.Options{})
 		if test.part == "" {
 			if err != nil || update.ID != "u1" {
-				t.Errorf("%s: %+v, %v", name, update, err)
+				t.Errorf("%s: update = %+v, err = %v", name, update, err)
 			}
 			continue
 		}
 		refused, _ := errors.AsType[*client.Error](err)
 		if err == nil || !strings.Contains(err.Error(), test.part) || (refused != nil) != (test.status != 0) || refused != nil && refused.Status != test.status {
-			t.Errorf("%s: %+v", name, err)
+			t.Errorf("%s: err = %+v", name, err)
 		}
 	}
 }
@@ -285,16 +285,16 @@ func TestFailuresDoNotNameTheModerator(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatIsNoBase(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	for _, base := range []string{"", "example.com", "/community", "ftp://example.com", "https://", "https://u:canary@example.com", "https://example.com/?a=b", "https://example.com/?", "https://example.com/#a", "https://u:canary@exa mple.com/", ":"} {
 		if _, err := client.New(base, nil); err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%q: %v", base, err)
+			t.Errorf("%q: err = %v", base, err)
 		}
 	}
 }
 
 // Segments of dots are escaped, so that no proxy between client and server resolves them.
-func TestDotsAreEscaped(t *testing.T) {
+func TestEscapedDots(t *testing.T) {
 	var got string
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.RequestURI; answering(200, "{}").ServeHTTP(w, r) })
 	c := connect(t, h, "/v1", true)
@@ -312,7 +312,7 @@ func TestBasesWithOddPaths(t *testing.T) {
 	})
 	for base, want := range map[string]string{"": "/articles", "/": "/articles", "/v1/": "/v1/articles", "/a%2Fb": "/a%2Fb/articles", "/ü": "/%C3%BC/articles"} {
 		if _, err := connect(t, h, base, false).Articles(t.Context(), 0, 0); err != nil || got.EscapedPath() != want || got.RawQuery != "" {
-			t.Errorf("%q: %v, %v", base, got, err)
+			t.Errorf("%q: got = %v, err = %v", base, got, err)
 		}
 	}
 }

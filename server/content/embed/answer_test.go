@@ -94,7 +94,7 @@ func TestAnswersByType(t *testing.T) {
 // frameRest is the attributes that every frame has.
 const frameRest = ` sandbox="allow-scripts allow-same-origin allow-popups allow-presentation" referrerpolicy="strict-origin-when-cross-origin" loading="lazy" allowfullscreen=""`
 
-func TestProvidersThatFailLeaveTheURL(t *testing.T) {
+func TestFailingProviders(t *testing.T) {
 	good := rich("<p>x</p>")
 	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
 		"an error":        func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
@@ -156,7 +156,7 @@ type failing struct{}
 
 func (failing) Close() error { return errors.New("the connection is gone") }
 
-func TestNoMoreThanTheLimitIsRead(t *testing.T) {
+func TestReadLimit(t *testing.T) {
 	w, body := newWorld(), &endless{}
 	w.Answer(func(*http.Request) (*http.Response, error) {
 		r := reply(200, "application/json", "")
@@ -257,7 +257,7 @@ func TestRedirects(t *testing.T) {
 }
 
 // Without Config.Providers, the built-in list is used.
-func TestThePublishedListIsUsed(t *testing.T) {
+func TestPublishedList(t *testing.T) {
 	w := newWorld()
 	r, err := embed.New(embed.Config{Transport: w})
 	if err != nil {

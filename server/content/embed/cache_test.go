@@ -8,7 +8,7 @@ import (
 )
 
 // The cache keeps its limits of entries and bytes, and drops the least recently used entries.
-func TestTheCacheIsBounded(t *testing.T) {
+func TestCacheBound(t *testing.T) {
 	c := newCache(10, 1000, time.Now)
 	for i := range 1000 {
 		url := fmt.Sprint(i % 37 % (1 + i%13))

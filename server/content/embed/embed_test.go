@@ -19,7 +19,7 @@ func done(url string) string { return "<div><b>embed of " + url + "</b></div>" }
 func link(url string) string { return `<a href="` + url + `">` + url + `</a>` }
 
 // specification.md 6.6: oEmbed URLs that stand alone become the provider's HTML.
-func TestURLsThatStandAloneAreEmbedded(t *testing.T) {
+func TestEmbeddedURLs(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"a paragraph":                {"<p>" + one + "</p>", done(one)},
 		"a link in a paragraph":      {"<p>" + link(one) + "</p>", done(one)},
@@ -114,7 +114,7 @@ func TestOtherURLsStay(t *testing.T) {
 }
 
 // The sanitiser does not change the HTML that an editor writes.
-func TestWhatEditorsWriteSurvives(t *testing.T) {
+func TestEditorMarkup(t *testing.T) {
 	for _, in := range []string{
 		"", "plain text", "a &amp; b &lt;c&gt;", "<p>one</p>\n<p>two<br/>three</p>",
 		"<h1>a</h1><h2>b</h2><h3>c</h3><h4>d</h4><h5>e</h5><h6>f</h6>",
@@ -138,7 +138,7 @@ func TestWhatEditorsWriteSurvives(t *testing.T) {
 }
 
 // Malformed HTML loses none of its text.
-func TestTheTextOfOddBodiesIsKept(t *testing.T) {
+func TestOddBodies(t *testing.T) {
 	for name, in := range map[string]string{
 		"a frame that is never ended":   "<frame>TEXT",
 		"a form":                        "<form action=/><input value=x><button>TEXT</button>",
@@ -175,7 +175,7 @@ func TestAtMostTwentyEmbeds(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoConfiguration(t *testing.T) {
+func TestInvalidConfiguration(t *testing.T) {
 	for name, c := range map[string]embed.Config{
 		"no transport": {}, "no list": {Transport: newWorld(), Providers: []byte("{}")}, "no JSON": {Transport: newWorld(), Providers: []byte("<")},
 	} {

@@ -15,7 +15,7 @@ import (
 )
 
 // threats.md 51: a provider with an internal endpoint, by address or by name, is not asked. The URL stays.
-func TestEndpointsInsideAreNotAsked(t *testing.T) {
+func TestPrivateEndpoints(t *testing.T) {
 	transport, err := host.Egress{}.Transport()
 	if err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func TestThePublishedList(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAreLeftOut(t *testing.T) {
+func TestExcludedEndpoints(t *testing.T) {
 	for name, endpoint := range map[string]string{
 		"XML only":      `{"url":"https://tube.example/oembed.xml","schemes":["https://tube.example/*"],"formats":["xml"]}`,
 		"no URL":        `{"schemes":["https://tube.example/*"]}`,
@@ -120,7 +120,7 @@ func TestSchemes(t *testing.T) {
 }
 
 // Patterns that match hosts of more than one owner are left out.
-func TestSchemesThatAreLeftOut(t *testing.T) {
+func TestExcludedSchemes(t *testing.T) {
 	for _, scheme := range []string{
 		"", "*", "https://*", "https://*/*", "https://*.com/*", "https://*.co.uk/*", "https://tube.*/x", "https://*tube.example/x", "https://tube*.example/*", "https://*.*/*",
 		"https://www.*.example/*", "https://*.unknown/*", "spotify:*", "ftp://tube.example/*", "https://a@tube.example/*", "https://tube.example:8443/*", "https://tube.example", "//tube.example/*",

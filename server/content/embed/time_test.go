@@ -145,7 +145,7 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 }
 
 // If the caller has already gone away, no provider is asked, and the body is sanitised all the same.
-func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
+func TestDisconnectedCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestACallerWhoIsGoneGetsTheSanitisedBody(t *testing.T) {
 }
 
 // At most 64 fetches of all documents run at once. A fetch that did not get its turn in time is not cached as a failure.
-func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
+func TestTotalFetchBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		var mu sync.Mutex
@@ -199,7 +199,7 @@ func TestFetchesOfAllDocumentsAreBounded(t *testing.T) {
 	})
 }
 
-func TestAnswersAreKeptAsLongAsTheySay(t *testing.T) {
+func TestAnswerLifetime(t *testing.T) {
 	const failed = `{"type":"link"}`
 	for name, c := range map[string]struct {
 		answer string

@@ -9,7 +9,7 @@ import (
 
 // threats.md 50: the document is sanitised again after the embeds were inserted, in case an embed has changed since it
 // was sanitised.
-func TestTheResultIsSanitisedOnceMore(t *testing.T) {
+func TestSanitisedResult(t *testing.T) {
 	r, err := New(Config{Transport: http.DefaultTransport})
 	if err != nil {
 		t.Fatal(err)

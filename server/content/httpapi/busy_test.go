@@ -70,7 +70,7 @@ func pages(h http.Handler, n int, address, key string) <-chan int {
 
 // threats.md 77: a page may be large, so the number of concurrent requests is bounded, a caller has at most half of them, and the last
 // quarter is for callers without one. Further requests wait for a bounded time.
-func TestRequestsAtOnceAreBounded_threats_77_80(t *testing.T) {
+func TestConcurrentRequestBound_threats_77_80(t *testing.T) {
 	for name, c := range map[string]struct {
 		config                    httpapi.Config
 		one, other, third, fourth [2]string // address and key
@@ -147,7 +147,7 @@ func TestAddressesOfOneCaller(t *testing.T) {
 }
 
 // threats.md 80: clients that do not read their responses do not block others.
-func TestSlowClientsKeepNobodyOut_threats_80(t *testing.T) {
+func TestSlowClients_threats_80(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 8
 		h := handler(t, httpapi.Config{Store: ready(), Callers: keys{}, Requests: most})
@@ -167,7 +167,7 @@ func TestSlowClientsKeepNobodyOut_threats_80(t *testing.T) {
 
 // threats.md 80: the memory of responses that slow clients have not read is bounded. A caller's share is bounded by the
 // memory that is free.
-func TestAnswersInMemoryAreShared_threats_80(t *testing.T) {
+func TestSharedAnswers_threats_80(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := handler(t, httpapi.Config{Store: ready(), Callers: keys{}})
 		w := httptest.NewRecorder()
@@ -209,7 +209,7 @@ func TestWaitingCallerGoesAway(t *testing.T) {
 	})
 }
 
-func TestANegativeBoundIsRefused(t *testing.T) {
+func TestNegativeBound(t *testing.T) {
 	if _, err := httpapi.New(httpapi.Config{Store: community(), Requests: -1}); err == nil {
 		t.Error("it is not")
 	}

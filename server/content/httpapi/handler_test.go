@@ -61,7 +61,7 @@ func TestPaths(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := ask(t, root, "GET", test.path); got.status != test.status || !strings.Contains(got.body, test.part) {
-			t.Errorf("%s: %+v", test.path, got)
+			t.Errorf("%s: got = %+v", test.path, got)
 		}
 		if got := ask(t, below, "GET", "/community/v1"+test.path); got.status != test.status || !strings.Contains(got.body, test.part) {
 			t.Errorf("/community/v1%s: %+v", test.path, got)
@@ -86,7 +86,7 @@ func TestMethods(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "TRACE", "get", "BREW"} {
 			got := ask(t, h, method, path)
 			if got.status != 405 || got.header.Get("Allow") != "GET, HEAD, OPTIONS" || !strings.Contains(got.body, "urn:keywright:problem:method-not-allowed") {
-				t.Errorf("%s %s: %+v", method, path, got)
+				t.Errorf("%s %s: got = %+v", method, path, got)
 			}
 		}
 	}
@@ -106,10 +106,10 @@ func TestCallersProveThemselves(t *testing.T) {
 	for _, path := range []string{"/productUpdates/u1", "/productUpdates/gone", "/articles?page=0", "/articles/a1/replies/r1"} {
 		got := ask(t, h, "GET", path)
 		if got.status != 401 || !reflect.DeepEqual(got.header["Www-Authenticate"], []string{`Bearer realm="content"`, "ApiKey"}) || got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: got = %+v", path, got)
 		}
 		if got := ask(t, h, "GET", path, "X-API-Key", "later"); got.status != 503 || got.header.Get("Retry-After") == "" {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: got = %+v", path, got)
 		}
 	}
 	if len(store.asked) > 0 {
@@ -132,16 +132,16 @@ type shout struct{}
 func (shout) Resolve(_ context.Context, html string) string { return strings.ToUpper(html) }
 
 // specification.md 6.6: embeds are resolved only for resolveEmbeds=true.
-func TestEmbedsAreResolvedWhenAskedFor(t *testing.T) {
+func TestResolvedEmbeds(t *testing.T) {
 	with, without := handler(t, httpapi.Config{Store: community(), Embeds: shout{}}), handler(t, httpapi.Config{Store: community()})
 	// encoding/json escapes < and >.
 	const resolved, plain = "\\u003cP\\u003eONE\\u003c/P\\u003e", "\\u003cp\\u003eone\\u003c/p\\u003e"
 	for query, want := range map[string]string{"": plain, "?resolveEmbeds=false": plain, "?resolveEmbeds=true": resolved} {
 		if got := ask(t, with, "GET", "/productUpdates/u1"+query); !strings.Contains(got.body, want) {
-			t.Errorf("%q: %+v", query, got)
+			t.Errorf("%q: got = %+v", query, got)
 		}
 		if got := ask(t, without, "GET", "/productUpdates/u1"+query); !strings.Contains(got.body, plain) {
-			t.Errorf("%q: %+v", query, got)
+			t.Errorf("%q: got = %+v", query, got)
 		}
 	}
 	if got := ask(t, with, "GET", "/articles/a1/replies/r1?resolveEmbeds=true"); !strings.Contains(got.body, `"content":"shown"`) {
@@ -159,7 +159,7 @@ func (k *keeper) ProductUpdate(context.Context, string, content.Audience) (*cont
 	return &k.own, nil
 }
 
-func TestRecordsOfTheStoreStayAsTheyAre(t *testing.T) {
+func TestUnchangedRecords(t *testing.T) {
 	store := &keeper{community(), content.ProductUpdate{ID: "u1", Body: "text"}}
 	h := handler(t, httpapi.Config{Store: store, Embeds: shout{}})
 	if got := ask(t, h, "GET", "/productUpdates/u1?resolveEmbeds=true"); !strings.Contains(got.body, "TEXT") || store.own.Body != "text" {
@@ -188,7 +188,7 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 			log.Reset()
 			got := ask(t, h, "GET", path)
 			if got.status != test.status || !strings.Contains(got.body, test.kind) || strings.Contains(got.body, test.err.Error()) || got.header.Get("Cache-Control") != "no-store" || got.header.Get("ETag") != "" {
-				t.Errorf("%s: %+v", path, got)
+				t.Errorf("%s: got = %+v", path, got)
 			}
 			if (test.status == 503) != (got.header.Get("Retry-After") == "5") {
 				t.Errorf("%s: Retry-After is %q", path, got.header.Get("Retry-After"))
@@ -197,7 +197,7 @@ func TestFailuresOfTheStoreTellNothing(t *testing.T) {
 				t.Errorf("%s: the log has %q", path, &log)
 			}
 			if last := told[len(told)-1]; last.Status != test.status || last.Problem != test.kind {
-				t.Errorf("%s: %+v", path, last)
+				t.Errorf("%s: last = %+v", path, last)
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func (hanging) Articles(ctx context.Context, _ int64, _ int) ([]content.Article,
 	return nil, errors.New("interrupted")
 }
 
-func TestAStoreThatHangsIsNotWaitedForForever(t *testing.T) {
+func TestHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		got := ask(t, handler(t, httpapi.Config{Store: hanging{community()}}), "GET", "/articles")
@@ -221,7 +221,7 @@ func TestAStoreThatHangsIsNotWaitedForForever(t *testing.T) {
 	})
 }
 
-func TestCallersThatWentAwayMakeNoNoise(t *testing.T) {
+func TestDisconnectedCallerLog(t *testing.T) {
 	var log bytes.Buffer
 	var told httpapi.Event
 	h := handler(t, httpapi.Config{Store: community(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Observe: func(e httpapi.Event) { told = e }})
@@ -233,7 +233,7 @@ func TestCallersThatWentAwayMakeNoNoise(t *testing.T) {
 	}
 }
 
-func TestRequestsAreObserved(t *testing.T) {
+func TestObservedRequests(t *testing.T) {
 	var told httpapi.Event
 	now := time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC)
 	clock := func() time.Time { now = now.Add(time.Second); return now }
@@ -261,7 +261,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatCannotBe(t *testing.T) {
+func TestNewErrors(t *testing.T) {
 	for _, base := range []string{"/", "v1", "/v1/", "/a//b", "/a/../b", "/ü", "/a%2Fb", "/a?b", "http://x/y", "/."} {
 		if _, err := httpapi.New(httpapi.Config{Store: community(), Base: base}); err == nil {
 			t.Errorf("%q is taken as base", base)
@@ -318,7 +318,7 @@ func TestCompression(t *testing.T) {
 	} {
 		got, head := ask(t, h, "GET", "/productUpdates/large", "Accept-Encoding", accept), ask(t, h, "HEAD", "/productUpdates/large", "Accept-Encoding", accept)
 		if got.header.Get("Content-Encoding") != want || got.header.Get("ETag") != plain.header.Get("ETag") || got.header.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%q: %v", accept, got.header)
+			t.Errorf("%q: got.header = %v", accept, got.header)
 		}
 		if !reflect.DeepEqual(head.header, got.header) || head.body != "" {
 			t.Errorf("%q: HEAD has %v, GET %v", accept, head.header, got.header)
@@ -337,7 +337,7 @@ func TestCompression(t *testing.T) {
 			t.Errorf("%q: %d bytes became %d, %v", accept, len(plain.body), len(got.body), err)
 		}
 		if again := ask(t, h, "GET", "/productUpdates/large", "Accept-Encoding", accept, "If-None-Match", got.header.Get("ETag")); again.status != http.StatusNotModified || again.header.Get("Content-Encoding") != "" {
-			t.Errorf("%q: %+v", accept, again)
+			t.Errorf("%q: again = %+v", accept, again)
 		}
 	}
 	if got := ask(t, h, "GET", "/articles/a1/replies/r1", "Accept-Encoding", "gzip"); got.header.Get("Content-Encoding") != "" || !strings.HasPrefix(got.body, "{") {

@@ -20,7 +20,7 @@ var hidden = []struct{ path, twin string }{
 
 // specification.md 6.7, threats.md 53, specification.md "not found", "moderatorId of a reply" and "whose moderatorId
 // counts": without a valid moderatorId, the response for a hidden record equals that for one that does not exist.
-func TestHiddenRecordsAreAsIfTheyWereNot(t *testing.T) {
+func TestHiddenRecords(t *testing.T) {
 	open := handler(t, httpapi.Config{Store: community()})
 	closed := handler(t, httpapi.Config{Store: community(), Callers: keys{}})
 	nowhere := ask(t, open, "GET", "/nowhere")
@@ -72,7 +72,7 @@ func TestTagsOfHiddenRecordsMatchNothing(t *testing.T) {
 }
 
 // A moderatorId, valid or not, changes nothing in the response for a visible record but its Cache-Control.
-func TestModeratorIDsCannotBeGuessed(t *testing.T) {
+func TestModeratorIDGuesses(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: community()})
 	for _, path := range []string{"/productUpdates/u1", "/articles/a1/replies/r1", "/articles/a1/replies/reported", "/articles", "/openapi.json"} {
 		plain, valid := ask(t, h, "GET", path), ask(t, h, "GET", path+"?moderatorId=m1")

@@ -34,7 +34,7 @@ func description(t *testing.T, h http.Handler, base string) *openapi3.T {
 	return document
 }
 
-func TestTheDescriptionSaysWhereItIs(t *testing.T) {
+func TestDescriptionServer(t *testing.T) {
 	for base, want := range map[string]string{"": "/", "/community/v1": "/community/v1"} {
 		document := description(t, handler(t, httpapi.Config{Store: community(), Base: base}), base)
 		if len(document.Servers) != 1 || document.Servers[0].URL != want {
@@ -60,14 +60,14 @@ func check(t *testing.T, document *openapi3.T, h http.Handler, path string, para
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != status {
-		t.Errorf("%s: %d %s", r.URL, w.Code, w.Body)
+		t.Errorf("%s: w.Code = %d w.Body = %s", r.URL, w.Code, w.Body)
 	}
 	answer := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: input, Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())),
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, SchemaValidationOptions: schemaOptions},
 	}
 	if err := openapi3filter.ValidateResponse(t.Context(), answer); err != nil {
-		t.Errorf("%s: %d: %v", r.URL, w.Code, err)
+		t.Errorf("%s: w.Code = %d: err = %v", r.URL, w.Code, err)
 	}
 	response := operation.Responses.Status(w.Code)
 	if response == nil {
@@ -87,7 +87,7 @@ func check(t *testing.T, document *openapi3.T, h http.Handler, path string, para
 }
 
 // specification.md 6.2, 6.3, 6.4, 6.9 and 6.10: each operation and each of its responses matches the description.
-func TestTheHandlerDoesWhatItIsDescribedToDo(t *testing.T) {
+func TestHandlerMatchesDescription(t *testing.T) {
 	working := handler(t, httpapi.Config{Store: full()})
 	closed := handler(t, httpapi.Config{Store: full(), Callers: keys{}})
 	broken := handler(t, httpapi.Config{Store: &memory{err: errors.New("broken")}})

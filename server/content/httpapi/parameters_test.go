@@ -53,7 +53,7 @@ func TestPages(t *testing.T) {
 		store.skip = 0
 		got := ask(t, h, "GET", "/articles?"+query)
 		if got.status != 200 || !slices.Equal(ids(t, got.body), want) {
-			t.Errorf("%.60s: %+v", query, got)
+			t.Errorf("%.60s: got = %+v", query, got)
 		}
 		if store.skip < 0 {
 			t.Errorf("%.60s: the store was to skip %d", query, store.skip)
@@ -111,17 +111,17 @@ func TestInvalidParameters(t *testing.T) {
 			Errors []struct{ Parameter, Detail string }
 		}
 		if err := json.Unmarshal([]byte(got.body), &problem); err != nil {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: err = %v", target, err)
 		}
 		var names []string
 		for _, e := range problem.Errors {
 			names = append(names, e.Parameter)
 			if e.Detail == "" {
-				t.Errorf("%s: %s", target, got.body)
+				t.Errorf("%s: got.body = %s", target, got.body)
 			}
 		}
 		if got.status != 422 || problem.Status != 422 || problem.Type != "urn:keywright:problem:invalid-parameters" || strings.Join(names, " ") != want {
-			t.Errorf("%s: %+v", target, got)
+			t.Errorf("%s: got = %+v", target, got)
 		}
 	}
 }

@@ -286,7 +286,7 @@ func FuzzTargets(f *testing.F) {
 		h.ServeHTTP(w, r)
 		switch {
 		case !slices.Contains([]int{200, 304, 404, 422}, w.Code):
-			t.Errorf("%d %s", w.Code, w.Body)
+			t.Errorf("w.Code = %d w.Body = %s", w.Code, w.Body)
 		case strings.Contains(strings.ToLower(w.Body.String()), "secret"):
 			t.Errorf("it is out: %s", w.Body)
 		case w.Code == 404 && (w.Body.String() != missing.body || fmt.Sprint(w.Header()) != fmt.Sprint(missing.header)):

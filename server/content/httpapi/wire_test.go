@@ -28,12 +28,12 @@ func wire(t *testing.T, server *httptest.Server, request string) answer {
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("%.80q: %v", request, err)
+		t.Fatalf("%.80q: err = %v", request, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		t.Fatalf("%.80q: %v", request, err)
+		t.Fatalf("%.80q: err = %v", request, err)
 	}
 	response.Header.Del("Date")
 	return answer{response.StatusCode, response.Header, string(body)}
@@ -100,7 +100,7 @@ func TestOddBytesInIDs(t *testing.T) {
 	for _, test := range tests {
 		got := wire(t, server, fmt.Sprintf("GET /productUpdates/%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", test.id))
 		if got.status != test.status || !strings.Contains(got.body, test.part) {
-			t.Errorf("%.40q: %+v", test.id, got)
+			t.Errorf("%.40q: got = %+v", test.id, got)
 		}
 		if test.status == 404 && fmt.Sprint(got) != fmt.Sprint(plain) {
 			t.Errorf("%.40q: %+v, but for an id that is not there %+v", test.id, got, plain)
@@ -128,7 +128,7 @@ func TestOddBytesDoNotChangeTheRoute(t *testing.T) {
 		`/articles/a/replies/b"`: 200, `/articles/a%2Freplies%2Fb"`: 404, `/articles/a%2Freplies/b"`: 404, `/productUpdates/a%2Freplies%2Fb"`: 200, `/productUpdates/a/replies/b"`: 404,
 	} {
 		if got := wire(t, server, "GET "+target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); got.status != status {
-			t.Errorf("%s: %+v", target, got)
+			t.Errorf("%s: got = %+v", target, got)
 		}
 	}
 }
@@ -154,6 +154,6 @@ func TestAnswersOverTheWire(t *testing.T) {
 	}
 	got := wire(t, server, "GET /productUpdates/large HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: *\r\n\r\n")
 	if got.status != 304 || got.body != "" || got.header.Get("ETag") == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("got = %+v", got)
 	}
 }

@@ -77,7 +77,7 @@ const four = `{"type":"productUpdate","id":"1","title":"News","productAreas":[{"
 {"type":"moderator","id":"m1"}
 `
 
-func TestRecordsOfEachTypeAreWritten(t *testing.T) {
+func TestRecordTypes(t *testing.T) {
 	want := map[string]string{}
 	for name, value := range map[string]any{
 		"productUpdate 1": content.ProductUpdate{ID: "1", Title: "News", ProductAreas: content.List[content.ProductArea]{{ID: "4", Name: "Webhooks"}}},
@@ -104,7 +104,7 @@ func TestRecordsOfEachTypeAreWritten(t *testing.T) {
 			var w memory
 			result, problems := importing(t, &w, text)
 			if len(problems) > 0 || result.Bad != 0 || result.Bytes != int64(len(text)) {
-				t.Errorf("%+v, %q", result, problems)
+				t.Errorf("result = %+v, problems = %q", result, problems)
 			}
 			if !maps.Equal(w.records, want) {
 				t.Errorf("got %q\nwant %q", w.records, want)
@@ -124,7 +124,7 @@ func TestDeletedRecords(t *testing.T) {
 		for range 2 {
 			result, problems := importing(t, &w, text)
 			if len(problems) > 0 || result.Deleted != 3 || result.Written() != 3 || result.Articles != 0 {
-				t.Errorf("%s: %+v, %q", name, result, problems)
+				t.Errorf("%s: result = %+v, problems = %q", name, result, problems)
 			}
 			if len(w.records) != 1 || w.records["moderator m1"] == "" {
 				t.Errorf("%s: there are %q", name, w.records)
@@ -141,7 +141,7 @@ func TestDeletedRecords(t *testing.T) {
 	}
 }
 
-func TestNullIsAbsent(t *testing.T) {
+func TestNull(t *testing.T) {
 	for with, without := range map[string]string{
 		`{"type":"article","id":"1","title":null,"author":null,"tags":null,"_links":null,"sticky":null,"createdAt":null,"replyCount":null}`: `{"type":"article","id":"1"}`,
 		`{"type":"article","id":"1","author":{"reputation":null,"id":null},"_links":{"self":null}}`:                                         `{"type":"article","id":"1"}`,
@@ -156,18 +156,18 @@ func TestNullIsAbsent(t *testing.T) {
 }
 
 // Brackets, commas and quotes in strings do not end a record.
-func TestTextsThatLookLikeJSON(t *testing.T) {
+func TestJSONLikeTexts(t *testing.T) {
 	const record = `{"type":"article","id":"1","title":"\"}],{[\\","body":"\\\""}`
 	for _, text := range []string{record, "[" + record + "]", "[" + record + "," + record + "]"} {
 		var w memory
 		if result, problems := importing(t, &w, text); result.Written() == 0 || len(problems) > 0 || !strings.Contains(w.records["article 1"], `"title":"\"}],{[\\"`) {
-			t.Errorf("%s: %q, %q", text, problems, w.records)
+			t.Errorf("%s: problems = %q, w.records = %q", text, problems, w.records)
 		}
 	}
 }
 
 // The reader is not read again after its end. A terminal would wait for more input after Ctrl-D.
-func TestNothingIsReadAfterTheEnd(t *testing.T) {
+func TestNoReadAfterEnd(t *testing.T) {
 	for _, text := range []string{"", " ", four, strings.TrimSpace(four), "[]", `[{"type":"article","id":"1"}`} {
 		ended := false
 		r := reader(func(p []byte) (int, error) {
@@ -195,7 +195,7 @@ func TestNothingToImport(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "\ufeff", " ", "[]", " [ ]\n"} {
 		var w memory
 		if result, problems := importing(t, &w, text); result.Written() != 0 || len(problems) != 0 || w.calls != 0 {
-			t.Errorf("%q: %+v, %q", text, result, problems)
+			t.Errorf("%q: result = %+v, problems = %q", text, result, problems)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 }
 
 // Good records between bad ones are written.
-func TestGoodRecordsAroundBadOnesAreWritten(t *testing.T) {
+func TestGoodRecordsAmongBad(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(four), "\n")
 	bad := []string{`{"type":"article"}`, `{"type":"article","id":1}`, `{"type":"article","id":"9","x":1}`, `{"type":"x"}`, `7`, "{\"type\":\"article\",\"id\":\"9\",\"title\":\"\xff\"}"}
 	var mixed []string
@@ -224,7 +224,7 @@ func TestGoodRecordsAroundBadOnesAreWritten(t *testing.T) {
 		var w memory
 		result, problems := importing(t, &w, text)
 		if len(w.records) != 4 || result.Written() != 4 || result.Bad != len(problems) || result.Bad < len(bad) {
-			t.Errorf("%s: %+v: %q", name, result, problems)
+			t.Errorf("%s: result = %+v: problems = %q", name, result, problems)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func articles(n int) string {
 	return b.String()
 }
 
-func TestRecordsAreWrittenInBatches(t *testing.T) {
+func TestBatches(t *testing.T) {
 	var w memory
 	var progress []int
 	result, err := Import(t.Context(), &w, "f", strings.NewReader(articles(2500)), Options{Progress: func(r Result) { progress = append(progress, r.Written()) }})
@@ -258,7 +258,7 @@ func TestRecordsAreWrittenInBatches(t *testing.T) {
 }
 
 // A batch is bounded by its bytes, too, since records may be large.
-func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
+func TestLargeRecordBatches(t *testing.T) {
 	var w memory
 	var text strings.Builder
 	const size = 1 << 20
@@ -267,7 +267,7 @@ func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
 	}
 	result, err := Import(t.Context(), &w, "f", strings.NewReader(text.String()), Options{})
 	if err != nil || result.Articles != 30 {
-		t.Fatalf("%+v, %v", result, err)
+		t.Fatalf("result = %+v, err = %v", result, err)
 	}
 	if w.most > batchBytes/size {
 		t.Errorf("%d records of a megabyte were written at once", w.most)
@@ -275,7 +275,7 @@ func TestBatchesOfLargeRecordsAreSmall(t *testing.T) {
 }
 
 // The error and the result of an import that ends early state correctly what was written.
-func TestAnImportThatFails(t *testing.T) {
+func TestFailedImport(t *testing.T) {
 	t.Run("writing", func(t *testing.T) {
 		w := memory{fails: 3}
 		var result Result
@@ -339,7 +339,7 @@ func (f filler) Read(p []byte) (int, error) {
 }
 
 // All problems of a large file are reported while it is read.
-func TestAllProblemsAreTold(t *testing.T) {
+func TestAllProblems(t *testing.T) {
 	var w memory
 	result, problems := importing(t, &w, strings.Repeat(`{"type":"article","id":"1","x":1,"y":2}`+"\n", 5000))
 	if len(problems) != 10000 || result.Problems != 10000 || result.Bad != 5000 || problems[9999] != `f:5000:34: there is no "y" in an article: leave it out` {
@@ -357,6 +357,6 @@ func TestAllProblemsAreTold(t *testing.T) {
 	}
 	result, problems = importing(t, &w, `{"type":"article","id":"1"`+members.String()+`}`)
 	if len(problems) != 21 || problems[20] != "f:1:1: this record has 980 problems more" || result.Bad != 1 {
-		t.Errorf("%+v, %q", result, problems)
+		t.Errorf("result = %+v, problems = %q", result, problems)
 	}
 }

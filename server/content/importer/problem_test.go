@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 }
 
 // The importer accepts every field of the golden files of package content.
-func TestEveryFieldOfTheSpecificationIsRead(t *testing.T) {
+func TestSpecificationFields(t *testing.T) {
 	for _, typ := range []string{"article", "productUpdate", "reply"} {
 		text, err := os.ReadFile(filepath.Join("../testdata", "empty-"+strings.ToLower(typ)+".json"))
 		if err != nil {
@@ -122,7 +122,7 @@ func TestEveryFieldOfTheSpecificationIsRead(t *testing.T) {
 		}
 		var w memory
 		if result, problems := importing(t, &w, `[{"type":"`+typ+`",`+members+`]`); result.Written() != 1 || len(problems) != 0 {
-			t.Errorf("%s: %q", typ, problems)
+			t.Errorf("%s: problems = %q", typ, problems)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A record that is too long is skipped, and no other one.
-func TestARecordThatIsTooLong(t *testing.T) {
+func TestOversizedRecord(t *testing.T) {
 	const begin, end = `{"type":"article","id":"1"}`, `{"type":"article","id":"3"}`
 	for name, test := range map[string]struct {
 		r       io.Reader

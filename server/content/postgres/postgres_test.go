@@ -51,7 +51,7 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "PostgreSQL") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func exec(t *testing.T, address string, statements ...string) {
 	}
 }
 
-func TestWhatCannotBeServed(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	newer := postgrestest.Database(t)
 	store, err := postgres.Open(t.Context(), newer, postgres.Options{})
 	if err != nil {

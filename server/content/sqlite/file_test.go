@@ -29,7 +29,7 @@ func made(t *testing.T, id string) string {
 }
 
 // threats.md 380: no answer is of another file than the one that was opened: connections that are open would go on with the old one.
-func TestAFileThatIsReplaced(t *testing.T) {
+func TestReplacedFile(t *testing.T) {
 	path, other := made(t, "old"), made(t, "new")
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAFileThatIsReplaced(t *testing.T) {
 }
 
 // A database on a read-only disk can be read. If somebody else writes it all the same, nothing is answered from half of what was written.
-func TestADatabaseThatCanOnlyBeRead(t *testing.T) {
+func TestReadOnlyDatabase(t *testing.T) {
 	for name, immutable := range map[string]bool{"files of SQLite beside it": false, "nothing beside it": true} {
 		t.Run(name, func(t *testing.T) {
 			path := made(t, "a1")

@@ -55,7 +55,7 @@ func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDatabase(t *testing.T) {
+func TestOpenRejectsOtherFiles(t *testing.T) {
 	directory := t.TempDir()
 	text := filepath.Join(directory, "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
@@ -98,7 +98,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 }
 
 // What was deleted is not in the files any more: threats.md 191.
-func TestDeletedContentIsOverwritten(t *testing.T) {
+func TestDeletedContentOverwritten(t *testing.T) {
 	const canary = "canary-of-a-deleted-reply"
 	directory := t.TempDir()
 	path := filepath.Join(directory, "content.db")

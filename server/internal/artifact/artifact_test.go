@@ -25,10 +25,10 @@ func TestMakeAndParse(t *testing.T) {
 	}
 	p, err := Parse(one.Manifest, maxModule)
 	if err != nil || p.Module.Digest.String() != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest.String() != Digest([]byte("description")) || p.Annotations[AnnotationVersion] != "1.2.0" {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("p = %+v, err = %v", p, err)
 	}
 	if want := `{"architecture":"wasm","os":"wasip1","layerDigests":["` + Digest([]byte("module")) + `","` + Digest([]byte("description")) + `"]}`; string(one.Config) != want || p.Config.Digest.String() != Digest(one.Config) {
-		t.Errorf("%s", one.Config)
+		t.Errorf("one.Config = %s", one.Config)
 	}
 }
 

@@ -240,7 +240,7 @@ func TestRotation(t *testing.T) {
 }
 
 // A file that was emptied, as logrotate's copytruncate does, goes on with the chain. The copy shows whether a line is missing.
-func TestFileThatIsEmptied(t *testing.T) {
+func TestEmptiedFile(t *testing.T) {
 	w := newWorld(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
@@ -254,7 +254,7 @@ func TestFileThatIsEmptied(t *testing.T) {
 }
 
 // threats.md 178: two processes would break the chain of one file, so that only one can open it.
-func TestFileOfAnotherProcess(t *testing.T) {
+func TestFileInUse(t *testing.T) {
 	w := newWorld(t)
 	l := w.open("audit.log")
 	if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), "belongs to another process: let each have a file of its own") {
@@ -265,7 +265,7 @@ func TestFileOfAnotherProcess(t *testing.T) {
 	w.check("4 0 0 true", "audit.log")
 }
 
-func TestFilesThatAreNoLog(t *testing.T) {
+func TestOtherFiles(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"other lines":   {"hello\n", "does not end with a line of an audit log: move it away, or name another file"},
 		"no lines":      {strings.Repeat("x", 1<<17), "does not end with a line of an audit log"},
@@ -326,7 +326,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // threats.md 180: the head of the chain is logged every ten minutes if there are new lines.
-func TestHeadIsLogged(t *testing.T) {
+func TestHeadLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.open("audit.log")
@@ -361,7 +361,7 @@ func TestHashOfTheLog(t *testing.T) {
 		w.write("x", text)
 		r, err := audit.Verify([]string{w.path("x")}, logged.Hash)
 		if err != nil || r.Broken != nil {
-			t.Fatalf("%+v, %v", r, err)
+			t.Fatalf("r = %+v, err = %v", r, err)
 		}
 		return *r.Found
 	}

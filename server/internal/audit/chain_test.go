@@ -49,7 +49,7 @@ func chained(before [32]byte, members string) string {
 }
 
 // threats.md 177: the first line of a log says which line it continues, or is the very first.
-func TestFirstLinesThatContinueNothing(t *testing.T) {
+func TestDetachedFirstLines(t *testing.T) {
 	w := newWorld(t)
 	zero, full := strings.Repeat("00", 32), [32]byte{1}
 	const continues = "0 0 0 false: x:1 does not say which line it continues"

@@ -97,7 +97,7 @@ func TestFailedStart(t *testing.T) {
 }
 
 // A process does not start beside an old head that it cannot remove: after a crash, the next one would go on from there.
-func TestHeadThatStays(t *testing.T) {
+func TestUnchangedHead(t *testing.T) {
 	w := newWorld(t)
 	config := w.config("audit.log", func(c *audit.Config) {
 		c.Sync = func(*os.File) error { return os.MkdirAll(w.path("audit.log.head/full"), 0o700) }
@@ -109,7 +109,7 @@ func TestHeadThatStays(t *testing.T) {
 
 // threats.md 260: somebody cuts off the end of a log that was closed. The file with its last hash shows it, before the next start and
 // after it.
-func TestEndThatWasCutOff(t *testing.T) {
+func TestTruncatedEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		left             int
 		verified, opened string
@@ -170,7 +170,7 @@ func TestOldHead(t *testing.T) {
 }
 
 // threats.md 262: a pipe or a link in the place of the head delays neither a start nor a verification, and is not followed.
-func TestHeadThatIsNoFile(t *testing.T) {
+func TestIrregularHead(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a link":      func(path string) error { return os.Symlink("/dev/zero", path) },

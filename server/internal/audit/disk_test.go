@@ -42,7 +42,7 @@ func (d *disk) free(bytes int) {
 
 // threats.md 179: while the disk is full, no further credential is used, and the lines of those that were in use are written once it
 // has space. No line is torn.
-func TestDiskIsFull(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	w, d := newWorld(t), &disk{space: 1000}
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer = "", d })
 	uses(l, "ann")
@@ -111,7 +111,7 @@ func TestOneLostUse(t *testing.T) {
 }
 
 // A disk that hangs stops requests too, once too many lines wait.
-func TestDiskThatHangs(t *testing.T) {
+func TestHangingDisk(t *testing.T) {
 	w := newWorld(t)
 	hangs, goes := make(chan struct{}), make(chan struct{})
 	first := true

@@ -54,7 +54,7 @@ func TestOnlyTheUserReadsTheLog(t *testing.T) {
 
 // threats.md 261, specification.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
 // synced, however often something else succeeds meanwhile.
-func TestSyncThatFails(t *testing.T) {
+func TestFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), &losing{}
 		l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
@@ -83,7 +83,7 @@ func TestSyncThatFails(t *testing.T) {
 }
 
 // What is added waits for 50 ms at most, whether others came before or not, so that a process that is killed loses no more.
-func TestLinesAreWrittenSoon(t *testing.T) {
+func TestBatchDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		l := w.open("audit.log")
@@ -135,7 +135,7 @@ func TestSyncUnderLoad(t *testing.T) {
 }
 
 // A log leaves no file open, however often its file was moved away.
-func TestFilesAreClosed(t *testing.T) {
+func TestClosedFiles(t *testing.T) {
 	w := newWorld(t)
 	before := openFiles(t)
 	l := w.open("audit.log")
@@ -159,7 +159,7 @@ func openFiles(t *testing.T) int {
 }
 
 // The head of a log that ends is synced before it has its name, and leaves no other file.
-func TestHeadIsSynced(t *testing.T) {
+func TestHeadSync(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		w, heads := newWorld(t), 0
 		l := w.open("audit.log", func(c *audit.Config) {
@@ -191,7 +191,7 @@ func TestHeadIsSynced(t *testing.T) {
 }
 
 // A log whose lines could not be synced at the end says so.
-func TestSyncThatFailsAtTheEnd(t *testing.T) {
+func TestFailedSyncAtClose(t *testing.T) {
 	w, d := newWorld(t), &losing{}
 	l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
 	uses(l, "ann")
@@ -326,7 +326,7 @@ func (w *world) zip(from, to string) {
 }
 
 // While the directory is away, or the new file cannot be made in it, no credential is used. The lines of uses that had begun follow.
-func TestDirectoryThatIsAway(t *testing.T) {
+func TestMissingDirectory(t *testing.T) {
 	w := newWorld(t)
 	if err := os.Mkdir(w.path("logs"), 0o700); err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestDirectoryThatIsAway(t *testing.T) {
 }
 
 // threats.md 263: a disk that hangs does not keep the process from ending. The error says that lines are missing.
-func TestDiskThatHangsAtTheEnd(t *testing.T) {
+func TestHangingDiskAtClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, goes, first := newWorld(t), make(chan struct{}), true
 		l := w.open("", func(c *audit.Config) {

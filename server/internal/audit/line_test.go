@@ -56,7 +56,7 @@ func TestLongIDs(t *testing.T) {
 }
 
 // The log is UTF-8, also if an ID is not.
-func TestIDsThatAreNotUTF8(t *testing.T) {
+func TestNonUTF8IDs(t *testing.T) {
 	w := newWorld(t)
 	l := w.open("audit.log")
 	uses(l, "\xe9\xe8", "a\xe9")
@@ -79,7 +79,7 @@ func TestManySecrets(t *testing.T) {
 		w.close(l)
 	}
 	if r, err := audit.Verify([]string{w.path("a.log")}, ""); err != nil || r.Broken != nil || r.Uses != 2 {
-		t.Errorf("%+v: %v", r, err)
+		t.Errorf("%+v: err = %v", r, err)
 	}
 	var line struct {
 		Secrets []string

@@ -7,7 +7,7 @@ import (
 )
 
 // A log that is replaced by a link to it after it was opened is not written under that name.
-func TestLogThatBecomesALink(t *testing.T) {
+func TestLogReplacedByLink(t *testing.T) {
 	dir := t.TempDir()
 	moved, path := filepath.Join(dir, "moved.log"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(moved, nil, 0o600); err != nil {

@@ -143,7 +143,7 @@ func TestWhoCalls(t *testing.T) {
 		got, err := c.Caller(r)
 		var refused *httpapi.UnauthenticatedError
 		if !errors.As(err, &refused) || got != (httpapi.Caller{}) {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: got = %+v, err = %v", name, got, err)
 			continue
 		}
 		if all := strings.Join(refused.Challenges, "\n"); !strings.Contains(all, "Bearer ") || !strings.Contains(all, "APIKey ") {
@@ -194,7 +194,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func TestKeysThatCannotBeHad(t *testing.T) {
+func TestUnavailableKeys(t *testing.T) {
 	w := newWorld(t)
 	c := w.callers()
 	w.down = true
@@ -208,7 +208,7 @@ func TestKeysThatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestConfigurationsThatAreWrong(t *testing.T) {
+func TestInvalidConfigurations(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*world)
 		want   []string
@@ -230,7 +230,7 @@ func TestConfigurationsThatAreWrong(t *testing.T) {
 		}
 		for _, want := range tt.want {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v", name, err)
 			}
 		}
 		for _, key := range slices.Collect(maps.Values(w.keys)) {
@@ -260,7 +260,7 @@ func TestOneWay(t *testing.T) {
 }
 
 // threats.md 77: only scopes are split into words, so that users do not get a permission by choosing a name.
-func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
+func TestScopeSplitting_threats_77(t *testing.T) {
 	for claim, tt := range map[string]struct {
 		value any
 		want  bool
@@ -278,13 +278,13 @@ func TestOnlyScopesAreSplit_threats_77(t *testing.T) {
 		w.config.Token.Claim, w.config.Token.Value = claim, "admin"
 		got, err := w.callers().Caller(request("Authorization", "Bearer "+w.token(jwt.MapClaims{claim: tt.value})))
 		if err != nil || got.Moderate != tt.want {
-			t.Errorf("%s %q: %+v, %v", claim, tt.value, got, err)
+			t.Errorf("%s %q: got = %+v, err = %v", claim, tt.value, got, err)
 		}
 	}
 }
 
 // If one key cannot be read, callers with another key are still authenticated.
-func TestOneKeyThatCannotBeRead(t *testing.T) {
+func TestUnreadableKey(t *testing.T) {
 	for _, lost := range []string{"reader", "moderator"} {
 		w := newWorld(t)
 		c := w.callers()

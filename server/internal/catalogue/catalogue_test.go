@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "write docs/apis.md")
 
 // docs/apis.md has the text that the catalogue results in.
-func TestThePageIsTheCatalogue(t *testing.T) {
+func TestPageMatchesCatalogue(t *testing.T) {
 	apis, err := All()
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestThePageIsTheCatalogue(t *testing.T) {
 }
 
 // A connector that is copied from the page is the one that connector new writes, with the path that callers of the gateway may use.
-func TestThePageHasWhatNewWrites(t *testing.T) {
+func TestPageMatchesNew(t *testing.T) {
 	apis, err := read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +45,14 @@ func TestThePageHasWhatNewWrites(t *testing.T) {
 // A name that the catalogue does not have leads to the one that was meant, or to the list.
 func TestFind(t *testing.T) {
 	if a, err := Find("stripe"); err != nil || a.Title != "Stripe" || a.AuthType() != "bearer" {
-		t.Errorf("%v, %v", a, err)
+		t.Errorf("a = %v, err = %v", a, err)
 	}
 	for name, want := range map[string]string{
 		"zendsk": `the catalogue has no API "zendsk": did you mean "zendesk"?`,
 		"acme":   "the catalogue has no API \"acme\": `keywright connector list` lists those that it has, and docs/auth-types.md has an example of each auth type for any other API",
 	} {
 		if _, err := Find(name); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
@@ -130,12 +130,12 @@ func TestWith(t *testing.T) {
 		a, err := apis[0].With(c.o)
 		if err != nil {
 			if err.Error() != c.want {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v", name, err)
 			}
 			continue
 		}
 		if a.Item() != c.want {
-			t.Errorf("%s:\n%s", name, a.Item())
+			t.Errorf("name = %s:\na.Item() = %s", name, a.Item())
 		}
 	}
 	if apis[0].Name != "acme" || !strings.Contains(apis[0].Connector, "your-shop") {

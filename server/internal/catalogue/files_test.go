@@ -31,7 +31,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, wrong := checked(name.Name(), string(text)); len(wrong) > 0 {
-			t.Errorf("%s: %s", name.Name(), strings.Join(wrong, "; "))
+			t.Errorf("%s: Join = %s", name.Name(), strings.Join(wrong, "; "))
 		}
 	}
 }

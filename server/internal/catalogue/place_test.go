@@ -102,7 +102,7 @@ func TestURLsMoveTogether(t *testing.T) {
 		if err != nil {
 			refused++
 			if !slices.ContainsFunc(produced(a, a.Connector, nil), func(h string) bool { return strings.Contains(err.Error(), h) }) {
-				t.Errorf("%s: %v", a.Name, err)
+				t.Errorf("%s: err = %v", a.Name, err)
 			}
 			continue
 		}
@@ -163,7 +163,7 @@ func TestPlace(t *testing.T) {
 		a, err := apis[0].With(c.o)
 		if err != nil || c.err != "" {
 			if fmt.Sprint(err) != c.err {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v", name, err)
 			}
 			continue
 		}

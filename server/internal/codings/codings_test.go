@@ -57,7 +57,7 @@ func answer(encoding string, body []byte) *http.Response {
 }
 
 // RFC 9110 section 8.4: codings are undone in the reverse of their order, and the headers fit what is left.
-func TestCodingsAreUndone(t *testing.T) {
+func TestDecodedCodings(t *testing.T) {
 	const text = `{"items":[1,2,3]}`
 	var raw bytes.Buffer
 	w, _ := flate.NewWriter(&raw, -1)
@@ -78,7 +78,7 @@ func TestCodingsAreUndone(t *testing.T) {
 		r := answer(c.encoding, c.body)
 		wire, _ := r.Body.(*counting)
 		if err := answers.Decode(r, codings.Further()); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 			continue
 		}
 		got, err := io.ReadAll(r.Body)
@@ -92,7 +92,7 @@ func TestCodingsAreUndone(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreLeft(t *testing.T) {
+func TestUntouchedAnswers(t *testing.T) {
 	for name, change := range map[string]func(r *http.Response){
 		"identity":    func(r *http.Response) { r.Header.Set("Content-Encoding", "Identity") },
 		"no encoding": func(r *http.Response) { r.Header.Del("Content-Encoding") },
@@ -102,7 +102,7 @@ func TestAnswersThatAreLeft(t *testing.T) {
 		err := answers.Decode(r, nil)
 		got, _ := io.ReadAll(r.Body)
 		if err != nil || string(got) != "text" || r.Header.Get("Etag") != `"a"` || r.ContentLength != 4 {
-			t.Errorf("%s: %q, %v, %v", name, got, err, r.Header)
+			t.Errorf("%s: got = %q, err = %v, r.Header = %v", name, got, err, r.Header)
 		}
 	}
 	for name, change := range map[string]func(r *http.Response){
@@ -115,7 +115,7 @@ func TestAnswersThatAreLeft(t *testing.T) {
 		err := answers.Decode(r, codings.Further())
 		got, _ := io.ReadAll(r.Body)
 		if err != nil || len(got) > 0 || r.Header.Get("Content-Length")+r.Header.Get("Content-Encoding") != "" || r.Header.Get("Etag") != `W/"a"` {
-			t.Errorf("%s: %q, %v, %v", name, got, err, r.Header)
+			t.Errorf("%s: got = %q, err = %v, r.Header = %v", name, got, err, r.Header)
 		}
 	}
 	r := answer("gzip", nil) // some servers send the header with an empty body
@@ -123,11 +123,11 @@ func TestAnswersThatAreLeft(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := io.ReadAll(r.Body); len(got) > 0 || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 }
 
-func TestCodingsThatAreRefused(t *testing.T) {
+func TestRefusedCodings(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789"), 1000)
 	whole := encoded("gzip", text)
 	for name, c := range map[string]struct {
@@ -157,7 +157,7 @@ func TestCodingsThatAreRefused(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		if !errors.Is(err, answers.ErrCoding) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	broken := errors.New("the connection broke")
@@ -207,7 +207,7 @@ func TestBombs_threats_321(t *testing.T) {
 }
 
 // A body may be closed while it is read, as when a caller leaves. The Read ends, and the coding is closed.
-func TestCloseOfABodyThatIsRead(t *testing.T) {
+func TestCloseDuringRead(t *testing.T) {
 	for coding := range encoders {
 		from, to := io.Pipe()
 		r := answer(coding, nil)
@@ -236,7 +236,7 @@ func TestCloseOfABodyThatIsRead(t *testing.T) {
 
 func TestByteOrderMark(t *testing.T) {
 	if got, err := answers.Read(answer("gzip", encoded("gzip", []byte("\ufeff{}"))), nil, 100); string(got) != "{}" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got = %q, err = %v", got, err)
 	}
 }
 

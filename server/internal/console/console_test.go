@@ -33,7 +33,7 @@ func TestNoOtherSiteReadsFramesOrKeepsAPage(t *testing.T) {
 	for _, path := range append([]string{"/"}, links(w.get("/").body)...) {
 		answer := w.get(path)
 		if answer.status != http.StatusOK {
-			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+			t.Errorf("%s: answer.status = %d answer.body = %s", path, answer.status, answer.body)
 		}
 		for name, want := range map[string]string{
 			"Content-Security-Policy":      "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -54,7 +54,7 @@ func TestNoOtherSiteReadsFramesOrKeepsAPage(t *testing.T) {
 	}
 }
 
-func TestAllThatAPageLoadsIsSmall(t *testing.T) {
+func TestPageSize(t *testing.T) {
 	w := newWorld(t, oneKey)
 	size := len(w.get("/").body)
 	for _, path := range []string{"/console.css", "/console.js"} {
@@ -65,16 +65,16 @@ func TestAllThatAPageLoadsIsSmall(t *testing.T) {
 	}
 }
 
-func TestPathsWithoutAPageAreNotFound(t *testing.T) {
+func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t, oneKey)
 	for _, path := range []string{"/connector", "/x", "/pages/layout.html", "/console.map"} {
 		if status := w.get(path).status; status != http.StatusNotFound {
-			t.Errorf("%s: %d", path, status)
+			t.Errorf("%s: status = %d", path, status)
 		}
 	}
 }
 
-func TestTheFileOnDiskThatIsRefusedShowsOnEveryPage(t *testing.T) {
+func TestRefusedFileOnPages(t *testing.T) {
 	w := newWorld(t, oneKey)
 	w.state.Refused, w.state.Problems = now, []console.Problem{{Text: "28:9: client_secrt is not known here"}, {Text: "30:1: another"}}
 	if body := w.get("/").body; !strings.Contains(body, "28:9: client_secrt is not known here</code> and 1 more") {
@@ -82,7 +82,7 @@ func TestTheFileOnDiskThatIsRefusedShowsOnEveryPage(t *testing.T) {
 	}
 }
 
-func TestAnAuditLogThatCannotBeWrittenShowsOnEveryPage(t *testing.T) {
+func TestAuditFailureOnPages(t *testing.T) {
 	w := newWorld(t, oneKey)
 	w.state.Unrecorded = "no space left on <device>"
 	for _, path := range []string{"/", "/configuration"} {

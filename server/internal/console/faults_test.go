@@ -174,7 +174,7 @@ connectors:
 }
 
 // A test shows a token endpoint's error_description if the operator ticks the box.
-func TestATestShowsADescriptionThatIsAskedFor(t *testing.T) {
+func TestShownDescription(t *testing.T) {
 	w := newWorld(t, withToken)
 	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, `{"error":"invalid_client","error_description":"no such client"}`))
 	page := w.try("crm", url.Values{"path": {"/1"}}).body
@@ -189,7 +189,7 @@ func TestATestShowsADescriptionThatIsAskedFor(t *testing.T) {
 }
 
 // A failure says that the token endpoint is asked again only while that is to come, and that a refusal was remembered.
-func TestAFailureSaysWhatIsTrue(t *testing.T) {
+func TestFailureText(t *testing.T) {
 	w := newWorld(t, withToken)
 	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, `{"error":"invalid_client"}`))
 	w.failed(&host.TokenError{Status: 401, Code: "invalid_client", RetryAfter: 40 * time.Second}, host.StageToken)
@@ -234,7 +234,7 @@ func TestTheWayEndsWhereItFailed(t *testing.T) {
 		w.failed(c.err, c.stage, c.change)
 		page, _, _ := strings.Cut(plain(w.get("/connectors/crm").body), "The request, secrets masked")
 		if !strings.Contains(page, c.heading) || !strings.Contains(page, c.want) || strings.Contains(page, c.never) {
-			t.Errorf("%s: %s", name, page)
+			t.Errorf("%s: page = %s", name, page)
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (w *world) try(permalink string, form url.Values, header ...string) answer 
 }
 
 // The page shows the answer that a caller gets, byte for byte, and offers it as a file.
-func TestThePageShowsWhatACallerGets(t *testing.T) {
+func TestPageMatchesCaller(t *testing.T) {
 	for name, body := range map[string]string{
 		"text":       "<b>\"it's\" & &amp; ünï</b>",
 		"no text":    "\x00\xff\x1f\x8b",
@@ -310,7 +310,7 @@ func TestNoPageHasACredential(t *testing.T) {
 }
 
 // threats.md 151
-func TestAPageOfAnotherSiteTestsNothing(t *testing.T) {
+func TestCrossSiteTest(t *testing.T) {
 	w := newWorld(t, oneKey)
 	for name, header := range map[string][]string{
 		"another site":                {"Sec-Fetch-Site", "cross-site"},
@@ -318,7 +318,7 @@ func TestAPageOfAnotherSiteTestsNothing(t *testing.T) {
 		"a browser without the first": {"Origin", "https://evil.example"},
 	} {
 		if got := w.try("orders", url.Values{}, header...); got.status != http.StatusForbidden {
-			t.Errorf("%s: %d", name, got.status)
+			t.Errorf("%s: got.status = %d", name, got.status)
 		}
 	}
 	if n := w.servers.Count(); n != 0 {
@@ -330,9 +330,9 @@ func TestAPageOfAnotherSiteTestsNothing(t *testing.T) {
 }
 
 // threats.md 153: a form that has no end is not read to its end.
-func TestAFormThatIsTooLong(t *testing.T) {
+func TestOversizedForm(t *testing.T) {
 	w := newWorld(t, oneKey)
 	if got := w.try("orders", url.Values{"body": {strings.Repeat("a", 2<<20)}}); got.status != http.StatusBadRequest || w.servers.Count() != 0 {
-		t.Errorf("%d", got.status)
+		t.Errorf("got.status = %d", got.status)
 	}
 }

@@ -34,7 +34,7 @@ func (w *world) shows(path string, texts ...string) {
 	}
 }
 
-func TestTheListShowsWhatConnectorsDid(t *testing.T) {
+func TestConnectorList(t *testing.T) {
 	w := newWorld(t, oneKey)
 	w.shows("/", "○ idle orders api_key 0 0/s", "✓ 1 found")
 	for range 3 {
@@ -53,15 +53,15 @@ func TestTheListShowsWhatConnectorsDid(t *testing.T) {
 }
 
 // What is wrong with the request of a caller is no failure of the connector.
-func TestMistakesOfCallersAreNoFailures(t *testing.T) {
+func TestCallerMistakes(t *testing.T) {
 	w := newWorld(t, strings.Replace(oneKey, "[/**]", "[/a]", 1))
 	if status := w.call("orders/b"); status != http.StatusNotFound {
-		t.Fatalf("%d", status)
+		t.Fatalf("status = %d", status)
 	}
 	w.shows("/", "● working orders api_key 1")
 }
 
-func TestTimesAreThoseOfTheLastMinutes(t *testing.T) {
+func TestRecentTimes(t *testing.T) {
 	w := newWorld(t, oneKey)
 	record := func(n int, took time.Duration) {
 		for range n {
@@ -85,7 +85,7 @@ func TestTimesAreThoseOfTheLastMinutes(t *testing.T) {
 }
 
 // After a repair the page says that the last failure is over, since when, and by how many requests.
-func TestAFailureIsOverOnceRequestsSucceed(t *testing.T) {
+func TestFailureEndsWithSuccess(t *testing.T) {
 	w := newWorld(t, oneKey)
 	record := func(n int, e gateway.Event) {
 		e.Connector, e.Began = "orders", w.clock.Now()
@@ -110,7 +110,7 @@ func TestAFailureIsOverOnceRequestsSucceed(t *testing.T) {
 }
 
 // A user who has not connected is no failure of the connector.
-func TestUsersWhoHaveNotConnectedAreNoFailures(t *testing.T) {
+func TestUnconnectedUsers(t *testing.T) {
 	w := newWorld(t, several)
 	w.secrets["client"] = w.Secret("client")
 	grant := func(c host.Condition) error {
@@ -126,7 +126,7 @@ func TestUsersWhoHaveNotConnectedAreNoFailures(t *testing.T) {
 }
 
 // A cause cannot turn the text of a page around: its control characters and those of direction are escaped.
-func TestACauseIsPrintable(t *testing.T) {
+func TestPrintableCause(t *testing.T) {
 	w := newWorld(t, oneKey)
 	w.recorder.Request(&gateway.Event{Connector: "orders", Status: 502, Problem: "upstream-failed", Err: errors.New("it\u202eoff ekorb\x1b[2J"), Began: now})
 	page := w.get("/connectors/orders").body
@@ -136,7 +136,7 @@ func TestACauseIsPrintable(t *testing.T) {
 }
 
 // The last 50 failures are kept, and no more, however many there are.
-func TestTheLastFailuresAreKept(t *testing.T) {
+func TestLastFailures(t *testing.T) {
 	w := newWorld(t, oneKey)
 	for i := range 70 {
 		w.recorder.Request(&gateway.Event{Connector: "orders", ID: fmt.Sprintf("id-%02d", i), Status: 502, Problem: "upstream-failed", Err: errors.New("it broke off"), Began: now.Add(time.Duration(i) * time.Second)})
@@ -193,7 +193,7 @@ func TestBackoffs(t *testing.T) {
 }
 
 // A request that succeeds costs the recorder no memory.
-func TestARequestThatSucceedsAllocatesNothing(t *testing.T) {
+func TestSuccessAllocations(t *testing.T) {
 	recorder := console.NewRecorder(time.Now)
 	e := gateway.Event{Connector: "orders", Status: 200, Began: now, Total: time.Millisecond}
 	attempt := host.Attempt{Connector: "orders", Cached: true, Expires: now.Add(time.Hour)}

@@ -80,7 +80,7 @@ func TestAPageOfManyConnectors(t *testing.T) {
 	w.contains(w.get("/?q=<b>"), "None has that", "&lt;b&gt;")
 }
 
-func TestSecretsShowWhereTheyGoAndWhatARotationDoes(t *testing.T) {
+func TestSecretUseShown(t *testing.T) {
 	w := newWorld(t, several)
 	w.secrets["client"] = w.Secret("client")
 	w.contains(
@@ -90,7 +90,7 @@ func TestSecretsShowWhereTheyGoAndWhatARotationDoes(t *testing.T) {
 	)
 }
 
-func TestPluginsShowWhatTheyMayDoAndWhatTheyUse(t *testing.T) {
+func TestPluginRightsShown(t *testing.T) {
 	w := newWorld(t, several)
 	page := w.get("/plugins")
 	w.contains(page, `id="plugin-oauth_client_credentials"`, "built in", `<a href="/connectors/invoices">invoices</a>`, "it has not run yet", "What api_key may do", `<th scope="row" class="mono">field value</th>`,
@@ -125,7 +125,7 @@ func TestGrantsShowTheConditionOfOneUser(t *testing.T) {
 }
 
 // The page counts users by what their last request has met, and names none.
-func TestGrantsCountTheUsersThatWereSeen(t *testing.T) {
+func TestGrantUserCount(t *testing.T) {
 	w := newWorld(t, several)
 	calendar, orders := w.state.Set.Connectors[2], w.state.Set.Connectors[0]
 	meets := func(c *gateway.Connector, user string, change func(*gateway.Event)) {
@@ -164,7 +164,7 @@ func TestGrantsCountTheUsersThatWereSeen(t *testing.T) {
 	w.shows("/grants", "at least 9996 connected")
 }
 
-func TestConfigurationShowsWhatIsWrongWithTheFile(t *testing.T) {
+func TestFileProblemsShown(t *testing.T) {
 	w := newWorld(t, several)
 	w.contains(w.get("/configuration"), "The file on disk is in use.", "2026-05-04T10:20:30Z", "plain HTTP")
 	w.state.Refused, w.state.Problems = now.Add(time.Minute), []console.Problem{{Text: "28:9: client_secrt is not known here", Line: "        client_secrt: …", Indent: "        "}, {Text: "30:1: <b>another</b>"}}
@@ -220,7 +220,7 @@ func TestNoPageHasASecret(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, connector.Definition().URL, http.NoBody).WithContext(host.WithUser(t.Context(), host.User{ID: "ann"}))
 		r.RequestURI = ""
 		if response, err := connector.Upstream().Transport(nil).RoundTrip(r); err != nil {
-			t.Errorf("%s: %v", connector.Definition().Permalink, err)
+			t.Errorf("%s: err = %v", connector.Definition().Permalink, err)
 		} else {
 			_ = response.Body.Close()
 		}

@@ -159,7 +159,7 @@ func (w *world) test(connector, body string) {
 }
 
 // threats.md 179: while the audit log cannot be written, no credential is used, unless the operator prefers that.
-func TestAuditLogThatCannotBeWritten(t *testing.T) {
+func TestUnwritableAuditLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings    string
 		status      int
@@ -176,7 +176,7 @@ func TestAuditLogThatCannotBeWritten(t *testing.T) {
 			<-full.failed
 			w.eventually("the log says so", func() bool { return strings.Contains(w.log.String(), "the audit log cannot be written") })
 			if status, body := w.get(w.callers + "/connectors/echo"); status != c.status || !strings.Contains(body, c.body) {
-				t.Errorf("%d %s", status, body)
+				t.Errorf("status = %d body = %s", status, body)
 			}
 			if _, body := w.get(w.operators + "/readyz"); !strings.Contains(body, c.ready) {
 				t.Errorf("/readyz says %s", body)
@@ -245,7 +245,7 @@ func TestReloadKeepsTheAuditLog(t *testing.T) {
 }
 
 // Requests in flight at the end have their lines, also the one that a caller has left.
-func TestAuditLogIsCompleteAtTheEnd(t *testing.T) {
+func TestAuditLogAtEnd(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.log")
 	asked, answer := make(chan struct{}), make(chan struct{})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -93,7 +93,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 				if status == http.StatusBadGateway {
 					failed[api.name+", "+endpoint]++
 				} else if api.name == "success" && (status != http.StatusOK || body != "well") {
-					t.Errorf("%s, %s: %d %s", authType, endpoint, status, body)
+					t.Errorf("%s, %s: status = %d body = %s", authType, endpoint, status, body)
 				}
 			}
 		}

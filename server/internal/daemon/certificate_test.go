@@ -135,7 +135,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPIsNotStrict(t *testing.T) {
+func TestPlainHTTP(t *testing.T) {
 	w := start(t, version, echo)
 	response, err := http.Get(w.callers + "/connectors/echo")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestRenewal(t *testing.T) {
 }
 
 // A certificate file that is a pipe or too large does not block connections.
-func TestCertificateThatIsNoFile(t *testing.T) {
+func TestIrregularCertificate(t *testing.T) {
 	f := files{t, t.TempDir()}
 	f.putPair(issue(t, 1))
 	w := start(t, version, f.with(echo))
@@ -217,7 +217,7 @@ func TestCertificateThatIsNoFile(t *testing.T) {
 }
 
 // An expired certificate is logged, at the start and when it expires, and metrics have its expiry before that.
-func TestCertificateThatExpires(t *testing.T) {
+func TestExpiringCertificate(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1_900_000_000)
 	clock := func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } }

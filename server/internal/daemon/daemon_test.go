@@ -237,7 +237,7 @@ func TestReload(t *testing.T) {
 	check("1 true")
 }
 
-func TestFileThatIsBadFromTheStart(t *testing.T) {
+func TestBadInitialFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestTry(t *testing.T) {
 	answer, _ := io.ReadAll(response.Body)
 	var shown gateway.TestResult
 	if err := json.Unmarshal(answer, &shown); err != nil || response.StatusCode != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
-		t.Fatalf("%d %s: %v", response.StatusCode, answer, err)
+		t.Fatalf("%d %s: err = %v", response.StatusCode, answer, err)
 	}
 	if got := shown.Request; got.URL != w.api.URL+"/v1?units=ann%40example.com" || got.Method != http.MethodPost || got.Body != `{"q":"hello ü"}` ||
 		!slices.Contains(got.Headers, abi.Pair{Name: "X-Key", Value: "{{ get_secret('key') }}"}) {
@@ -309,7 +309,7 @@ func TestTry(t *testing.T) {
 }
 
 // The result of a failed test has the reason. The user of a test has the names that templates use.
-func TestTryThatFails(t *testing.T) {
+func TestFailedTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
 	for body, want := range map[string]string{
 		`{"user":{"tenant_id":"t1"}}`: `"body":"MSB0cnVl"`,
@@ -330,7 +330,7 @@ func TestTryThatFails(t *testing.T) {
 
 // A file without users is refused while the current one has users: half a file may be well-formed, and must not open the
 // gateway to everybody.
-func TestUsersAreNotTakenAway(t *testing.T) {
+func TestUsersKept(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	w := start(t, version, users+echo)
 	w.write(echo)
@@ -343,7 +343,7 @@ func TestUsersAreNotTakenAway(t *testing.T) {
 }
 
 // A refused file with a missing plugin is read again when the plugin is created.
-func TestPluginThatComesLater(t *testing.T) {
+func TestLaterPlugin(t *testing.T) {
 	w := start(t, version, echo)
 	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
 	w.write("plugins: [{path: " + plugin + "}]\n" + echo)

@@ -15,7 +15,7 @@ import (
 )
 
 // The console knows what the last change altered, and what a file alters that waits for a restart. Of a bad file it has the problems.
-func TestWhatAFileChanges(t *testing.T) {
+func TestFileChanges(t *testing.T) {
 	r := newReader(t, file)
 	first := r.shown()
 	if first.Changed != nil || first.Waiting != nil || len(first.Set.SHA256) != 64 {
@@ -67,7 +67,7 @@ func TestWhatAFileChanges(t *testing.T) {
 }
 
 // While the lines of a bad file are read again, which a disk may delay, the console and /readyz answer.
-func TestTheLinesOfABadFileAreReadWithoutALock(t *testing.T) {
+func TestBadFileLinesWithoutLock(t *testing.T) {
 	r := newReader(t, file)
 	slow := filepath.Join(t.TempDir(), "slow.yaml")
 	if err := syscall.Mkfifo(slow, 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // The files of connectors_dir are followed: one that is added, one that is wrong, and one that is taken away. All of them count, or
 // nothing does.
-func TestDirectoryOfConnectorsIsFollowed(t *testing.T) {
+func TestConnectorDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "connectors.d")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

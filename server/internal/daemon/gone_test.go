@@ -11,7 +11,7 @@ import (
 )
 
 // A removed connector is removed from the metrics, so that the number of labels does not grow without bound.
-func TestMetricsOfWhatIsThere(t *testing.T) {
+func TestCurrentMetrics(t *testing.T) {
 	w := start(t, version, echo+named("Other"))
 	w.get(w.callers + "/connectors/echo")
 	w.get(w.callers + "/connectors/other")
@@ -25,7 +25,7 @@ func TestMetricsOfWhatIsThere(t *testing.T) {
 }
 
 // A connector that is added again keeps its metrics when a request ends that began before its removal.
-func TestMetricsOfAConnectorThatCameBack(t *testing.T) {
+func TestMetricsOfReturnedConnector(t *testing.T) {
 	api, there, release := slow()
 	w := start(t, api, slowEcho+named("Other")+named("Third"))
 	done := make(chan struct{})
@@ -47,7 +47,7 @@ func TestMetricsOfAConnectorThatCameBack(t *testing.T) {
 }
 
 // Metrics of a removed connector that a request adds two changes later are removed too.
-func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
+func TestMetricsOfLastingRequest(t *testing.T) {
 	api, there, release := slow()
 	w := start(t, api, slowEcho)
 	done := make(chan struct{})
@@ -64,7 +64,7 @@ func TestMetricsOfARequestThatOutlivesItsConnector(t *testing.T) {
 }
 
 // A file of authorities that changes is read again.
-func TestAuthoritiesThatChange(t *testing.T) {
+func TestChangedAuthorities(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "company.pem")
 	if err := os.WriteFile(ca, []byte(testworld.NewAuthority(t).PEM()), 0o600); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestAuthoritiesThatChange(t *testing.T) {
 }
 
 // A file whose plugin is not in keywright.lock is read again when the lock is written.
-func TestALockThatComesLater(t *testing.T) {
+func TestLaterLock(t *testing.T) {
 	w := start(t, version, echo)
 	w.write("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n" + echo)
 	if got := w.said(); !strings.Contains(got, "is not in keywright.lock") {

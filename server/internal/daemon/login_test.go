@@ -100,7 +100,7 @@ func TestLoginOfOperators(t *testing.T) {
 }
 
 // The login is checked before anything is served.
-func TestLoginThatCannotBe(t *testing.T) {
+func TestInvalidLogin(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(echo, "API", "https://api.example.com")), 0o600); err != nil {

@@ -26,7 +26,7 @@ func page(t *testing.T, m *gatewayMetrics) string {
 }
 
 // A connector that is removed and added again counts from zero, and its metrics are shown.
-func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
+func TestMetricsOfRestoredConnector(t *testing.T) {
 	m := metricsOf()
 	requested := func() {
 		m.attempted(host.Attempt{Connector: "crm", Exchanges: 1, TokenTime: time.Second, KeyRequests: 2, KeyTime: 3 * time.Second, SandboxTime: time.Second, Fuel: 7})
@@ -65,7 +65,7 @@ func TestMetricsOfAConnectorThatIsPutBack(t *testing.T) {
 
 // A user who has not connected an account is no failure, however often requests are made, so that no alert fires. A grant that the
 // authorization server refuses is one.
-func TestUsersToConnectAreNoFailures(t *testing.T) {
+func TestUnconnectedUsers(t *testing.T) {
 	m := metricsOf()
 	m.request(gateway.Event{Connector: "crm", Status: 403, Problem: "not-connected", Stage: "token"})
 	text := page(t, m)

@@ -139,7 +139,7 @@ func TestNothingOfARefusedFileStaysOpen(t *testing.T) {
 }
 
 // A set that is read after its reload was given up is closed.
-func TestASetThatComesTooLateIsClosed(t *testing.T) {
+func TestLateSetClosed(t *testing.T) {
 	r := newReader(t, file)
 	read, ctx, late := r.read, t.Context(), make(chan struct{})
 	ctx, end := context.WithCancel(ctx)

@@ -71,7 +71,7 @@ func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 }
 
 // threats.md 66: a reload does not reset the counts of limits.
-func TestAChangeKeepsWhatLimitsHaveCounted(t *testing.T) {
+func TestReloadKeepsLimitCounts(t *testing.T) {
 	limited := strings.Replace(echo, "    auth", "    limits: {per_user: 2}\n    auth", 1)
 	w := start(t, version, limited, func(c *daemon.Config) {
 		c.Options.Host.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) }
@@ -286,7 +286,7 @@ func (g gatedSecrets) Secret(ctx context.Context, name string) (string, error) {
 }
 
 // A request that waits for a secret while the file changes is then authenticated with the configuration it began with.
-func TestASetIsNotClosedBeforeItsRequestsAreAuthenticated(t *testing.T) {
+func TestSetClosesAfterRequests(t *testing.T) {
 	gate := gatedSecrets{nil, make(chan struct{}, 1), make(chan struct{})}
 	w := start(t, version, echo+named("Third"), func(c *daemon.Config) {
 		gate.Secrets = c.Options.Host.Secrets
@@ -347,7 +347,7 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 }
 
 // Sessions that a change does not affect are not closed: their keys can still be read.
-func TestSessionsThatGoOnAreNotClosed(t *testing.T) {
+func TestLastingSessions(t *testing.T) {
 	up := atomic.Bool{}
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !up.Load() {

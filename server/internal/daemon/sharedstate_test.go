@@ -40,7 +40,7 @@ func (f *failingStore) Wait(context.Context, state.ID, int64) error { return nil
 
 // Metrics and the notice of /readyz say that the store of state fails, until it answers again. A caller who has gone says
 // nothing about the store. threats.md 138
-func TestAFailingStoreIsShown(t *testing.T) {
+func TestFailingStoreShown(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	m := metricsOf()
 	s := &sharedState{clock: func() time.Time { return now }}
@@ -95,7 +95,7 @@ func (d *downStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
 
 // A process without requests learns that a store of state which failed answers again. It does not ask one that has not failed.
 // threats.md 138
-func TestAFailedStoreIsProbed(t *testing.T) {
+func TestFailedStoreProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sharedState{clock: time.Now}
 		s.observe(metricsOf())
@@ -127,7 +127,7 @@ func TestAFailedStoreIsProbed(t *testing.T) {
 }
 
 // A store of state that is open only when the process has ended already, as on a disk that hangs, is closed again.
-func TestAStoreThatIsOpenTooLate(t *testing.T) {
+func TestLateStore(t *testing.T) {
 	s := &sharedState{clock: time.Now}
 	if err := s.close(); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestStateGoesOn(t *testing.T) {
 		}
 	}
 	if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "2 true" {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("status = %d body = %s", status, body)
 	}
 	if err := w.end(); err != nil || open() {
 		t.Errorf("the end: %v; the store is open: %t", err, open())
@@ -63,7 +63,7 @@ func TestStateGoesOn(t *testing.T) {
 }
 
 // A store of state cannot be added while the gateway runs.
-func TestStateIsNotAdded(t *testing.T) {
+func TestAddedState(t *testing.T) {
 	w := start(t, version, echo, withStateKey)
 	w.write(withState)
 	if got := w.said(); !strings.HasSuffix(got, "state: cannot be added or changed while this runs: restart it") {

@@ -170,7 +170,7 @@ func (k *keeping) plant(text string) {
 // threats.md 107: two users of a tenant have called connectors of all auth types, one has connected an account, and the other has
 // begun to. No secret, token, code, verifier, user, tenant or name of a connector is in the database, in any encoding, while the
 // gateway runs or afterwards.
-func TestNoCanaryIsInTheDatabase(t *testing.T) {
+func TestDatabaseCanaries(t *testing.T) {
 	for _, driver := range []string{"sqlite", "pgx"} {
 		t.Run(driver, func(t *testing.T) {
 			k := keep(t, driver)

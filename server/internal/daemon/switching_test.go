@@ -8,7 +8,7 @@ import (
 )
 
 // A token endpoint that answers 101 keeps neither its caller, nor a place, nor the end of the process (threats.md 320).
-func TestATokenEndpointThatSwitches_threats_320(t *testing.T) {
+func TestSwitchingTokenEndpoint_threats_320(t *testing.T) {
 	defer noneLeft(t)()
 	w := start(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

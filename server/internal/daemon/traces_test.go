@@ -238,7 +238,7 @@ func TestTracesWithoutACollector(t *testing.T) {
 	defer server.Close()
 	w := start(t, version, "gateway: {traces: '"+server.URL+"/v1/traces?key=collector-key-123'}\n"+echo)
 	if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "1 true" {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("status = %d body = %s", status, body)
 	}
 	w.write("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n" + echo)
 	if got := w.said(); !strings.Contains(got, "gateway.traces cannot be changed while this runs: restart it") {

@@ -19,7 +19,7 @@ import (
 )
 
 // A change without an event is noticed, and read once.
-func TestChangesThatNobodyTellsOf(t *testing.T) {
+func TestPolledChanges(t *testing.T) {
 	hangup := make(chan os.Signal, 1) // so that os/signal creates its channels outside of the bubble
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
@@ -87,7 +87,7 @@ func TestChangesThatNobodyTellsOf(t *testing.T) {
 }
 
 // A reload that hangs is ended: the file is refused, and the next one is read.
-func TestAReloadThatHangs(t *testing.T) {
+func TestHangingReload(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestAReloadThatHangs(t *testing.T) {
 }
 
 // A check of files on a disk that hangs blocks nothing else, and ends with the program.
-func TestADiskThatHangs(t *testing.T) {
+func TestHangingDisk(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
 	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 		t.Fatal(err)

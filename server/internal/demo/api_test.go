@@ -134,7 +134,7 @@ func TestAPI(t *testing.T) {
 		api := newAPI(t, c)
 		for target, credential := range map[string]string{"/bearer": token, "/jwt": es256(nil)} {
 			if doc := document(t, call(api, target, "Authorization", credential)); doc["subject"] != "ada" {
-				t.Errorf("%s: %v", target, doc)
+				t.Errorf("%s: doc = %v", target, doc)
 			}
 		}
 	})
@@ -150,7 +150,7 @@ func TestAPI(t *testing.T) {
 	})
 }
 
-func TestReceivedIsMasked(t *testing.T) {
+func TestMaskedReceived(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	api := newAPI(t, c)
 	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"kid": "k1"}, map[string]any{"aud": apiAudience, "exp": c.Now().Add(time.Minute).Unix()})
@@ -191,7 +191,7 @@ func TestReceivedIsMasked(t *testing.T) {
 	}
 }
 
-func TestReceivedIsBounded(t *testing.T) {
+func TestReceivedBound(t *testing.T) {
 	api := newAPI(t, newClock())
 	for range maxRecords {
 		call(api, "/none")
@@ -216,7 +216,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-func TestDecodeOnlyWhatIsAJWT(t *testing.T) {
+func TestDecodeJWT(t *testing.T) {
 	for _, token := range []string{"", "a.b", "a.b.c.d", "!.!.!", "YQ.YQ.YQ", "e30.YQ.YQ"} {
 		if got := decode(token); got != nil {
 			t.Errorf("decode(%q) = %+v", token, got)

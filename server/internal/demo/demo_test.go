@@ -76,7 +76,7 @@ func TestStart(t *testing.T) {
 			ExpiresIn   int    `json:"expires_in"`
 		}
 		if err := errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close()); err != nil || answer.ExpiresIn != 300 {
-			t.Fatalf("%s: %+v, %v", subject, answer, err)
+			t.Fatalf("%s: answer = %+v, err = %v", subject, answer, err)
 		}
 		if code := get(t, client, s.APIURL+PathBearer, answer.AccessToken); code != http.StatusOK {
 			t.Errorf("%s: status %d", subject, code)
@@ -107,7 +107,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 	for _, one := range s.API.Received() {
 		if one.Status != http.StatusOK {
-			t.Errorf("%+v", one)
+			t.Errorf("one = %+v", one)
 		}
 	}
 	if n := s.Endpoint.Exchanges(); n != 20 {

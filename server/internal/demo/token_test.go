@@ -67,7 +67,7 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-func TestScopeIsGivenBack(t *testing.T) {
+func TestReturnedScope(t *testing.T) {
 	form := clientForm(testKeys(t))
 	form.Set("scope", "a:read b:write")
 	if doc := document(t, post(newEndpoint(t, newClock()), form, nil)); doc["scope"] != "a:read b:write" {

@@ -72,7 +72,7 @@ const oauth = ` connectors:
          token_url: https://login.example.com/token
 `
 
-func TestWhatBecomesWider(t *testing.T) {
+func TestWider(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want []string

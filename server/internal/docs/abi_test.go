@@ -73,7 +73,7 @@ func parse(t *testing.T, dir string) map[string]*ast.File {
 	return files
 }
 
-func TestEveryConstantOfTheContractIsInItsDocument(t *testing.T) {
+func TestDocumentedConstants(t *testing.T) {
 	text := prose(t, "ABI.md")
 	inBackticks := map[string]bool{}
 	for _, span := range spans(text) {
@@ -96,7 +96,7 @@ func TestEveryConstantOfTheContractIsInItsDocument(t *testing.T) {
 	}
 }
 
-func TestEveryNameInTheTablesOfTheContractIsAConstant(t *testing.T) {
+func TestTableConstants(t *testing.T) {
 	all := constants(t)
 	with := func(prefixes ...string) []string {
 		var values []string
@@ -153,7 +153,7 @@ func set(list []string) map[string]bool {
 }
 
 // Every example decodes as its type of package abi, and ABI.md names every member of these types.
-func TestTheExamplesOfTheContractAreDocumentsOfIt(t *testing.T) {
+func TestContractExamples(t *testing.T) {
 	documents := []any{
 		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{},
 		&abi.ConsentRequest{}, &abi.ConsentReply{}, &abi.TokenRequest{}, &abi.TokenReply{},

@@ -51,7 +51,7 @@ func fieldsOf(t *testing.T, heading string) map[string][]string {
 
 // docs/auth-types.md lists every built-in type, every field with its default, minimum, maximum and values, whether it is required, and
 // the fields that decide about that, and every algorithm.
-func TestAuthTypesAreDocumented(t *testing.T) {
+func TestDocumentedAuthTypes(t *testing.T) {
 	for _, info := range builtIn(t) {
 		t.Run(info.Type, func(t *testing.T) {
 			section := under(t, authTypes, "## `"+info.Type+"`")

@@ -63,7 +63,7 @@ func TestNoExampleHasACredential(t *testing.T) {
 			}
 			for _, p := range warnings {
 				if strings.Contains(p.Message, "credential") {
-					t.Errorf("%s:%d: %s", name, b.line, p)
+					t.Errorf("%s:%d: p = %s", name, b.line, p)
 				}
 			}
 		}

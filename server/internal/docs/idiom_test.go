@@ -18,7 +18,7 @@ var (
 )
 
 // Comments are written as in the standard library: the doc comment of a function or type begins with its name and a verb.
-func TestCommentsAreInGosWords(t *testing.T) {
+func TestCommentWords(t *testing.T) {
 	for _, name := range texts(t) {
 		if !strings.HasSuffix(name, ".go") {
 			continue

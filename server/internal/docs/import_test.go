@@ -20,7 +20,7 @@ func TestThePageOfImports(t *testing.T) {
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "bin", "keywright"), "../../cmd/keywright")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("err = %v\nout = %s", err, out)
 	}
 	ran := 0
 	for _, b := range blocks(t, "docs/import.md") {

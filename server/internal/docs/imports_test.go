@@ -205,7 +205,7 @@ func sources(t *testing.T, f func(dir, name string)) {
 	}
 }
 
-func TestPackagesImportWhatTheArchitectureAllows(t *testing.T) {
+func TestImports(t *testing.T) {
 	packages := map[string]bool{}
 	sources(t, func(dir, name string) {
 		test := strings.HasSuffix(name, "_test.go")

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
+func TestContractLimits(t *testing.T) {
 	table := map[string]string{}
 	for _, row := range rows(under(t, "ABI.md", "## Limits")) {
 		table[row[0]] = row[1]
@@ -52,7 +52,7 @@ func TestTheLimitsOfTheContractAreTheDefaultsOfTheHost(t *testing.T) {
 	}
 }
 
-func TestTheConstantsOfACallAreThoseOfTheContract(t *testing.T) {
+func TestCallConstants(t *testing.T) {
 	for file, c := range map[string][2]string{
 		"cache.go": {`maxCacheKey += ([0-9]+)`, "a key of % bytes"},
 		"sign.go":  {`maxSignatures += ([0-9]+)`, "% signatures"},

@@ -33,7 +33,7 @@ func TestEmbeddersRequireFewModules(t *testing.T) {
 		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("%v: %v", cmd.Args, err)
+			t.Fatalf("%v: err = %v", cmd.Args, err)
 		}
 		lines := strings.Fields(string(out))
 		slices.Sort(lines)

@@ -75,7 +75,7 @@ func TestTheRecordsOfContent(t *testing.T) {
 		}
 		result, err := importer.Import(t.Context(), nil, "content.md", strings.NewReader(b.text), importer.Options{DryRun: true})
 		if err != nil || result.Problems > 0 || result.Articles != 1 || result.Replies != 1 || result.Moderators != 1 {
-			t.Errorf("%+v, %v", result, err)
+			t.Errorf("result = %+v, err = %v", result, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // The code of docs/plugins.md is the code of the plugins that it names, so an author who copies it has what is tested.
-func TestTheCodeOfPluginsIsTheirs(t *testing.T) {
+func TestPluginCode(t *testing.T) {
 	const page = "docs/plugins.md"
 	named := map[string]bool{}
 	for _, b := range blocks(t, page) {
@@ -26,7 +26,7 @@ func TestTheCodeOfPluginsIsTheirs(t *testing.T) {
 		source, err := os.ReadFile(filepath.Join(root, name))
 		switch {
 		case err != nil:
-			t.Errorf("%s:%d: %v", page, b.line, err)
+			t.Errorf("%s:%d: err = %v", page, b.line, err)
 		case code == "" || !strings.Contains(string(source), "\n"+code):
 			t.Errorf("%s:%d: %s does not have this code", page, b.line, name)
 		}
@@ -38,7 +38,7 @@ func TestTheCodeOfPluginsIsTheirs(t *testing.T) {
 }
 
 // What docs/plugins.md sends its readers to is there.
-func TestTheExamplesOfPluginsAreThere(t *testing.T) {
+func TestPluginExamples(t *testing.T) {
 	for _, name := range spans(document(t, "docs/plugins.md")) {
 		if strings.HasPrefix(name, "plugins/") || strings.HasPrefix(name, "examples/") {
 			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
@@ -49,7 +49,7 @@ func TestTheExamplesOfPluginsAreThere(t *testing.T) {
 }
 
 // docs/plugins.md has all members of a case: its authors may have no Go.
-func TestTheMembersOfCasesAreDocumented(t *testing.T) {
+func TestDocumentedCaseMembers(t *testing.T) {
 	text := document(t, "docs/plugins.md")
 	_, text, _ = strings.Cut(text, "\n## Test with cases\n")
 	text, _, _ = strings.Cut(text, "\n## ")

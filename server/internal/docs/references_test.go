@@ -223,7 +223,7 @@ func TestWhereToLook(t *testing.T) {
 }
 
 // Documents that comments name are in the repository.
-func TestDocumentsThatCommentsName(t *testing.T) {
+func TestDocumentsNamedByComments(t *testing.T) {
 	documents := map[string]bool{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "server/bench/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))

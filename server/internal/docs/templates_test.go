@@ -46,7 +46,7 @@ func TestDocumentedTemplates(t *testing.T) {
 		}
 		for _, expression := range expressions {
 			if err := connect(expression); err != nil {
-				t.Errorf("%s: %v", expression, err)
+				t.Errorf("%s: err = %v", expression, err)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func TestDocumentedTemplates(t *testing.T) {
 }
 
 // The documents list exactly the functions that exist.
-func TestFunctionsAreDocumented(t *testing.T) {
+func TestDocumentedFunctions(t *testing.T) {
 	called := func(cells ...string) (names []string) {
 		for _, expression := range spans(strings.Join(cells, " ")) {
 			if name, _, _ := strings.Cut(expression, "("); !strings.ContainsAny(name, ". '{") {

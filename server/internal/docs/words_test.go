@@ -96,7 +96,7 @@ func anchors(t *testing.T, name string) (all []string) {
 }
 
 // Documents do not use words that need a second reading in place of a subject and a plain verb.
-func TestDocumentsAreInPlainWords(t *testing.T) {
+func TestDocumentWords(t *testing.T) {
 	unclear := regexp.MustCompile(`(?im).*\b(gives|tells|is what|are what|whoever)\b.*`)
 	for _, name := range texts(t) {
 		if !strings.HasSuffix(name, ".md") {

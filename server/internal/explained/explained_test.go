@@ -12,7 +12,7 @@ func TestCutJWT(t *testing.T) {
 		``:                           false,
 	} {
 		if _, _, ok := cutJWT(text); ok != want {
-			t.Errorf("%s: %t", text, ok)
+			t.Errorf("%s: ok = %t", text, ok)
 		}
 	}
 }

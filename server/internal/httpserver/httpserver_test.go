@@ -107,7 +107,7 @@ func (l logged) Write(line []byte) (int, error) {
 }
 
 // The panic of a handler is logged. The client loses its connection, and other clients do not.
-func TestPanicsAreInTheLog(t *testing.T) {
+func TestPanicLog(t *testing.T) {
 	log := make(logged, 2) // a client may repeat a request whose kept connection was closed
 	callers, _ := startWith(t, httpserver.Config{
 		Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelError})),
@@ -124,7 +124,7 @@ func TestPanicsAreInTheLog(t *testing.T) {
 		}
 		response, err := http.DefaultClient.Do(r)
 		if (err == nil) != ok {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: err = %v", path, err)
 		}
 		if err == nil {
 			_ = response.Body.Close()

@@ -91,7 +91,7 @@ func TestOperatorsOfOtherMachinesLogIn(t *testing.T) {
 }
 
 // threats.md 156: behind a login, who has not logged in learns no more than whether the process is there and ready.
-func TestWhatIsOpenBehindALogin(t *testing.T) {
+func TestOpenPathsWithLogin(t *testing.T) {
 	var log bytes.Buffer
 	at := startAt(t, httpserver.Config{
 		Handler: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)), Login: knows,

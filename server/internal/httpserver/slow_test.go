@@ -54,7 +54,7 @@ func dial(t *testing.T, h http.HandlerFunc) net.Conn {
 }
 
 // threats.md 49: a client that stops sending loses its connection after a fixed time.
-func TestClientsThatDoNotGoOn(t *testing.T) {
+func TestStalledClients(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n"
 	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
 	read := func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func TestClientsThatDoNotGoOn(t *testing.T) {
 }
 
 // A client that does not read blocks a handler's write for stallTime, and no longer.
-func TestClientThatDoesNotRead(t *testing.T) {
+func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
 		client := dial(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -118,7 +118,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 }
 
 // A client may stop reading for less than stallTime, whether or not it has sent a body. The request goes on.
-func TestClientThatReadsLate(t *testing.T) {
+func TestLateReader(t *testing.T) {
 	for name, request := range map[string]string{
 		"without a body": "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
 		"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",

@@ -51,12 +51,12 @@ func TestLargeDocuments(t *testing.T) {
 		}
 		if name == "many schemes together" {
 			if err != nil {
-				t.Errorf("%s: %v", name, err) // a requirement of missing schemes does not count, so a scheme by itself is taken
+				t.Errorf("%s: err = %v", name, err) // a requirement of missing schemes does not count, so a scheme by itself is taken
 			}
 			continue
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 		if err != nil && len(err.Error()) > 20_000 {
 			t.Errorf("%s: the error has %d bytes", name, len(err.Error()))
@@ -112,7 +112,7 @@ func TestTextsOfDocuments(t *testing.T) {
 			t.Errorf("%s: a secret of somebody else is named\n%s", name, yaml)
 		}
 		if strings.Contains(yaml, "\x1b") || strings.Contains(yaml, "\u202e") || strings.Count(yaml, "\n  auth:") != 1 {
-			t.Errorf("%s:\n%q", name, yaml)
+			t.Errorf("name = %s:\nyaml = %q", name, yaml)
 		}
 		load(t, result)
 	}
@@ -132,7 +132,7 @@ func TestTokenEndpointElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(strings.Join(result.Notes, "\n"), "token_url is at evil.example, and the API is not") != want {
-			t.Errorf("%s: %q", token, result.Notes)
+			t.Errorf("%s: result.Notes = %q", token, result.Notes)
 		}
 	}
 	if _, err := imports.OpenAPI([]byte(at("https://a.example@evil.example/t")), imports.Options{}); err == nil {
@@ -145,7 +145,7 @@ func printable(t *testing.T, name, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSuffix(line, "\n"); host.Printable(line) != line {
-			t.Errorf("%s: %q", name, line)
+			t.Errorf("%s: line = %q", name, line)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestCurlKeepsNoCredential(t *testing.T) {
 			with++
 		}
 		if got := run(t, archive); strings.Contains(strings.ToLower(got), "canary") {
-			t.Errorf("%s:\n%s", name, got)
+			t.Errorf("name = %s:\ngot = %s", name, got)
 		}
 	}
 	if with < 30 {
@@ -200,7 +200,7 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(strings.Join(result.Notes, "\n"), "left out") {
-			t.Errorf("%s: %q", name, result.Notes)
+			t.Errorf("%s: result.Notes = %q", name, result.Notes)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func checkNames(t *testing.T, line []string) {
 			t.Errorf("%q has the type none, although a credential shows", line)
 		}
 	} else if strings.Contains(strings.ToLower(err.Error()), "canary") {
-		t.Errorf("%q: %v", line, err)
+		t.Errorf("%q: err = %v", line, err)
 	}
 	line = append(line, "-u", "me:x") // with a credential that has a place, the name is left out
 	result, err := imports.Curl(line, imports.Options{})
@@ -224,7 +224,7 @@ func checkNames(t *testing.T, line []string) {
 		out += s.Name + s.What
 	}
 	if strings.Contains(strings.ToLower(out), "canary") {
-		t.Errorf("%q:\n%s", line, out)
+		t.Errorf("line = %q:\nout = %s", line, out)
 	}
 	if !strings.Contains(out, "has a name that may be a credential, and is left out") {
 		t.Errorf("%q has no note:\n%s", line, out)
@@ -265,7 +265,7 @@ func TestCurlKeepsNoValue(t *testing.T) {
 			}
 		}
 		if strings.Contains(strings.ToLower(all.String()), strings.ToLower(canary)) {
-			t.Errorf("%q:\n%s", line, all.String())
+			t.Errorf("line = %q:\nall = %s", line, all.String())
 		}
 	}
 }

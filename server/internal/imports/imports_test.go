@@ -95,7 +95,7 @@ func load(t *testing.T, result *imports.Result) {
 	t.Helper()
 	text, err := connectors.AddConnector(t.Context(), []byte("state: {type: sqlite, path: s.db, keys: [\"{{ get_secret('state') }}\"]}\nconnectors:\n"), result.Connector.YAML())
 	if err != nil {
-		t.Errorf("%v\n%s", err, result.Connector.YAML())
+		t.Errorf("err = %v\nresult.Connector.YAML() = %s", err, result.Connector.YAML())
 		return
 	}
 	variables := map[string]string{}
@@ -106,7 +106,7 @@ func load(t *testing.T, result *imports.Result) {
 		WithoutStore: true, Environment: true, Host: host.Config{Variables: variables},
 	})
 	if err != nil {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("err = %v\ntext = %s", err, text)
 		return
 	}
 	if err := set.Close(t.Context()); err != nil {

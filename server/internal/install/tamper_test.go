@@ -26,7 +26,7 @@ func with(change func(*abi.Description)) abi.Description {
 func same(*abi.Description) {}
 
 // Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
-// 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestALockThatWasEdited of connectors has
+// 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestEditedLock of connectors has
 // those on the operator's own machine. They show specification.md "a version that may do more", "the same version, other bytes", "signed at
 // first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
@@ -183,7 +183,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 
 // What an operator accepts has a digest. It is another one if the registry answers in another way once they have decided (threats.md
 // 170, specification.md "what is accepted").
-func TestWhatWasShownIsWhatIsAccepted(t *testing.T) {
+func TestAcceptShownUpdate(t *testing.T) {
 	w := newWorld(t)
 	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
 	digest := func() string {
@@ -194,7 +194,7 @@ func TestWhatWasShownIsWhatIsAccepted(t *testing.T) {
 		}
 		digest, err := r.Plugin.Digest()
 		if err != nil || !artifact.IsDigest(digest) {
-			t.Fatalf("%q, %v", digest, err)
+			t.Fatalf("digest = %q, err = %v", digest, err)
 		}
 		return digest
 	}
@@ -223,15 +223,15 @@ func TestWhatWasShownIsWhatIsAccepted(t *testing.T) {
 }
 
 // The next version of the same publisher, who changes nothing that matters, is not refused.
-func TestAnUpdateThatIsFine(t *testing.T) {
+func TestAcceptedUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.publish("1.3.0", with(func(d *abi.Description) { d.Summary = "It signs better." }), w.publisher, nil)
 	r, err := w.get("1.3.0")
 	if err != nil || len(lock.Refused(r.Changes)) > 0 || len(r.Changes) == 0 {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("r = %+v, err = %v", r, err)
 	}
 	if r.Plugin.Version != "1.3.0" || r.Plugin.Source != "https://git.example/acme" || r.Plugin.Revision != "0123abc" || !r.Plugin.Signer.Same(w.accepted.Signer) {
-		t.Errorf("%+v", r.Plugin)
+		t.Errorf("r.Plugin = %+v", r.Plugin)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestTheFirstKey(t *testing.T) {
 }
 
 // A version that nobody signed can be the first one, and a signature later is not refused (specification.md "signed at first, then not").
-func TestNobodySignedIt(t *testing.T) {
+func TestUnsignedPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.accepted = nil
 	d := acme()
@@ -277,12 +277,12 @@ func TestNobodySignedIt(t *testing.T) {
 	w.publish("1.2.0", d, nil, nil)
 	r, err := w.get("1.2.0")
 	if err != nil || r.Plugin.Signer != nil {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("r = %+v, err = %v", r, err)
 	}
 	w.accepted = &r.Plugin
 	w.publish("1.3.0", with(same), w.publisher, nil)
 	if r, err = w.get("1.3.0"); err != nil || r.Plugin.Signer == nil || len(lock.Refused(r.Changes)) > 0 {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("r = %+v, err = %v", r, err)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("from the cache: %v, %v", asked, err)
 	}
 	if wasm, _, err := w.accepted.Open(lock.Places{vendor}, most); err != nil || string(wasm) != string(w.made.Module) {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 	if _, err := restore(filepath.Join(t.TempDir(), "other"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not have it") {
 		t.Errorf("from nowhere: %v", err)

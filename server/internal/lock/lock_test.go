@@ -50,7 +50,7 @@ func TestCapabilitiesOfAuthTypes(t *testing.T) {
 
 // Each member of a description that lets a plugin do something is part of its capabilities, so that a version with more of it is
 // refused (threats.md 160, specification.md "a new field in plain").
-func TestEverythingThatAPluginGainsIsWider(t *testing.T) {
+func TestGainedRights(t *testing.T) {
 	plain := func() host.PluginInfo {
 		minimum := int64(1)
 		return host.PluginInfo{Description: abi.Description{
@@ -154,7 +154,7 @@ func example() Plugin {
 
 // A lower version, another signer, a lost signature, another contract and, where nobody signs, another repository are refused, each
 // with its reason (threats.md 160 and 161, specification.md "who publishes what nobody signs" and "fuel of describe").
-func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
+func TestRefusedUpdates(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Plugin)
 		want   []Change
@@ -202,7 +202,7 @@ func TestWhatIsRefusedOfAnUpdate(t *testing.T) {
 }
 
 // A tag that is a version in full names the version of the plugin (threats.md 171). Others may move.
-func TestTagsThatAreVersions(t *testing.T) {
+func TestVersionTags(t *testing.T) {
 	for tag, want := range map[string]string{
 		"1.2.0": "1.2.0", "v1.2.0": "1.2.0", "1.2.0-rc.1": "1.2.0-rc.1", "1.2": "", "1": "", "latest": "", "v": "", "": "", "20260101": "", "1.2.0.1": "", "vv1.2.0": "",
 	} {
@@ -210,7 +210,7 @@ func TestTagsThatAreVersions(t *testing.T) {
 			t.Errorf("%q: %q, and not %q", tag, got, want)
 		}
 		if err := CheckTag(tag, "9.9.9"); (err != nil) != (want != "") {
-			t.Errorf("%q: %v", tag, err)
+			t.Errorf("%q: err = %v", tag, err)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func named(name string) Plugin {
 }
 
 // The same plugins are the same bytes, in whatever order they came, and what was written is read again.
-func TestALockIsWrittenInOneWay(t *testing.T) {
+func TestCanonicalLock(t *testing.T) {
 	a, b := example(), example()
 	b.Name = "beta"
 	first, second := &Lock{}, &Lock{}
@@ -255,7 +255,7 @@ func TestALockIsWrittenInOneWay(t *testing.T) {
 	}
 	again, err := Read(one)
 	if err != nil || !cmp.Equal(again, first, unread) {
-		t.Errorf("%v\n%s", err, cmp.Diff(again, first, unread))
+		t.Errorf("err = %v\ncmp.Diff(again, first, unread) = %s", err, cmp.Diff(again, first, unread))
 	}
 	if empty, err := Read(t.TempDir()); err != nil || len(empty.Plugins) > 0 {
 		t.Errorf("without a lock: %v, %v", empty, err)
@@ -263,7 +263,7 @@ func TestALockIsWrittenInOneWay(t *testing.T) {
 }
 
 // A lock that somebody has edited into something else is not read (threats.md 164).
-func TestALockThatIsNone(t *testing.T) {
+func TestInvalidLock(t *testing.T) {
 	text := func(change func(*Plugin)) string {
 		p := example()
 		change(&p)
@@ -282,7 +282,7 @@ func TestALockThatIsNone(t *testing.T) {
 		"too large":         {strings.Repeat(" ", maxBytes) + good, "larger than"},
 	} {
 		if _, err := parse([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	out, _ := json.Marshal(Lock{Format: format, Plugins: []Plugin{example(), example()}})
@@ -292,7 +292,7 @@ func TestALockThatIsNone(t *testing.T) {
 }
 
 // A pipe in place of a lock is an error, and does not wait for a writer.
-func TestALockThatIsAPipe(t *testing.T) {
+func TestLockFromPipe(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, Name), 0o600); err != nil {
 		t.Fatal(err)
@@ -376,11 +376,11 @@ func TestBytesOnThisMachine(t *testing.T) {
 }
 
 // Every plugin of this repository has the same capabilities each time.
-func TestCapabilitiesAreTheSameEachTime(t *testing.T) {
+func TestStableCapabilities(t *testing.T) {
 	for _, name := range plugins.Types() {
 		one := Of(inspect(t, name))
 		if changes := one.Compare(Of(inspect(t, name))); len(changes) > 0 || len(one["type"]) != 1 {
-			t.Errorf("%s: %v", name, changes)
+			t.Errorf("%s: changes = %v", name, changes)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (w *world) gets(what string, want int, changes ...change) {
 }
 
 // threats.md 156: who has no token gets nothing of the operators' listener.
-func TestWhoIsLetIn(t *testing.T) {
+func TestAllowedUsers(t *testing.T) {
 	w := newWorld(t)
 	w.gets("nobody", 401)
 	w.gets("the token", 200, bearer(w.token))

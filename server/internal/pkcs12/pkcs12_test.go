@@ -73,7 +73,7 @@ func TestFilesOfOpenSSL(t *testing.T) {
 }
 
 // Each file that is of no use has an error of its own, which has nothing of the file (threats.md 411).
-func TestFilesThatAreOfNoUse(t *testing.T) {
+func TestUselessFiles(t *testing.T) {
 	good := exported(t, rsa, "-passout", "pass:x")
 	plain := exported(t, rsa, "-passout", "pass:", "-keypbe", "NONE", "-certpbe", "NONE", "-nomac")
 	for name, c := range map[string]struct {
@@ -94,7 +94,7 @@ func TestFilesThatAreOfNoUse(t *testing.T) {
 			passphrase = ""
 		}
 		if _, err := Read(c.file, passphrase); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 	if _, err := Read(good, "🔑"); err == nil || err.Error() != "the passphrase has a character that no such file can have" {

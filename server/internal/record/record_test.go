@@ -129,7 +129,7 @@ func (w *world) record(config map[string]any) (file string) {
 		}
 	}
 	if len(recording.Differs) > 0 {
-		w.t.Errorf("%q\n%s\n%s", recording.Differs, text, trace)
+		w.t.Errorf("recording.Differs = %q\ntext = %s\ntrace = %s", recording.Differs, text, trace)
 	}
 	return file
 }
@@ -151,7 +151,7 @@ func (w *world) replay(file string) string {
 
 // threats.md 190: a record and a trace hold no secret, token, name of a user, or text of an answer, whatever became of the request,
 // for any auth type. The record does what the request did.
-func TestNoCanaryIsInARecord(t *testing.T) {
+func TestRecordCanaries(t *testing.T) {
 	for authType, config := range testworld.AuthTypes(tokenURL) {
 		if authType == "oauth_authorization_code" {
 			continue // which is not recorded
@@ -198,7 +198,7 @@ func TestNoCanaryIsInARecord(t *testing.T) {
 
 // threats.md 190: literal values of secret fields and in objects, secrets of a tenant, keys in documents, variables and fields of the
 // user are replaced, and the others of their kind serve the plugin as well.
-func TestWhatIsReplacedInARecord(t *testing.T) {
+func TestReplacedParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		authType string
 		config   func(w *world) map[string]any
@@ -301,7 +301,7 @@ func TestWhatIsReplacedInARecord(t *testing.T) {
 }
 
 // What needs a consent or a store of keys is not recorded.
-func TestWhatIsNotRecorded(t *testing.T) {
+func TestUnrecordedParts(t *testing.T) {
 	w := newWorld(t, "oauth_authorization_code")
 	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: testworld.AuthTypes(tokenURL)[w.authType]},

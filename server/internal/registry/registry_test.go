@@ -107,14 +107,14 @@ func TestPushAndGet(t *testing.T) {
 		}
 		text, err := w.client.Description(t.Context(), ref, p)
 		if err != nil || string(text) != string(m.Description) || p.Digest != artifact.Digest(m.Manifest) || p.Annotations[artifact.AnnotationVersion] != "1.2.0" {
-			t.Errorf("%s: %q, %v", ref, text, err)
+			t.Errorf("%s: text = %q, err = %v", ref, text, err)
 		}
 		if asked := strings.Join(w.asked, "\n"); strings.Contains(asked, artifact.Digest(m.Module)) {
 			t.Errorf("the module was asked for:\n%s", asked)
 		}
 		module, err := w.client.Module(t.Context(), ref, p)
 		if err != nil || string(module) != string(m.Module) {
-			t.Errorf("%s: %q, %v", ref, module, err)
+			t.Errorf("%s: module = %q, err = %v", ref, module, err)
 		}
 	}
 	if _, err := w.client.Resolve(t.Context(), w.reference("9.9.9")); err == nil || !strings.Contains(err.Error(), "does not have it") {
@@ -127,7 +127,7 @@ func TestPushAndGet(t *testing.T) {
 
 // Whatever a registry, or somebody before it, sends in place of what was asked for: it is refused with its reason, in which nothing controls a
 // terminal (threats.md 163 and 169).
-func TestARegistryThatSendsSomethingElse(t *testing.T) {
+func TestLyingRegistry(t *testing.T) {
 	good := made(t)
 	text := string(good.Manifest)
 	module, description := artifact.Digest(good.Module), artifact.Digest(good.Description)
@@ -248,7 +248,7 @@ func TestARegistryThatSendsSomethingElse(t *testing.T) {
 }
 
 // What a registry compresses is not expanded: the digest is of the bytes that it sends (threats.md 163).
-func TestNothingIsExpanded(t *testing.T) {
+func TestNoExpansion(t *testing.T) {
 	w := newWorld(t)
 	m := w.push()
 	w.before = func(out http.ResponseWriter, r *http.Request) bool {
@@ -274,7 +274,7 @@ func TestNothingIsExpanded(t *testing.T) {
 }
 
 // A manifest that was asked for by its digest has to have it, whatever the registry says of it (threats.md 163).
-func TestAManifestWithAnotherDigest(t *testing.T) {
+func TestManifestDigestMismatch(t *testing.T) {
 	w := newWorld(t)
 	m := w.push()
 	ref := w.ref
@@ -289,13 +289,13 @@ func TestAManifestWithAnotherDigest(t *testing.T) {
 			return true
 		}
 		if _, err := w.client.Resolve(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "digest") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
 
 // A registry that does not answer holds nobody for longer than the time limit (threats.md 163).
-func TestARegistryThatHangs(t *testing.T) {
+func TestHangingRegistry(t *testing.T) {
 	w := newWorld(t)
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
@@ -308,7 +308,7 @@ func TestARegistryThatHangs(t *testing.T) {
 	}
 	c := w.newClient(Options{Anonymous: true, Timeout: time.Millisecond})
 	if _, err := c.Resolve(t.Context(), w.ref); err == nil || !strings.Contains(err.Error(), "took longer than 1ms") {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -362,7 +362,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if module, err := c.Module(t.Context(), w.ref, p); err != nil || string(module) != string(m.Module) {
-		t.Errorf("%q, %v", module, err)
+		t.Errorf("module = %q, err = %v", module, err)
 	}
 	if len(elsewhere) != 1 || elsewhere[0] != "" {
 		t.Errorf("elsewhere came %q", elsewhere)

@@ -46,7 +46,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 	}
 	all, err := w.client.Signatures(t.Context(), w.ref, p)
 	if err != nil || len(all) != 2 || all[0].Verify(signed.Key, p.Text) != nil || all[0].Key != signed.Key || string(all[1].Payload) != "{}" || string(all[1].Signature) != "signature" {
-		t.Fatalf("%v, %v", all, err)
+		t.Fatalf("all = %v, err = %v", all, err)
 	}
 	w.before = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, ".minisig") {
@@ -115,7 +115,7 @@ func TestTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all, err := w.client.Tags(t.Context(), w.ref); err != nil || strings.Join(all, " ") != "1.2.0 latest" {
-		t.Errorf("%q, %v", all, err)
+		t.Errorf("all = %q, err = %v", all, err)
 	}
 	next := ""
 	w.before = func(out http.ResponseWriter, _ *http.Request) bool {
@@ -130,7 +130,7 @@ func TestTags(t *testing.T) {
 	} {
 		next = link
 		if _, err := w.client.Tags(t.Context(), w.ref); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", link, err)
+			t.Errorf("%s: err = %v", link, err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestReferences(t *testing.T) {
 		"registry.example/acme/hmac@" + digest,
 	} {
 		if r, err := ParseReference(good); err != nil || r.String() != good {
-			t.Errorf("%s: %v, %v", good, r, err)
+			t.Errorf("%s: r = %v, err = %v", good, r, err)
 		}
 	}
 	for _, bad := range []string{
@@ -162,7 +162,7 @@ func TestReferences(t *testing.T) {
 		"localhost.example/a:1": false, "127.0.0.1.example/a:1": false,
 	} {
 		if r, err := ParseReference(text); err != nil || r.local() != local {
-			t.Errorf("%s: %v, %v", text, r.local(), err)
+			t.Errorf("%s: r.local() = %v, err = %v", text, r.local(), err)
 		}
 	}
 }

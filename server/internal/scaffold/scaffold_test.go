@@ -41,7 +41,7 @@ func TestFilesOfAPlugin(t *testing.T) {
 }
 
 // An author has at most 30 lines to change: the whole plugin, without comments and empty lines.
-func TestAPluginIsShort(t *testing.T) {
+func TestPluginLength(t *testing.T) {
 	for language, name := range map[pluginbuild.Language]string{
 		pluginbuild.Go: "main.go", pluginbuild.C: "acme-token.c", pluginbuild.AssemblyScript: "acme-token.ts",
 	} {
@@ -61,7 +61,7 @@ func TestAPluginIsShort(t *testing.T) {
 }
 
 // A new plugin has the AssemblyScript that this repository is tested with, by the digests of its packages.
-func TestAssemblyScriptIsTheTestedOne(t *testing.T) {
+func TestAssemblyScriptVersion(t *testing.T) {
 	const example = "../../../examples/acme_hmac_as/"
 	files := filesOf(t, pluginbuild.AssemblyScript)
 	for name, member := range map[string]string{"package.json": "devDependencies", "package-lock.json": "packages", "asconfig.json": "options"} {

@@ -124,7 +124,7 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 	}
 }
 
-func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
+func TestChangedAgeFile(t *testing.T) {
 	w := newAge(t)
 	first, second := w.Word("a secret"), w.Word("a secret")
 	w.put(map[string]string{"crm": first})
@@ -148,7 +148,7 @@ func TestAChangedAgeFileIsSeenWithinASecond(t *testing.T) {
 }
 
 // An invalid file is an error at once, and no old secret is returned. A corrected file is read without a restart.
-func TestABadAgeFileIsAnErrorUntilItIsPutRight(t *testing.T) {
+func TestBadAgeFile(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
 		spoil      func(w *ageWorld)
@@ -247,7 +247,7 @@ func TestTheIdentityFile(t *testing.T) {
 	}
 }
 
-func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
+func TestStrictAgeFile(t *testing.T) {
 	w := newAge(t)
 	v := w.Word("a secret")
 	for _, tt := range []struct{ name, document, want string }{
@@ -286,7 +286,7 @@ func TestTheDocumentOfAnAgeFileIsStrict(t *testing.T) {
 }
 
 // During an atomic replacement, the store reads the old file or the new one.
-func TestAReplacedFileIsNeverSeenHalf(t *testing.T) {
+func TestAtomicFileReplacement(t *testing.T) {
 	w := newAge(t)
 	files := make([][]byte, 2)
 	values := make([]string, 2)
@@ -331,7 +331,7 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%q is %q, but %q for encoding/json", document, secrets, reference)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("%q: %v", document, err)
+			t.Errorf("%q: err = %v", document, err)
 		}
 	})
 }

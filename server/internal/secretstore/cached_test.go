@@ -23,7 +23,7 @@ func newCached(t *testing.T, store host.Secrets, ttl time.Duration, clock func()
 	return cached
 }
 
-func TestRotationIsSeenWithinTheTTL(t *testing.T) {
+func TestRotation(t *testing.T) {
 	c, now := newCanaries(t), newClock()
 	first, second := c.Secret("a secret"), c.Secret("a secret")
 	store := host.MapSecrets{"crm": first}
@@ -53,7 +53,7 @@ func TestTheTTLCountsFromTheQuestion(t *testing.T) {
 	}
 }
 
-func TestErrorsAreNotRemembered(t *testing.T) {
+func TestErrorsNotCached(t *testing.T) {
 	c, now := newCanaries(t), newClock()
 	value := c.Secret("a secret")
 	errDown := errors.New("down")
@@ -70,7 +70,7 @@ func TestErrorsAreNotRemembered(t *testing.T) {
 	c.want(cached, "crm", value)
 }
 
-func TestAClockThatIsSetBackMakesNothingEverlasting(t *testing.T) { // threats.md 33
+func TestClockSetBack(t *testing.T) { // threats.md 33
 	c, now := newCanaries(t), newClock()
 	first, second := c.Secret("a secret"), c.Secret("a secret")
 	store := host.MapSecrets{"crm": first}
@@ -116,7 +116,7 @@ func TestThoseWhoAskAtOnceShareOneAnswer(t *testing.T) {
 	}
 }
 
-func TestOneNameDoesNotWaitForAnother(t *testing.T) {
+func TestIndependentNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		cached := newCached(t, storeFunc(func(_ context.Context, name string) (string, error) {
@@ -135,7 +135,7 @@ func TestOneNameDoesNotWaitForAnother(t *testing.T) {
 }
 
 // threats.md 31: a caller that goes away does not end the lookup of the others.
-func TestACallerThatGoesAwayTakesNothingFromTheOthers(t *testing.T) {
+func TestFetchSurvivesCallerCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		cached := newCached(t, storeFunc(func(ctx context.Context, _ string) (string, error) {
@@ -171,7 +171,7 @@ func TestACallerThatGoesAwayTakesNothingFromTheOthers(t *testing.T) {
 	})
 }
 
-func TestAStoreThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestSilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cached := newCached(t, storeFunc(func(ctx context.Context, _ string) (string, error) {
 			<-ctx.Done()
@@ -187,7 +187,7 @@ func TestAStoreThatNeverAnswersIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAStoreThatPanicsIsAnError(t *testing.T) {
+func TestPanickingStore(t *testing.T) {
 	c, now := newCanaries(t), newClock()
 	value := c.Secret("a secret")
 	panics := true

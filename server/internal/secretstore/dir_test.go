@@ -13,7 +13,7 @@ import (
 )
 
 // However a file is replaced, the old secret is used for a second and no longer (threats.md 78).
-func TestAFileThatIsReplacedCountsWithinASecond(t *testing.T) {
+func TestReplacedFile(t *testing.T) {
 	for _, way := range []struct {
 		name    string
 		replace func(t *testing.T, dir, value string)
@@ -77,7 +77,7 @@ func mount(t *testing.T, dir, value string) {
 	}
 }
 
-func TestAFileIsReadOnceInASecond(t *testing.T) {
+func TestFileReadRate(t *testing.T) {
 	c, now, dir := newCanaries(t), newClock(), t.TempDir()
 	value := c.Secret("a secret")
 	write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
@@ -97,7 +97,7 @@ func TestAFileIsReadOnceInASecond(t *testing.T) {
 }
 
 // A file that is missing, unreadable or empty is read again at the next lookup.
-func TestAFileThatWasMissingCountsAtOnce(t *testing.T) {
+func TestNewFile(t *testing.T) {
 	c, now, dir := newCanaries(t), newClock(), t.TempDir()
 	name, value := filepath.Join(dir, "crm"), c.Secret("a secret")
 	store := secretstore.Dir(dir, now.Now)

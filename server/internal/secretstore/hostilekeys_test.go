@@ -179,7 +179,7 @@ func (v *hostileVault) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := json.Unmarshal(body, &a.toSign); err != nil {
-		v.t.Errorf("%s: %v", r.URL.Path, err)
+		v.t.Errorf("%s: err = %v", r.URL.Path, err)
 	}
 	if v.sign != nil {
 		v.sign(v.engine, w, a)

@@ -50,7 +50,7 @@ func TestEachLoginReadsSecrets(t *testing.T) {
 	}
 }
 
-func TestWhereSecretsAre(t *testing.T) {
+func TestSecretLocations(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		config secretstore.VaultConfig
@@ -83,7 +83,7 @@ func TestWhereSecretsAre(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreNotThere(t *testing.T) {
+func TestMissingSecrets(t *testing.T) {
 	f := newFakeVault(t)
 	f.put("deleted", nil)
 	f.put("apps", map[string]any{"crm": f.Secret("a secret")})
@@ -112,7 +112,7 @@ func TestSecretsThatAreNotThere(t *testing.T) {
 	f.wantFailure(elsewhere, "crm", "vault has no engine at kv/data/crm (404): check address, namespace and mount")
 }
 
-func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
+func TestFirstOf(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -127,7 +127,7 @@ func TestFirstOfAsksTheNextStoreOnlyForWhatIsMissing(t *testing.T) {
 	f.wantFailure(both, "other", "vault cannot be reached")
 }
 
-func TestAConfigurationIsCheckedAsAWhole(t *testing.T) {
+func TestConfigurationProblems(t *testing.T) {
 	c := newCanaries(t)
 	password, token := c.Word("a secret"), c.Secret("a secret")+"\r\nX-Other: 1"
 	c.Hide("a secret", token)

@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
-func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
+func TestTokenRenewal(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -35,7 +35,7 @@ func TestATokenIsRenewedBeforeItEnds(t *testing.T) {
 	f.wantAsked(1, appRoleLogin)
 }
 
-func TestANewLoginWhenATokenCannotGoOn(t *testing.T) {
+func TestLoginAfterToken(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		change           func(f *fakeVault)
@@ -101,7 +101,7 @@ func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bo
 }
 
 // A proxy that mixes up answers does not give this node the token of another: a renewal has to be of the very token.
-func TestARenewalOfAnotherToken(t *testing.T) {
+func TestRenewalOfOtherToken(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -114,7 +114,7 @@ func TestARenewalOfAnotherToken(t *testing.T) {
 	f.wantAsked(2, appRoleLogin)
 }
 
-func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
+func TestRevokedToken(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -131,7 +131,7 @@ func TestATokenThatIsRevokedMidWayIsReplaced(t *testing.T) {
 }
 
 // Lookups of a secret that the policy forbids do not cause a login for each 403.
-func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
+func TestForbiddenPathLogins(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -146,7 +146,7 @@ func TestAPathThatThePolicyForbidsBringsFewLogins(t *testing.T) {
 	f.wantAsked(3, appRoleLogin) // within 25 s
 }
 
-func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
+func TestRefusedLoginWait(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -162,7 +162,7 @@ func TestALoginThatIsRefusedIsNotRepeatedAtOnce(t *testing.T) {
 	f.want(store, "crm", value)
 }
 
-func TestCredentialFilesAreReadAtEachLogin(t *testing.T) {
+func TestCredentialFileReads(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -186,7 +186,7 @@ func TestCredentialFilesAreReadAtEachLogin(t *testing.T) {
 	f.want(role, "crm", value)
 }
 
-func TestATokenFileThatChanges(t *testing.T) {
+func TestChangedTokenFile(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -215,7 +215,7 @@ func TestATokenFileThatChanges(t *testing.T) {
 	f.want(store, "crm", value)
 }
 
-func TestATokenThatWasGivenIsRenewedWhileItIsInUse(t *testing.T) {
+func TestGivenTokenRenewal(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -229,7 +229,7 @@ func TestATokenThatWasGivenIsRenewedWhileItIsInUse(t *testing.T) {
 	f.wantFailure(store, "crm", "the token must be valid")
 }
 
-func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
+func TestFailedRenewal(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -261,7 +261,7 @@ func TestWhenRenewingFailsTheTokenIsUsedToItsEnd(t *testing.T) {
 }
 
 // threats.md 30, 31: concurrent lookups cause one login.
-func TestManyAtOnceAreOneLogin(t *testing.T) {
+func TestConcurrentLogin(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -316,7 +316,7 @@ func TestManyAtOnceAreOneLogin(t *testing.T) {
 	f.wantAsked(2, appRoleLogin)
 }
 
-func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
+func TestVaultRotation(t *testing.T) {
 	f := newFakeVault(t)
 	first, second := f.Secret("a secret"), f.Secret("a secret")
 	f.put("crm", map[string]any{"value": first})
@@ -334,7 +334,7 @@ func TestRotationInVaultIsSeenWithinTheTTL(t *testing.T) {
 }
 
 // threats.md 77: a credential file that everybody on the machine may read is not used, as for the identity of an age file.
-func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
+func TestCredentialFileModes_threats_77(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})
@@ -354,7 +354,7 @@ func TestCredentialFilesAreNotOpenToOthers_threats_77(t *testing.T) {
 }
 
 // If the tokens of two callers differ, the caller with the newer token does not get the same token again.
-func TestWhoIsRefusedGetsAnotherToken(t *testing.T) {
+func TestForbiddenTokenReplaced(t *testing.T) {
 	f := newFakeVault(t)
 	synctest.Test(t, func(t *testing.T) {
 		f.t = t

@@ -58,7 +58,7 @@ func dataOf(members map[string]any) string {
 }
 
 // Only the digest of what is signed goes to the server, unless the algorithm needs all of it.
-func TestWhatIsSentToBeSigned(t *testing.T) {
+func TestSignRequest(t *testing.T) {
 	jws := base64.RawURLEncoding.EncodeToString([]byte("signature"))
 	const digest = "Om6weQ85rIfJTzhWst0sXREOaBFgImGpqSPTuyOtyLc=" // SHA-256 of "data", in Base64
 	for algorithm, want := range map[string]string{
@@ -86,7 +86,7 @@ func TestWhatIsSentToBeSigned(t *testing.T) {
 }
 
 // threats.md 95: an answer that is none, or repeats the request, is an error without anything of it.
-func TestAnswersThatAreNoSignature(t *testing.T) {
+func TestInvalidSignatures(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(r.Header.Get("X-Vault-Token")))
 		_, _ = w.Write([]byte(`"`))
@@ -160,7 +160,7 @@ func TestDescriptionsOfKeys(t *testing.T) {
 		return info, err
 	}
 	if info, err := describe(0); err != nil || info.Version != 1 || info.Type != "ecdsa-p256" || info.Public == nil {
-		t.Fatalf("%+v, %v", info, err)
+		t.Fatalf("info = %+v, err = %v", info, err)
 	}
 	_, _ = describe(1)
 	f.wantAsked(1, asking)
@@ -185,7 +185,7 @@ func TestDescriptionsOfKeys(t *testing.T) {
 }
 
 // A store without transit, and a name that no key can have, ask nothing.
-func TestKeysThatCannotBe(t *testing.T) {
+func TestInvalidKeys(t *testing.T) {
 	f, store := transit(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	without := f.store(secretstore.VaultConfig{Token: f.token(0, false)}).(host.Keys)
 	for _, try := range []func() error{
@@ -201,7 +201,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 	}
 	for _, algorithm := range []string{"none", "ES257", "ES1", "PS1", "HS2", ""} {
 		if _, _, err := store.Sign(t.Context(), host.Key{Name: "app"}, algorithm, nil); !errors.Is(err, host.ErrKeyRefused) {
-			t.Errorf("%q: %v", algorithm, err)
+			t.Errorf("%q: err = %v", algorithm, err)
 		}
 	}
 }

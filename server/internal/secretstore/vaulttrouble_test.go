@@ -103,7 +103,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 }
 
 // threats.md 24: the target of a redirect gets neither the token nor the credential of the login.
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	t.Cleanup(other.Close)
@@ -168,7 +168,7 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
-func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestSilentServer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		trouble func(r *http.Request) (*http.Response, error)
@@ -221,7 +221,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 }
 
 // threats.md 28: nothing is sent to a server without a trusted certificate.
-func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
+func TestUntrustedServer(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(plain.Close)
 	for _, tt := range []struct {
@@ -254,7 +254,7 @@ func TestOnlyATrustedServerIsToldAnything(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPWhenItIsAllowed(t *testing.T) {
+func TestAllowedPlainHTTP(t *testing.T) {
 	f := newFakeVault(t)
 	value := f.Secret("a secret")
 	f.put("crm", map[string]any{"value": value})

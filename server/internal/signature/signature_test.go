@@ -80,7 +80,7 @@ func TestSignatures(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := signed.Verify(key, manifest); err != nil || signed.Key != key {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("%s: err = %v", kind, err)
 		}
 		if parsed, err := ParseKey([]byte(key.Text + "\n")); err != nil || parsed != key {
 			t.Errorf("%s: the key as a text: %v, %v", kind, parsed, err)
@@ -118,7 +118,7 @@ func TestSignatures(t *testing.T) {
 }
 
 // People compare a key of minisign by its line, and one of cosign by half of its digest.
-func TestHowAKeyIsShown(t *testing.T) {
+func TestShownKey(t *testing.T) {
 	const der = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEnOADRnVkxvDDLpaPGSElKNgvlBNG+S44GyM0Pdomi8CVLD4d0xB/pcKJlVLuw1nQHFJR80Ho/6H11EWsi8FU7A=="
 	for key, want := range map[Key]string{
 		{Minisign, "RWQ"}: "minisign RWQ", {Cosign, der}: "cosign feabf0d6003aa668f908828515ca533a", {}: "",

@@ -67,7 +67,7 @@ func cuttable(t *testing.T, address string, times tuning) (state.Database, *atom
 const terminate = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`
 
 // While the connection that listens is cut, who waits looks now and then, and learns of a change all the same.
-func TestWaitersLookWhileTheConnectionIsCut(t *testing.T) {
+func TestWaitersDuringOutage(t *testing.T) {
 	address := postgrestest.Database(t)
 	times := never
 	times.poll = 5 * time.Millisecond
@@ -109,7 +109,7 @@ func TestTheConnectionComesBack(t *testing.T) {
 }
 
 // While the connection cannot be made, attempts go on, and the log has one line.
-func TestAConnectionThatCannotBeMadeIsLoggedOnce(t *testing.T) {
+func TestFailedConnectionLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log testworld.Log
 		attempts := 0

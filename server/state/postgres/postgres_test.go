@@ -43,7 +43,7 @@ func TestErrorsOfOpening(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), canary) || !strings.Contains(err.Error(), "PostgreSQL") || test.kind != nil && !errors.Is(err, test.kind) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: err = %v", name, err)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestSlowDatabase(t *testing.T) {
 	_, _, at := bounded.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour)
 	for _, err := range []error{of, at} {
 		if !errors.Is(err, state.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
+			t.Errorf("err = %v", err)
 		}
 	}
 	if err := lock.Rollback(); err != nil {
@@ -193,7 +193,7 @@ func TestRestart(t *testing.T) {
 	}
 	row, err := there.Get(t.Context(), lease.ID)
 	if err != nil || row.Generation != lease.Generation || row.LeasedFor <= 0 {
-		t.Errorf("%+v, %v", row, err)
+		t.Errorf("row = %+v, err = %v", row, err)
 	}
 	write(t, there, lease)
 	<-ended

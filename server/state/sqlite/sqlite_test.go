@@ -21,7 +21,7 @@ func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
 // The times of rows are by the clock that was passed.
-func TestTimeIsThatOfTheClock(t *testing.T) {
+func TestClock(t *testing.T) {
 	var c clock
 	c.advance(1e18)
 	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Clock: c.now})
@@ -87,7 +87,7 @@ func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDatabase(t *testing.T) {
+func TestOpenRejectsOtherFiles(t *testing.T) {
 	directory := t.TempDir()
 	text := filepath.Join(directory, "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
@@ -103,7 +103,7 @@ func TestWhatIsNoDatabase(t *testing.T) {
 		}
 	}
 	if _, err := Open(t.Context(), text, Options{}); !errors.Is(err, state.ErrSchema) {
-		t.Errorf("%v", err)
+		t.Errorf("err = %v", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func (b *tab) shown() string {
 }
 
 // threats.md 132: a consent does not count if anything of it is another's, and a second user never gets the first one's account.
-func TestConsentsThatDoNotCount(t *testing.T) {
+func TestInvalidConsents(t *testing.T) {
 	w := newConsentWorld(t)
 	first := w.agent(ann)
 	first.connect("ann")
@@ -141,7 +141,7 @@ func TestConsentOnTheCommandLine(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/keywright")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("err = %v\nout = %s", err, out)
 	}
 	var stderr strings.Builder
 	command := func(arguments ...string) *exec.Cmd {
@@ -171,7 +171,7 @@ func TestConsentOnTheCommandLine(t *testing.T) {
 		t.Errorf("the command says %q", lines.Text())
 	}
 	if err := connect.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
+		t.Fatalf("%v: stderr = %s", err, stderr.String())
 	}
 	for _, c := range []struct {
 		arguments []string
@@ -184,7 +184,7 @@ func TestConsentOnTheCommandLine(t *testing.T) {
 	} {
 		got, err := command(c.arguments...).Output()
 		if err != nil || !strings.HasPrefix(string(got), c.want) {
-			t.Errorf("%v: %s, %v, %s", c.arguments, got, err, stderr.String())
+			t.Errorf("%v: got = %s, err = %v, stderr = %s", c.arguments, got, err, stderr.String())
 		}
 	}
 	if err := command("request", "operator", "").Run(); err == nil || !strings.Contains(stderr.String(), "connect") {

@@ -8,7 +8,7 @@ import (
 )
 
 // threats.md 46: a page of an origin that is not configured cannot read responses, and the API gets no request.
-func TestOriginsThatAreNotConfigured(t *testing.T) {
+func TestUnconfiguredOrigins(t *testing.T) {
 	w := newWorld(t)
 	b := open(w)
 	b.signIn(ann)

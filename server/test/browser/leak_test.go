@@ -65,7 +65,7 @@ func percent(text string) string {
 }
 
 // leaks finds secrets in each encoding.
-func TestLeaksAreFound(t *testing.T) {
+func TestFoundLeaks(t *testing.T) {
 	const secret = headerKey
 	for name, text := range map[string]string{
 		"text": "x" + secret + "y", "hex": "00" + strings.ToUpper(hex.EncodeToString([]byte(secret))),

@@ -268,7 +268,7 @@ func nginx(t *testing.T, locations string) http.RoundTripper {
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("/usr/sbin/nginx", "-e", dir+"/log", "-p", dir, "-c", dir+"/nginx.conf", "-s", "stop").CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+			t.Errorf("err = %v\nout = %s", err, out)
 		}
 	})
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

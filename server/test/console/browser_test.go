@@ -75,7 +75,7 @@ func (b *tab) said() (all []string) {
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.t.Fatalf("%s: %v", what, err)
+		b.t.Fatalf("%s: err = %v", what, err)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 				continue // it is plain text
 			}
 			if found := b.axe(); found != "" {
-				t.Errorf("%s, %s: %s", path, scheme, found)
+				t.Errorf("%s, %s: found = %s", path, scheme, found)
 			}
 		}
 		if said := b.said(); len(said) > 0 && !strings.Contains(path, "nothing") {
@@ -52,7 +52,7 @@ func TestLogin(t *testing.T) {
 			t.Fatalf("without a login there is the page %s", html)
 		}
 		if found := b.axe(); found != "" {
-			t.Errorf("%s: %s", scheme, found)
+			t.Errorf("%s: found = %s", scheme, found)
 		}
 	}
 	b.do("a wrong token", chromedp.KeyEvent("wrong"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#problem")))
@@ -201,7 +201,7 @@ var got = (async () => {
 
 // threats.md 46, threats.md 151: a page of another origin reads nothing of the console and does nothing, whether the operator is logged in
 // or needs no login.
-func TestPageOfAnotherOrigin(t *testing.T) {
+func TestPageOfOtherOrigin(t *testing.T) {
 	for name, login := range map[string]bool{"on this machine": false, "behind a login": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, login)

@@ -197,7 +197,7 @@ func (s *server) request(method string, params, into any) {
 	s.send(message{ID: &id, Method: method, Params: text})
 	m := <-answer
 	if m.Error != nil {
-		s.t.Fatalf("%s: %s", method, m.Error)
+		s.t.Fatalf("%s: m.Error = %s", method, m.Error)
 	}
 	if into != nil {
 		if err := json.Unmarshal(m.Result, into); err != nil {

@@ -89,7 +89,7 @@ func said(found []diagnostic) string {
 }
 
 // What `keywright check` refuses, the editor underlines in the same line, or in that of the member that lacks something.
-func TestTheEditorUnderlinesWhatCheckRefuses(t *testing.T) {
+func TestEditorUnderlines(t *testing.T) {
 	dir := withSchema(t)
 	s := start(t, dir)
 	broken, err := txtar.ParseFile("testdata/broken.txtar")
@@ -144,7 +144,7 @@ func TestTheEditorUnderlinesNothingInAValidFile(t *testing.T) {
 		// An anchor that no alias names is no fault of a file.
 		found := slices.DeleteFunc(<-found, func(d diagnostic) bool { return strings.HasPrefix(d.Message, "Unused anchor") })
 		if len(found) > 0 {
-			t.Errorf("%s:%s\n%s", name, said(found), files[name])
+			t.Errorf("name = %s:said(found) = %s\nfiles[name] = %s", name, said(found), files[name])
 		}
 	}
 	t.Logf("%d of %d files are valid, %d of them products of the catalogue", len(checked), len(files), products)
@@ -344,7 +344,7 @@ func TestTheEditorExplains(t *testing.T) {
 }
 
 // The editor has the words of a plugin for a text that does not match the pattern of its field.
-func TestTheEditorSaysWhatThePluginSays(t *testing.T) {
+func TestEditorMessages(t *testing.T) {
 	s := start(t, withSchema(t))
 	_, found := s.open(modeline + `connectors:
   - name: A

@@ -70,7 +70,7 @@ func TestUpstream(t *testing.T) {
 }
 
 // If a response stops after its header was passed on, the caller's response is cut off too, in time.
-func TestUpstreamThatStopsInALongBody(t *testing.T) {
+func TestUpstreamStopsInLongBody(t *testing.T) {
 	f := fault{late: true} // the backend itself stops
 	w := newWorld(t, f, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
 	for range 2 {

@@ -87,7 +87,7 @@ func newCluster(t *testing.T) *cluster {
 	build := exec.Command("go", "build", "-o", c.program, "./cmd/keywright")
 	build.Dir = "../.." // the module of the command
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: out = %s", err, out)
 	}
 	address := c.startDatabase()
 	if err := os.Mkdir(c.secrets, 0o700); err != nil {

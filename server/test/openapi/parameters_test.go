@@ -80,7 +80,7 @@ func TestDocumentsWithoutSchemes(t *testing.T) {
 		result, err := imports.OpenAPI(text, imports.Options{URL: "https://api.example.com"})
 		switch {
 		case err != nil:
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: err = %v", path, err)
 		case o.asks() && result.Connector.Type == "none":
 			t.Errorf("%s has the type none", path)
 		case result.Connector.Type != "none":

@@ -65,7 +65,7 @@ func (u *user) run(program string, args ...string) string {
 	u.Helper()
 	out, ok := u.try(program, args...)
 	if !ok {
-		u.Fatalf("%s %v:\n%s", filepath.Base(program), args, out)
+		u.Fatalf("filepath.Base(program) = %s args = %v:\nout = %s", filepath.Base(program), args, out)
 	}
 	return out
 }

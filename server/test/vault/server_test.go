@@ -150,7 +150,7 @@ func (s *Server) Do(method, path string, body map[string]any) map[string]any {
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
 	if w.Code >= 300 {
-		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		s.t.Fatalf("%s %s: w.Code = %d w.Body = %s", method, path, w.Code, w.Body)
 	}
 	var answer struct{ Data, Auth map[string]any }
 	_ = json.Unmarshal(w.Body.Bytes(), &answer)

@@ -119,7 +119,7 @@ func (s *setup) verify(c *host.Connector, a *api, algorithm string, public any) 
 		s.t.Fatal(err)
 	}
 	if _, err := jwt.Parse(a.token, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{algorithm})); err != nil {
-		s.t.Errorf("%s: %v", algorithm, err)
+		s.t.Errorf("%s: err = %v", algorithm, err)
 	}
 }
 
@@ -129,7 +129,7 @@ var kinds = map[string]string{
 	"ES256": "ecdsa-p256", "ES384": "ecdsa-p384", "ES512": "ecdsa-p521", "EdDSA": "ed25519", "HS256": "hmac", "HS384": "hmac", "HS512": "hmac",
 }
 
-func TestJWTsAreSignedInVault(t *testing.T) {
+func TestSignJWT(t *testing.T) {
 	s := newSetup(t)
 	keys := s.keys()
 	for algorithm, kind := range kinds {
@@ -186,7 +186,7 @@ func (s *setup) failKey(c *host.Connector, words, more string, retryable bool, i
 	}
 }
 
-func TestKeysThatCannotBeUsed(t *testing.T) {
+func TestUnusableKeys(t *testing.T) {
 	s := newSetup(t)
 	for name, kind := range map[string]string{"app-ec": "ecdsa-p256", "app-aes": "aes256-gcm96", "other": "ecdsa-p256"} {
 		s.create(name, kind)
@@ -227,7 +227,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 }
 
 // A MAC of the engine is that of its key, also with SHA-1 and with a key of another kind.
-func TestMACsAreMadeInVault(t *testing.T) {
+func TestMAC(t *testing.T) {
 	s := newSetup(t)
 	s.create("app-mac", "hmac")
 	keys := s.keys()
@@ -248,7 +248,7 @@ func TestMACsAreMadeInVault(t *testing.T) {
 }
 
 // The description of a key is asked for once in a minute, and after a refusal.
-func TestADescriptionIsRememberedForAMinute(t *testing.T) {
+func TestDescriptionCache(t *testing.T) {
 	s := newSetup(t)
 	s.create("app-key", "ed25519")
 	connector, _ := s.connect(s.keys(), "EdDSA", "'app-key'")

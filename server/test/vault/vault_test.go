@@ -100,7 +100,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereAndWhatIsNot(t *testing.T) {
+func TestPresentAndMissing(t *testing.T) {
 	s := newSetup(t)
 	byName := s.store(s.appRole())
 	s.want(byName, "crm")
@@ -161,7 +161,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-func TestATokenThatCannotBeRenewed(t *testing.T) {
+func TestUnrenewableToken(t *testing.T) {
 	s := newSetup(t)
 	s.Do("POST", "auth/approle/role/gateway", map[string]any{"token_policies": "gateway", "token_ttl": "1h", "token_type": "batch"})
 	store := s.store(s.appRole())

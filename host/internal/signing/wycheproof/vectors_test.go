@@ -57,7 +57,7 @@ func read(t *testing.T, name string) []group {
 	}
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: err = %v", name, err)
 	}
 	return f.Groups
 }

@@ -75,14 +75,14 @@ func TestHMAC(t *testing.T) {
 			for _, v := range g.Tests {
 				hash, err := signing.NewMAC(algorithm, v.Key)
 				if err != nil {
-					t.Errorf("%s %d: %v", name, v.ID, err)
+					t.Errorf("%s %d: err = %v", name, v.ID, err)
 					continue
 				}
 				hash.Write(v.Message)
 				mac := hash.Sum(nil)
 				signature, _, err := signer.Sign(algorithm, string(v.Key), v.Message)
 				if err != nil {
-					t.Errorf("%s %d: %v", name, v.ID, err)
+					t.Errorf("%s %d: err = %v", name, v.ID, err)
 					continue
 				}
 				ran++
@@ -120,7 +120,7 @@ func TestJWS(t *testing.T) {
 				continue
 			}
 			if err != nil {
-				t.Errorf("%s %d: %v", name, v.ID, err)
+				t.Errorf("%s %d: err = %v", name, v.ID, err)
 				continue
 			}
 			if v.Result != "valid" {
@@ -221,7 +221,7 @@ func verifyPS(t *testing.T, algorithm string, key *rsa.PublicKey, data string, s
 	hash, sum := digest(algorithm[2:], data)
 	options := &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}
 	if err := rsa.VerifyPSS(key, hash, sum, signature, options); err != nil {
-		t.Errorf("%s: %v", algorithm, err)
+		t.Errorf("%s: err = %v", algorithm, err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestPEMKeys(t *testing.T) {
 					}
 					signed++
 					if err != nil {
-						t.Errorf("%s %d: %v", name, v.ID, err)
+						t.Errorf("%s %d: err = %v", name, v.ID, err)
 						continue
 					}
 					verifyES(t, publicEC(t, v.Private), string(v.Message), signature)
@@ -302,7 +302,7 @@ func TestRSAKeys(t *testing.T) {
 			}
 			signed++
 			if err != nil {
-				t.Errorf("%s %d: %v", name, g.Tests[0].ID, err)
+				t.Errorf("%s %d: err = %v", name, g.Tests[0].ID, err)
 				continue
 			}
 			verifyPS(t, "PS256", publicRSA(t, g.PKCS8), data, signature)

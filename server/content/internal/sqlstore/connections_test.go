@@ -21,7 +21,7 @@ func TestReadersDoNotWrite(t *testing.T) {
 		t.Error("a reader may write")
 	}
 	if ok, err := store.Moderator(t.Context(), "m"); !ok || err != nil {
-		t.Errorf("%t, %v", ok, err)
+		t.Errorf("ok = %t, err = %v", ok, err)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 }
 
 // While another process writes, a writer waits, also with records that the other one does not touch.
-func TestAWriterWaitsForAnotherProcess(t *testing.T) {
+func TestWriterWaits(t *testing.T) {
 	db := empty(t, "postgres")
 	address, err := url.Parse(db.address)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestAWriterWaitsForAnotherProcess(t *testing.T) {
 }
 
 // Close writes the log into the database file and removes it.
-func TestAClosedStoreIsOneFile(t *testing.T) {
+func TestClosedStoreFile(t *testing.T) {
 	db := empty(t, "sqlite")
 	store := db.open(t)
 	write(t, store, article("a", "2026-01-01T00:00:00+00:00"))
@@ -92,7 +92,7 @@ func TestAClosedStoreIsOneFile(t *testing.T) {
 
 // While the file of SQLite is away, errors say so, and no other one is made in its place. When it is back, it is read again:
 // threats.md 192.
-func TestAFileThatIsAway(t *testing.T) {
+func TestMissingFile(t *testing.T) {
 	db := empty(t, "sqlite")
 	store := db.open(t)
 	write(t, store, article("a", ""))
@@ -111,7 +111,7 @@ func TestAFileThatIsAway(t *testing.T) {
 		t.Errorf("while it is away: %v", err)
 	}
 	if files, err := os.ReadDir(path); err != nil || len(files) > 0 {
-		t.Fatalf("%v, %v", files, err)
+		t.Fatalf("files = %v, err = %v", files, err)
 	}
 	if err := errors.Join(os.Remove(path), os.Rename(aside, path)); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestARemovedReplyMovesItsArticle(t *testing.T) {
 }
 
 // Pages stay right while articles are removed until none is left.
-func TestPagesOfWhatIsLeft(t *testing.T) {
+func TestPagesAfterRemoval(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		store.SmallChunks()
@@ -121,7 +121,7 @@ func TestPagesOfWhatIsLeft(t *testing.T) {
 }
 
 // A record without an id cannot be removed, as it cannot be written.
-func TestRemovingWhatCannotBe(t *testing.T) {
+func TestRemoveErrors(t *testing.T) {
 	store := empty(t, "sqlite").open(t)
 	for _, r := range []content.Record{
 		{Deleted: true},

@@ -53,7 +53,7 @@ func TestAnExportImportsAgain(t *testing.T) {
 	for _, name := range others {
 		result, err := importer.Import(t.Context(), stores[name], "export", strings.NewReader(want), importer.Options{})
 		if err != nil || result.Problems > 0 || int64(result.Written()) != status.Moderators+status.ProductUpdates+status.Articles+status.Replies {
-			t.Fatalf("%+v, %v", result, err)
+			t.Fatalf("result = %+v, err = %v", result, err)
 		}
 		got, again := exportOf(t, stores[name])
 		if got != want {

@@ -120,7 +120,7 @@ var (
 )
 
 // After any writes, the store returns the same as the model.
-func TestStoreIsAsTheModel(t *testing.T) {
+func TestStoreMatchesModel(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		store.SmallChunks()
@@ -221,7 +221,7 @@ func compareRecords(t *rapid.T, store *sqlstore.Store, m *model) {
 		case !seen && !errors.Is(err, content.ErrNotFound):
 			t.Fatalf("%s: %v, %v, not ErrNotFound", name, got, err)
 		case seen && err != nil:
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: err = %v", name, err)
 		case seen:
 			g, _ := json.Marshal(got)
 			w, _ := json.Marshal(want)

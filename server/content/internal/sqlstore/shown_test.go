@@ -32,7 +32,7 @@ func withHidden(t testing.TB, store content.Writer, n int) {
 
 // threats.md 76: the database reads no row of a hidden record, so a request for it takes as long as for one that does
 // not exist.
-func TestRowsOfHiddenRecordsAreNotRead_threats_76(t *testing.T) {
+func TestHiddenRowsUnread_threats_76(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		db := empty(t, "sqlite")
 		withHidden(t, db.open(t), 100)
@@ -106,7 +106,7 @@ func plan(t *testing.T, db database, statement string) (steps []string) {
 }
 
 // Opening a database of the first schema version creates the missing indexes and keeps the records.
-func TestDatabasesOfTheFirstVersionAreBroughtUpToDate(t *testing.T) {
+func TestMigrationFromFirstVersion(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		withHidden(t, store, 3)

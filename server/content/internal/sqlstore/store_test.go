@@ -37,7 +37,7 @@ func TestRecordsComeBack(t *testing.T) {
 }
 
 // Articles are sorted as in specification.md "last activity" and "order of articles".
-func TestArticlesAreInTheOrderOfTheirLastActivity(t *testing.T) {
+func TestArticleOrder(t *testing.T) {
 	hidden := reply("b", "hidden", "2026-12-31T00:00:00+00:00")
 	hidden.Reply.Spam = true
 	trashed := article("trashed", "2026-12-30T00:00:00+00:00")
@@ -117,7 +117,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 }
 
 // Only moderators see hidden records: threats.md 53, specification.md "visible reply" and "reply without its article".
-func TestOnlyModeratorsSeeWhatIsHidden(t *testing.T) {
+func TestModeratorsSeeHidden(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		trashed := article("trashed", "")
@@ -183,13 +183,13 @@ func TestOddIDs(t *testing.T) {
 		}
 		for _, id := range odd {
 			if p, err := store.ProductUpdate(t.Context(), id, content.Everybody); err != nil || p.ID != id {
-				t.Errorf("%q: %v, %v", id, p, err)
+				t.Errorf("%q: p = %v, err = %v", id, p, err)
 			}
 			if r, err := store.Reply(t.Context(), id, id, content.Everybody); err != nil || r.ID != id {
-				t.Errorf("%q: %v, %v", id, r, err)
+				t.Errorf("%q: r = %v, err = %v", id, r, err)
 			}
 			if ok, err := store.Moderator(t.Context(), id); err != nil || !ok {
-				t.Errorf("%q: %v, %v", id, ok, err)
+				t.Errorf("%q: ok = %v, err = %v", id, ok, err)
 			}
 		}
 		if page, err := store.Articles(t.Context(), 0, 100); err != nil || len(page) != len(odd) || page[0].ID != "🙂" && page[0].ID != "\U0010ffff" {
@@ -203,7 +203,7 @@ func TestOddIDs(t *testing.T) {
 			_, err = store.Reply(t.Context(), "a", id, content.Moderators)
 			notFound(t, id, err)
 			if ok, err := store.Moderator(t.Context(), id); ok || err != nil {
-				t.Errorf("%q: %v, %v", id, ok, err)
+				t.Errorf("%q: ok = %v, err = %v", id, ok, err)
 			}
 			for _, r := range []content.Record{article(id, ""), reply(id, "a", ""), reply("a", id, ""), {ProductUpdate: &content.ProductUpdate{ID: id}}, {Moderator: &content.Moderator{ID: id}}} {
 				if err := store.Write(t.Context(), []content.Record{r}); err == nil {
@@ -215,7 +215,7 @@ func TestOddIDs(t *testing.T) {
 }
 
 // A failed call of Write writes none of its records.
-func TestWriteIsAllOrNothing(t *testing.T) {
+func TestAtomicWrite(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		for name, bad := range map[string]content.Record{
@@ -225,7 +225,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 			"an object that is": {Article: &content.Article{ID: "x", Links: content.Links{Self: "[]"}}},
 		} {
 			if err := store.Write(t.Context(), []content.Record{article("good", ""), bad}); err == nil || !strings.Contains(err.Error(), "record 2 of 2") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: err = %v", name, err)
 			}
 		}
 		if _, err := db.raw.ExecContext(t.Context(), `DROP TABLE article_chunks`); err != nil {

@@ -11,7 +11,7 @@ func runFilter(t *testing.T, source, records, body string) (string, error) {
 	t.Helper()
 	f, problems := new(Patterns).CompileFilter(source, records)
 	if len(problems) > 0 {
-		t.Fatalf("%s: %v", source, problems)
+		t.Fatalf("%s: problems = %v", source, problems)
 	}
 	in := testInput()
 	in.Response.Body = []byte(body)
@@ -55,7 +55,7 @@ func TestFilter(t *testing.T) {
 }
 
 // specification.md 3.9, specification.md "a filter without records": an answer that could not be filtered never passes.
-func TestFilterThatFailsLetsNothingPass(t *testing.T) {
+func TestFailingFilter(t *testing.T) {
 	const mine = "record.owner == user.email"
 	for _, c := range []struct{ name, source, body, want string }{
 		{"nothing", mine, ``, "not well-formed JSON"},

@@ -61,7 +61,7 @@ func TestHostileAnswers(t *testing.T) {
 }
 
 // threats.md 56: the limit of patterns applies to all patterns of a template, and of a file.
-func TestPatternsAreBounded(t *testing.T) {
+func TestPatternBound(t *testing.T) {
 	const one = "{{ body_text matches 'a{1000}' }}"
 	if _, problems := new(Patterns).CompileRequest(strings.Repeat(one, 4)); len(problems) > 0 {
 		t.Error(problems)

@@ -7,7 +7,7 @@ import (
 )
 
 // A value that an expression names for each element of a list is copied once.
-func TestInputIsNotCopiedForEachRound(t *testing.T) {
+func TestInputCopies(t *testing.T) {
 	for name, source := range map[string]string{
 		"body": "len(map(response.body, body_text))", "values": "len(map(response.body, request.query_values.page))",
 	} {
@@ -18,7 +18,7 @@ func TestInputIsNotCopiedForEachRound(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if got, _, err := runBody(t, new(Patterns).CompileResponse, source, in); got != "1000" || err != nil {
-			t.Errorf("%s: %s, %v", name, got, err)
+			t.Errorf("%s: got = %s, err = %v", name, got, err)
 		}
 		runtime.ReadMemStats(&after)
 		if made := after.TotalAlloc - before.TotalAlloc; made > 16<<20 {
@@ -28,7 +28,7 @@ func TestInputIsNotCopiedForEachRound(t *testing.T) {
 }
 
 // threats.md 57: the memory of a run is bounded, however large the body is.
-func TestMemoryOfARunIsBounded(t *testing.T) {
+func TestRunMemoryBound(t *testing.T) {
 	const most = 128 << 20
 	for _, c := range []struct{ source, record string }{
 		{"split(response.body.s, '')", "0"},

@@ -38,7 +38,7 @@ func runBody(t *testing.T, compile func(string) (*Body, []*Problem), source stri
 	t.Helper()
 	b, problems := compile(source)
 	if len(problems) > 0 {
-		t.Fatalf("%s: %v", source, problems)
+		t.Fatalf("%s: problems = %v", source, problems)
 	}
 	out, isJSON, err := b.Run(t.Context(), in)
 	return string(out), isJSON, err
@@ -96,17 +96,17 @@ func TestResponseExpression(t *testing.T) {
 	}
 }
 
-func TestWhatIsJSON(t *testing.T) {
+func TestJSONMediaTypes(t *testing.T) {
 	for source, want := range map[string]bool{
 		"response.body": true, "response.body.name": false, "response.body.id": true, "nil": true, "{a: 1}": true, "json_encode(1)": false, "{{ response.body.a }}": false,
 	} {
 		if _, isJSON, err := runBody(t, new(Patterns).CompileResponse, source, testInput()); err != nil || isJSON != want {
-			t.Errorf("%s: %v, %v", source, isJSON, err)
+			t.Errorf("%s: isJSON = %v, err = %v", source, isJSON, err)
 		}
 	}
 }
 
-func TestResponseThatIsText(t *testing.T) {
+func TestTextResponse(t *testing.T) {
 	in := testInput()
 	in.Response.Header.Set("Content-Type", "text/html")
 	in.Response.Body = []byte("<b>{{ x }}</b>")
@@ -162,7 +162,7 @@ func TestProblems(t *testing.T) {
 			columns = append(columns, p.Column)
 		}
 		if want := []int{4, 8, 18, 22}; len(columns) != 4 || columns[0] != want[0] || columns[1] != want[1] || columns[2] != want[2] || columns[3] != want[3] {
-			t.Errorf("%v", problems)
+			t.Errorf("problems = %v", problems)
 		}
 	})
 
@@ -181,7 +181,7 @@ func TestProblems(t *testing.T) {
 		}
 		deep := strings.Repeat("(", MaxTokens/2-1) + "1" + strings.Repeat(")", MaxTokens/2-1)
 		if _, problems := new(Patterns).CompileResponse(deep); len(problems) > 0 {
-			t.Errorf("%v", problems)
+			t.Errorf("problems = %v", problems)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 	}
 }
 
-func TestJSONIsReadStrictly(t *testing.T) {
+func TestStrictJSON(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
 		{"two members of one name", `{"a":1,"a":2}`, "column 7: response.body: JSON with two members of one name at byte 7"},
 		{"text that is not UTF-8", "\"\xff\"", "not well-formed"},

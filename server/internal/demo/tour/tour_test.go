@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 	for _, result := range report.Results {
 		types = append(types, result.Type)
 		if len(result.Requests) != 2 || result.Requests[0].Sandbox <= 0 {
-			t.Errorf("%s: %+v", result.Connector, result.Requests)
+			t.Errorf("%s: result.Requests = %+v", result.Connector, result.Requests)
 		}
 	}
 	want := "none api_key api_key oauth_client_credentials jwt oauth_jwt_bearer"

@@ -74,6 +74,6 @@ func checkPlan(t *testing.T, db database, store *sqlstate.Store, statement strin
 		t.Fatal(err)
 	}
 	if text := plan.String(); !strings.Contains(text, byKey) || sweep && !strings.Contains(text, byIndex) || strings.Contains(text, all) {
-		t.Errorf("%s\n%s", statement, text)
+		t.Errorf("statement = %s\ntext = %s", statement, text)
 	}
 }

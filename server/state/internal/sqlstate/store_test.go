@@ -73,7 +73,7 @@ func TestLateHolders(t *testing.T) {
 			t.Errorf("the lease was not released; %v", err)
 		}
 		if got := get(t, store, row); string(got.Value) != "late" {
-			t.Errorf("%+v", got)
+			t.Errorf("got = %+v", got)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestSweeping(t *testing.T) {
 		sweep(2)
 		for name, there := range map[string]bool{"abandoned": false, "expired": false, "for good": true, "for days": true, "in use": true} {
 			if (get(t, store, id(name)).Generation != 0) != there {
-				t.Errorf("%s: %+v", name, get(t, store, id(name)))
+				t.Errorf("%s: get(t, store, id(name)) = %+v", name, get(t, store, id(name)))
 			}
 		}
 		fresh := acquire(t, store, id("abandoned"), time.Minute)
@@ -125,11 +125,11 @@ func TestSlack(t *testing.T) {
 		acquire(t, store, id("leased"), time.Hour)
 		db.later(t, -9*time.Minute)
 		if got := get(t, store, id("value")); string(got.Value) != "x" || got.Age != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("got = %+v", got)
 		}
 		got := get(t, store, id("leased"))
 		if _, taken, err := store.Acquire(t.Context(), id("leased"), got.Generation, time.Hour/2); taken || err != nil {
-			t.Errorf("%+v: %t, %v", got, taken, err)
+			t.Errorf("%+v: taken = %t, err = %v", got, taken, err)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestAllRows(t *testing.T) {
 		}
 		enough := errors.New("enough")
 		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); !errors.Is(err, enough) {
-			t.Errorf("%v", err)
+			t.Errorf("err = %v", err)
 		}
 		db.later(t, 2*time.Hour)
 		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); err != nil {
@@ -214,7 +214,7 @@ func TestWaiting(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := store.Wait(ctx, lease.ID, lease.Generation); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: err = %v", name, err)
 				}
 			}
 			var all sync.WaitGroup
@@ -223,7 +223,7 @@ func TestWaiting(t *testing.T) {
 				all.Go(func() {
 					for row := get(t, store, lease.ID); row.Generation == lease.Generation && row.LeasedFor > 0; row = get(t, store, lease.ID) {
 						if err := store.Wait(context.Background(), lease.ID, lease.Generation); err != nil {
-							t.Errorf("%s: %v", name, err)
+							t.Errorf("%s: err = %v", name, err)
 						}
 					}
 				})
@@ -285,7 +285,7 @@ func TestErrors(t *testing.T) {
 				if !errors.Is(err, want) || !errors.As(err, &typed) {
 					t.Errorf("%s: %v is not %v", name, err, want)
 				} else if text := err.Error(); strings.Contains(text, "c4n4ry") || strings.Contains(text, fmt.Sprintf("%x", row)) || strings.Contains(text, db.address) {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: err = %v", name, err)
 				}
 			}
 		}
@@ -320,14 +320,14 @@ func TestOpening(t *testing.T) {
 		opens.Wait()
 		db.exec(t, `INSERT INTO state_migrations (version_id, is_applied) VALUES (1000, true)`)
 		if _, err := db.store(t); !errors.Is(err, state.ErrSchema) || !strings.Contains(err.Error(), "use the newer program") {
-			t.Errorf("%v", err)
+			t.Errorf("err = %v", err)
 		}
 	})
 }
 
 // A database has to keep what it has reported through a power cut: an intent that is lost lets a refresh token be sent twice. The
 // PostgreSQL of the tests is configured otherwise, and SQLite has FULL, which is 2, for those who write (sqlite.org/pragma.html).
-func TestCommitsAreSynchronous(t *testing.T) {
+func TestSynchronousCommits(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t).(*sqlstate.Store)
 		query, want := `PRAGMA synchronous`, "2"
