@@ -20,9 +20,9 @@ type Memory struct {
 type memoryRow struct {
 	generation, fence int64
 	value             []byte
-	written           time.Time
+	writtenAt         time.Time
 	// expires is the zero time if the value does not expire, and leased if nobody holds the lease.
-	expires, leased time.Time
+	expires, leaseEnd time.Time
 	// changed is closed at the next change. It is nil if nobody waits.
 	changed chan struct{}
 }
@@ -54,14 +54,14 @@ func (m *Memory) row(id ID) Row {
 	}
 	now := m.now()
 	row := Row{Generation: r.generation}
-	if r.value != nil && r.valid(now) && (r.expires.IsZero() || !r.written.After(now.Add(Slack))) {
-		row.Value, row.Age = slices.Clone(r.value), max(0, now.Sub(r.written))
+	if r.value != nil && r.valid(now) && (r.expires.IsZero() || !r.writtenAt.After(now.Add(Slack))) {
+		row.Value, row.Age = slices.Clone(r.value), max(0, now.Sub(r.writtenAt))
 		if !r.expires.IsZero() {
 			row.ExpiresIn = r.expires.Sub(now)
 		}
 	}
-	if r.leased.After(now) {
-		row.LeasedFor = r.leased.Sub(now)
+	if r.leaseEnd.After(now) {
+		row.LeasedFor = r.leaseEnd.Sub(now)
 	}
 	return row
 }
@@ -89,11 +89,11 @@ func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Du
 	case r == nil && generation == 0:
 		r = &memoryRow{generation: m.highest + 1, fence: m.highest}
 		m.rows[id] = r
-	case r == nil || r.generation != generation || r.leased.After(now) && !r.leased.After(now.Add(2*d+Slack)):
+	case r == nil || r.generation != generation || r.leaseEnd.After(now) && !r.leaseEnd.After(now.Add(2*d+Slack)):
 		return Lease{}, false, nil
 	}
 	r.fence++
-	r.leased = now.Add(d)
+	r.leaseEnd = now.Add(d)
 	return Lease{ID: id, Fence: r.fence, Generation: r.generation}, true, nil
 }
 
@@ -115,12 +115,12 @@ func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires tim
 			return false
 		}
 		r.generation++
-		r.value, r.written, r.expires = slices.Clone(value), m.now(), time.Time{}
+		r.value, r.writtenAt, r.expires = slices.Clone(value), m.now(), time.Time{}
 		if expires > 0 {
-			r.expires = r.written.Add(expires)
+			r.expires = r.writtenAt.Add(expires)
 		}
 		if release {
-			r.leased = time.Time{}
+			r.leaseEnd = time.Time{}
 		}
 		r.wake()
 		return true
@@ -131,7 +131,7 @@ func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires tim
 func (m *Memory) Release(ctx context.Context, lease Lease) error {
 	_, err := m.change(ctx, lease.ID, func(r *memoryRow) bool {
 		if r.fence == lease.Fence {
-			r.leased = time.Time{}
+			r.leaseEnd = time.Time{}
 			r.wake()
 		}
 		return true
@@ -187,13 +187,13 @@ func (m *Memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, now := m.rows[id], m.now()
-	if r == nil || r.generation != generation || !r.leased.After(now) {
+	if r == nil || r.generation != generation || !r.leaseEnd.After(now) {
 		return nil, 0
 	}
 	if r.changed == nil {
 		r.changed = make(chan struct{})
 	}
-	return r.changed, r.leased.Sub(now)
+	return r.changed, r.leaseEnd.Sub(now)
 }
 
 // Rows implements Store.
@@ -223,7 +223,7 @@ func (m *Memory) Sweep() int {
 	defer m.mu.Unlock()
 	n, now := 0, m.now()
 	for id, r := range m.rows {
-		if r.leased.After(now) || r.value != nil && r.valid(now) {
+		if r.leaseEnd.After(now) || r.value != nil && r.valid(now) {
 			continue
 		}
 		m.highest = max(m.highest, r.generation, r.fence)

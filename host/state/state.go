@@ -63,7 +63,7 @@ type Store interface {
 	// Acquire takes the lease of a row if nobody holds it and the row still has this generation. The generation of a row that
 	// is not there is 0. Acquire reports whether it took the lease. A row that was not there has a generation other than 0
 	// afterwards. A lease that ends later than in twice d and [Slack] counts as over: the clock of the store was set back.
-	Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (lease Lease, taken bool, err error)
+	Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (lease Lease, ok bool, err error)
 	// Put writes a value for the holder of a lease, and reports whether it did. It does not if the row has another fence or
 	// another generation than the lease. The time of the lease does not matter: as long as nobody else has acquired it, a
 	// holder that is late may write. The new generation is lease.Generation + 1. If expires is 0 or less, the value does not

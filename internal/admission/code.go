@@ -38,13 +38,13 @@ type block struct {
 func (m *module) readCode(r *reader) {
 	n := r.atMost(maxFunctions, "functions with code")
 	if n != len(m.functions)-len(m.imports) {
-		r.fail(r.at, "there is more or less code than functions")
+		r.fail(r.pos, "there is more or less code than functions")
 		return
 	}
 	if m.declared == nil {
 		m.declared = make([]bool, len(m.functions))
 	}
-	out := make([]byte, 0, r.left()+r.left()/8)
+	out := make([]byte, 0, r.remaining()+r.remaining()/8)
 	for ; m.bodies < n && !m.broken; m.bodies++ {
 		code := r.sub(r.u32())
 		if r.failed() {
@@ -61,24 +61,24 @@ func (m *module) readCode(r *reader) {
 func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 	b := &m.code
 	*b = body{reader: r, m: m, function: function, locals: b.locals[:0], values: b.values[:0], blocks: b.blocks[:0], edits: b.edits[:0]}
-	if r.left() > maxBodyBytes {
-		b.fail(r.at, fmt.Sprintf("its code has %d bytes, and %d are allowed: split it", r.left(), maxBodyBytes))
+	if r.remaining() > maxBodyBytes {
+		b.fail(r.pos, fmt.Sprintf("its code has %d bytes, and %d are allowed: split it", r.remaining(), maxBodyBytes))
 		return out
 	}
 	m.pristine.enter()
-	begin := b.at
+	begin := b.pos
 	b.readLocals()
-	code := b.at
+	code := b.pos
 	t := m.typeOf(function)
 	b.blocks = append(b.blocks, block{op: opCall, end: t.Results})
-	b.edit(edit{at: b.at, kind: editCharge})
+	b.edit(edit{pos: b.pos, kind: editCharge})
 	peak := 0 // height of the stack
 	for len(b.blocks) > 0 && !b.failed() {
 		b.instruction()
 		peak = max(peak, len(b.values))
 	}
-	if b.left() > 0 {
-		b.fail(b.at, "its code goes on after its end")
+	if b.remaining() > 0 {
+		b.fail(b.pos, "its code goes on after its end")
 	}
 	b.checkEffort()
 	if b.failed() {
@@ -93,7 +93,7 @@ func (b *body) readLocals() {
 	b.locals = append(b.locals, b.m.typeOf(b.function).Params...)
 	params := len(b.locals)
 	for n := b.count(); n > 0 && !b.failed(); n-- {
-		where := b.at
+		where := b.pos
 		many := b.u32()
 		t := b.valueType()
 		if uint64(len(b.locals)-params)+uint64(many) > uint64(maxLocals) {
@@ -105,7 +105,7 @@ func (b *body) readLocals() {
 		}
 	}
 	if b.m.locals += len(b.locals) - params; b.m.locals > maxAllLocals {
-		b.fail(b.at, fmt.Sprintf("with it, all functions have more than %d locals: split the largest", maxAllLocals))
+		b.fail(b.pos, fmt.Sprintf("with it, all functions have more than %d locals: split the largest", maxAllLocals))
 	}
 }
 
@@ -117,14 +117,14 @@ func (b *body) pop(want byte) byte {
 	in := &b.blocks[len(b.blocks)-1]
 	if len(b.values) == in.height {
 		if !in.unreachable {
-			b.fail(b.at, "an instruction lacks an operand")
+			b.fail(b.pos, "an instruction lacks an operand")
 		}
 		return want
 	}
 	got := b.values[len(b.values)-1]
 	b.values = b.values[:len(b.values)-1]
 	if got != want && got != unknown && want != unknown {
-		b.fail(b.at, "an instruction has an operand of the wrong type")
+		b.fail(b.pos, "an instruction has an operand of the wrong type")
 	}
 	if got == unknown {
 		return want
@@ -149,7 +149,7 @@ func (b *body) setUnreachable() {
 }
 
 func (b *body) open(op byte) {
-	where := b.at
+	where := b.pos
 	start, end := b.blockType()
 	if op == opIf {
 		b.pop(i32)
@@ -168,7 +168,7 @@ func (b *body) open(op byte) {
 	charge := b.blocks[len(b.blocks)-1].charge
 	if op == opLoop {
 		charge = len(b.edits)
-		b.edit(edit{at: b.at, kind: editCharge, value: 1})
+		b.edit(edit{pos: b.pos, kind: editCharge, value: 1})
 	}
 	b.blocks = append(b.blocks, block{op: op, start: start, end: end, height: len(b.values), copies: b.copies, charge: charge})
 	b.push(start)
@@ -178,8 +178,8 @@ func (b *body) open(op byte) {
 var singles = map[byte]string{i32: ofI32, i64: ofI64, f32: ofF32, f64: ofF64, funcref: "\x70", externref: "\x6f"}
 
 func (b *body) blockType() (start, end string) {
-	where := b.at
-	switch first := b.wasm[min(b.at, len(b.wasm)-1)]; {
+	where := b.pos
+	switch first := b.wasm[min(b.pos, len(b.wasm)-1)]; {
 	case first == emptyBlock:
 		b.byte()
 		return "", ""
@@ -203,7 +203,7 @@ func (b *body) close() block {
 	in := b.blocks[len(b.blocks)-1]
 	b.popAll(in.end)
 	if len(b.values) != in.height {
-		b.fail(b.at, "a block leaves more than its results")
+		b.fail(b.pos, "a block leaves more than its results")
 	}
 	b.blocks = b.blocks[:len(b.blocks)-1]
 	return in
@@ -215,7 +215,7 @@ func (b *body) endBlock() {
 		b.endLoop(in.copies, len(in.start))
 	}
 	if in.op == opIf && in.start != in.end {
-		b.fail(b.at, "an if without an else has results")
+		b.fail(b.pos, "an if without an else has results")
 	}
 	b.push(in.end)
 }
@@ -223,7 +223,7 @@ func (b *body) endBlock() {
 func (b *body) elseBranch() {
 	in := b.close()
 	if in.op != opIf {
-		b.fail(b.at, "there is an else without an if")
+		b.fail(b.pos, "there is an else without an if")
 		return
 	}
 	in.op, in.unreachable = opElse, false
@@ -246,7 +246,7 @@ func (b *body) label() string {
 
 func (b *body) branchTable() {
 	b.pop(i32)
-	where := b.at
+	where := b.pos
 	n := b.count()
 	if n > b.m.rules.maxTargets {
 		b.fail(where, fmt.Sprintf("a br_table has %d targets, and %d are allowed", n, b.m.rules.maxTargets))
@@ -272,15 +272,15 @@ func (b *body) branchTable() {
 func (b *body) peek(types string) {
 	in := b.blocks[len(b.blocks)-1]
 	for i := 1; i <= len(types); i++ {
-		at := len(b.values) - i
-		if at < in.height {
+		pos := len(b.values) - i
+		if pos < in.height {
 			if !in.unreachable {
-				b.fail(b.at, "a branch lacks a value")
+				b.fail(b.pos, "a branch lacks a value")
 			}
 			return
 		}
-		if got := b.values[at]; got != types[len(types)-i] && got != unknown {
-			b.fail(b.at, "a branch has a value of the wrong type")
+		if got := b.values[pos]; got != types[len(types)-i] && got != unknown {
+			b.fail(b.pos, "a branch has a value of the wrong type")
 			return
 		}
 	}

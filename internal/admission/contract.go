@@ -45,7 +45,7 @@ type host struct {
 
 // meter is the cost of a call of a host function beyond its fixed weight.
 type meter struct {
-	by measure
+	unit measure
 	// param is the index of the parameter that holds the length, or the number of pairs.
 	param uint32
 	// A length costs length << shift units.

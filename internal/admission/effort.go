@@ -101,23 +101,23 @@ func (b *body) checkEffort() {
 	joins := float64(1+b.deepest+b.looped) * float64(b.joins) * locals * locals
 	m.joins += joins
 	for _, c := range []struct {
-		has, most float64
-		of        string
-		all       bool
+		value, limit float64
+		name         string
+		all          bool
 	}{
 		{float64(units), maxWork, "units of work", false},
 		{joins, maxJoins, "looks at what its locals are in loops", false},
 		{float64(m.work), maxAllWork, "units of work with the functions before it", true},
 		{m.joins, maxAllJoins, "looks at what locals are in loops with the functions before it", true},
 	} {
-		if c.has <= c.most {
+		if c.value <= c.limit {
 			continue
 		}
 		advice := "split it or leave some out"
 		if !c.all {
 			advice += "; in Go, //go:noinline keeps a function out of another"
 		}
-		b.fail(b.end, fmt.Sprintf("it takes too long to compile: %.0f %s, and %.0f are allowed: %s", c.has, c.of, c.most, advice))
+		b.fail(b.end, fmt.Sprintf("it takes too long to compile: %.0f %s, and %.0f are allowed: %s", c.value, c.name, c.limit, advice))
 		m.broken = m.broken || c.all
 	}
 }

@@ -75,12 +75,12 @@ func FuzzAdmit(f *testing.F) {
 // bare returns the module without its custom sections, as Admit drops them without validation.
 func bare(wasm []byte) []byte {
 	out := []byte(magic)
-	for r := (reader{wasm: wasm, at: len(magic), end: len(wasm)}); r.left() > 0; {
-		begin := r.at
+	for r := (reader{wasm: wasm, pos: len(magic), end: len(wasm)}); r.remaining() > 0; {
+		begin := r.pos
 		id := r.byte()
 		r.bytes(r.u32())
 		if id != sectionCustom {
-			out = append(out, wasm[begin:r.at]...)
+			out = append(out, wasm[begin:r.pos]...)
 		}
 	}
 	return out

@@ -4,7 +4,7 @@ import "fmt"
 
 // instruction validates the next instruction and adds its weight to the current charge.
 func (b *body) instruction() {
-	where := b.at
+	where := b.pos
 	op := b.byte()
 	b.instructions++
 	if p := &plains[op]; p.weight > 0 {
@@ -61,7 +61,7 @@ func (b *body) simple(p *plain) {
 	}
 	if p.align > 0 {
 		b.needMemory()
-		where := b.at
+		where := b.pos
 		if b.u32() >= uint32(p.align) {
 			b.fail(where, "an access to memory is aligned more than its size")
 		}
@@ -73,13 +73,13 @@ func (b *body) simple(p *plain) {
 
 func (b *body) needMemory() {
 	if len(b.m.memories) == 0 {
-		b.fail(b.at, "it uses memory, but there is none")
+		b.fail(b.pos, "it uses memory, but there is none")
 	}
 }
 
 // call validates a call and returns its weight. A host function that is metered by a length is replaced by its wrapper.
 func (b *body) call() uint64 {
-	where := b.at
+	where := b.pos
 	function := b.index(len(b.m.functions), "function")
 	if b.failed() {
 		return 0
@@ -92,10 +92,10 @@ func (b *body) call() uint64 {
 	switch {
 	case int(function) >= len(b.m.imports):
 		return weightCall + passing(t)
-	case b.m.rules.imports[b.m.imports[function]].meter.by == byNothing:
+	case b.m.rules.imports[b.m.imports[function]].meter.unit == byNothing:
 		return weightHost
 	}
-	b.edit(edit{at: where, skip: b.at - where, kind: editNumber, value: uint64(b.m.meteredRef(function))})
+	b.edit(edit{pos: where, skip: b.pos - where, kind: editNumber, value: uint64(b.m.meteredRef(function))})
 	return weightCall + passing(t)
 }
 
@@ -104,7 +104,7 @@ func passing(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+le
 
 func (b *body) callIndirect() uint64 {
 	index := b.index(len(b.m.types), "type")
-	where := b.at
+	where := b.pos
 	in := b.index(len(b.m.tables), "table")
 	if b.failed() {
 		return 0
@@ -130,8 +130,8 @@ func (b *body) data(op byte, where int) {
 	case opSelect:
 		b.pop(i32)
 		one := b.pop(unknown)
-		if other := b.pop(one); other != unknown {
-			one = other
+		if kind := b.pop(one); kind != unknown {
+			one = kind
 		}
 		if one == funcref || one == externref {
 			b.fail(where, "a select of references does not say so")
@@ -228,7 +228,7 @@ func (b *body) references(op byte, where int) {
 		}
 		b.push(ofI32)
 	case opRefFunc:
-		operand := b.at
+		operand := b.pos
 		function := b.index(len(b.m.functions), "function")
 		if b.failed() {
 			return
@@ -239,7 +239,7 @@ func (b *body) references(op byte, where int) {
 		b.work++
 		b.setCost(weightHost)
 		if metered := b.m.meteredRef(function); metered != function {
-			b.edit(edit{at: operand, skip: b.at - operand, kind: editNumber, value: uint64(metered)})
+			b.edit(edit{pos: operand, skip: b.pos - operand, kind: editNumber, value: uint64(metered)})
 		}
 		b.values = append(b.values, funcref)
 	case opMore:

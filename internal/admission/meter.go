@@ -2,10 +2,10 @@ package admission
 
 // edit is a change that metering makes in a function's code.
 type edit struct {
-	// at is the offset of the change, and skip the number of bytes that it replaces.
-	at, skip int
-	kind     editKind
-	value    uint64
+	// pos is the offset of the change, and skip the number of bytes that it replaces.
+	pos, skip int
+	kind      editKind
+	value     uint64
 }
 
 type editKind byte
@@ -39,7 +39,7 @@ func (b *body) byLength(where int, kind, weight uint64) {
 	b.setCost(weight)
 	b.lengths = true
 	b.branch(bulkBranches)
-	b.edit(edit{at: where, kind: editLength, value: kind})
+	b.edit(edit{pos: where, kind: editLength, value: kind})
 }
 
 // meter appends the function with all its edits to out. begin is the offset of its locals, and code that of its first
@@ -55,8 +55,8 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 	}
 	copied := code
 	for _, e := range b.edits {
-		fresh = append(fresh, b.wasm[copied:e.at]...)
-		copied = e.at + e.skip
+		fresh = append(fresh, b.wasm[copied:e.pos]...)
+		copied = e.pos + e.skip
 		switch e.kind {
 		case editCharge:
 			fresh = m.appendCharge(fresh, e.value)
@@ -74,10 +74,10 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 
 // withLocal appends the declarations of the locals and of one more local of type i32.
 func (b *body) withLocal(begin, code int, out []byte) []byte {
-	r := reader{wasm: b.wasm, at: begin, end: code}
+	r := reader{wasm: b.wasm, pos: begin, end: code}
 	groups := r.u32()
 	out = appendNumber(out, groups+1)
-	out = append(out, b.wasm[r.at:code]...)
+	out = append(out, b.wasm[r.pos:code]...)
 	return append(out, 1, i32)
 }
 
@@ -113,16 +113,16 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 }
 
 // appendUnits appends code that charges for the number in a local. shift is the instruction that shifts the number, and
-// by the number of bits. If most is not 0, numbers above it are charged as most: to grow by more fails.
-func (m *module) appendUnits(out []byte, local, most uint32, shift, by byte) []byte {
+// by the number of bits. If limit is not 0, numbers above it are charged as most: to grow by more fails.
+func (m *module) appendUnits(out []byte, local, limit uint32, shift, step byte) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
-	if most > 0 {
-		out = appendSigned(append(out, opI32Const), uint64(most))
+	if limit > 0 {
+		out = appendSigned(append(out, opI32Const), uint64(limit))
 		out = appendNumber(append(out, opLocalGet), local)
-		out = appendSigned(append(out, opI32Const), uint64(most))
+		out = appendSigned(append(out, opI32Const), uint64(limit))
 		out = append(out, opI32LtU, opSelect)
 	}
-	out = append(out, opI64ExtendU, opI64Const, by, shift, opCall)
+	out = append(out, opI64ExtendU, opI64Const, step, shift, opCall)
 	return appendNumber(out, m.chargeFunction())
 }
 
@@ -148,11 +148,11 @@ func (m *module) meteredRef(function uint32) uint32 {
 	t := m.typeOf(function)
 	cost := m.rules.imports[m.imports[function]].meter
 	code := []byte{0}
-	if cost.by == byVectors {
+	if cost.unit == byVectors {
 		code = []byte{1, 1, i32} // a local: the index of a pair
 	}
 	code = m.appendCharge(code, weightHost)
-	switch cost.by {
+	switch cost.unit {
 	case byLength:
 		code = m.appendUnits(code, cost.param, 0, opI64Shl, cost.shift)
 	case byVectors:

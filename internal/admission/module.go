@@ -128,8 +128,8 @@ func (m *module) readAll(wasm []byte) {
 		m.refuse("it is no WebAssembly module, or of another version than 1")
 		return
 	}
-	for previous := byte(0); r.left() > 0 && !r.failed() && !m.broken; {
-		where := r.at
+	for previous := byte(0); r.remaining() > 0 && !r.failed() && !m.broken; {
+		where := r.pos
 		id := r.byte()
 		section := r.sub(r.u32())
 		switch {
@@ -144,8 +144,8 @@ func (m *module) readAll(wasm []byte) {
 			m.readSection(id, &section)
 			if section.failed() {
 				r.fail(section.where, section.fault)
-			} else if section.left() > 0 && !m.broken {
-				r.fail(section.at, "a section is longer than what is in it")
+			} else if section.remaining() > 0 && !m.broken {
+				r.fail(section.pos, "a section is longer than what is in it")
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (m *module) readSection(id byte, r *reader) {
 
 // atMost reads the length of a vector, and fails if it is more than limit.
 func (r *reader) atMost(limit int, things string) int {
-	where := r.at
+	where := r.pos
 	n := r.count()
 	if n > limit {
 		r.fail(where, fmt.Sprintf("there are %d %s, and %d are allowed", n, things, limit))
@@ -230,7 +230,7 @@ func (r *reader) atMost(limit int, things string) int {
 
 // index reads an index into a space of n things, and fails if it is out of range.
 func (r *reader) index(n int, thing string) uint32 {
-	where := r.at
+	where := r.pos
 	i := r.u32()
 	if uint64(i) >= uint64(n) {
 		r.fail(where, fmt.Sprintf("there is no %s %d", thing, i))
@@ -241,7 +241,7 @@ func (r *reader) index(n int, thing string) uint32 {
 
 // valueType reads a value type.
 func (r *reader) valueType() byte {
-	where := r.at
+	where := r.pos
 	t := r.byte()
 	switch t {
 	case i32, i64, f32, f64, funcref, externref:
@@ -254,7 +254,7 @@ func (r *reader) valueType() byte {
 }
 
 func (r *reader) refType() byte {
-	where := r.at
+	where := r.pos
 	t := r.valueType()
 	if t != funcref && t != externref {
 		r.fail(where, "a reference is of a type that is none")

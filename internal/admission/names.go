@@ -18,7 +18,7 @@ func name(wasm []byte, reasons []Reason) {
 	if len(wanted) == 0 {
 		return
 	}
-	r := reader{wasm: wasm, at: len(magic), end: len(wasm)}
+	r := reader{wasm: wasm, pos: len(magic), end: len(wasm)}
 	for !r.failed() { // reading at the end fails
 		id := r.byte()
 		section := r.sub(r.u32())

@@ -7,8 +7,8 @@ import "unicode/utf8"
 type reader struct {
 	// wasm is the whole module.
 	wasm []byte
-	// at is the offset of the next byte, and end that of the end of the part.
-	at, end int
+	// pos is the offset of the next byte, and end that of the end of the part.
+	pos, end int
 	// fault describes the first fault, and where is its offset.
 	fault string
 	where int
@@ -16,9 +16,9 @@ type reader struct {
 
 // sub returns a reader of the next n bytes, and skips them in r.
 func (r *reader) sub(n uint32) reader {
-	begin := r.at
+	begin := r.pos
 	r.bytes(n)
-	return reader{wasm: r.wasm, at: begin, end: r.at, fault: r.fault, where: r.where}
+	return reader{wasm: r.wasm, pos: begin, end: r.pos, fault: r.fault, where: r.where}
 }
 
 func (r *reader) failed() bool { return r.fault != "" }
@@ -27,40 +27,40 @@ func (r *reader) fail(where int, fault string) {
 	if r.fault == "" {
 		r.fault, r.where = fault, where
 	}
-	r.at = r.end
+	r.pos = r.end
 }
 
-func (r *reader) left() int { return r.end - r.at }
+func (r *reader) remaining() int { return r.end - r.pos }
 
 func (r *reader) bytes(n uint32) []byte {
-	if uint64(n) > uint64(r.left()) {
-		r.fail(r.at, "it ends in the middle of something")
+	if uint64(n) > uint64(r.remaining()) {
+		r.fail(r.pos, "it ends in the middle of something")
 		return nil
 	}
-	r.at += int(n)
-	return r.wasm[r.at-int(n) : r.at]
+	r.pos += int(n)
+	return r.wasm[r.pos-int(n) : r.pos]
 }
 
 func (r *reader) byte() byte {
-	if r.at >= r.end {
-		r.fail(r.at, "it ends in the middle of something")
+	if r.pos >= r.end {
+		r.fail(r.pos, "it ends in the middle of something")
 		return 0
 	}
-	r.at++
-	return r.wasm[r.at-1]
+	r.pos++
+	return r.wasm[r.pos-1]
 }
 
 // u32 reads an unsigned number in LEB128 of at most five bytes. It fails if an unused bit is set.
 func (r *reader) u32() uint32 {
-	if r.at < r.end && r.wasm[r.at] < 0x80 { // the usual case
-		r.at++
-		return uint32(r.wasm[r.at-1])
+	if r.pos < r.end && r.wasm[r.pos] < 0x80 { // the usual case
+		r.pos++
+		return uint32(r.wasm[r.pos-1])
 	}
 	var v uint32
 	for shift := 0; ; shift += 7 {
 		b := r.byte()
 		if shift == 28 && b > 0x0f {
-			r.fail(r.at, "a number does not fit into 32 bits")
+			r.fail(r.pos, "a number does not fit into 32 bits")
 			return 0
 		}
 		v |= uint32(b&0x7f) << shift
@@ -80,7 +80,7 @@ func (r *reader) signed(bits int) int64 {
 			// The bits from the sign to the highest of this byte's seven have to be equal, and no byte may follow.
 			high := int8(b<<1) >> (bits - last)
 			if b >= 0x80 || high != 0 && high != -1 {
-				r.fail(r.at, "a number does not fit into its bits")
+				r.fail(r.pos, "a number does not fit into its bits")
 				return 0
 			}
 		}
@@ -94,9 +94,9 @@ func (r *reader) signed(bits int) int64 {
 
 // count reads the length of a vector. It fails if fewer bytes than that are left, because each item takes at least one.
 func (r *reader) count() int {
-	where := r.at
+	where := r.pos
 	n := r.u32()
-	if uint64(n) > uint64(r.left()) {
+	if uint64(n) > uint64(r.remaining()) {
 		r.fail(where, "there are more things than bytes for them")
 		return 0
 	}
@@ -104,7 +104,7 @@ func (r *reader) count() int {
 }
 
 func (r *reader) name() string {
-	where := r.at
+	where := r.pos
 	name := r.bytes(r.u32())
 	switch {
 	case len(name) > maxNameBytes:

@@ -127,12 +127,12 @@ func (m *module) add(s Signature, code []byte) uint32 {
 // admitted assembles the metered module.
 func (m *module) admitted() *Module {
 	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
-	seen := map[Import]bool{}
+	imports := map[Import]bool{}
 	for _, i := range m.imports {
-		if !seen[i] {
+		if !imports[i] {
 			out.Imports = append(out.Imports, i)
 		}
-		seen[i] = true
+		imports[i] = true
 	}
 	for i, g := range m.globals {
 		if g.mutable && g.value != funcref && g.value != externref {

@@ -4,9 +4,9 @@ import "fmt"
 
 func (m *module) readTypes(r *reader) {
 	n := r.atMost(maxTypes, "types")
-	begin := r.at
+	begin := r.pos
 	for i := 0; i < n && !r.failed(); i++ {
-		where := r.at
+		where := r.pos
 		if form := r.byte(); form != 0x60 {
 			r.fail(where, "a type is not that of a function: garbage collection is nothing that a plugin needs")
 		}
@@ -14,23 +14,23 @@ func (m *module) readTypes(r *reader) {
 		m.types = append(m.types, t)
 		m.work += (len(t.Params) + len(t.Results)) / 8 // wazero makes an entry for each
 	}
-	m.begin(sectionType, n, r.wasm[begin:r.at])
+	m.begin(sectionType, n, r.wasm[begin:r.pos])
 }
 
 func (r *reader) typeList(limit int, things string) string {
 	n := r.atMost(limit, things)
-	begin := r.at
+	begin := r.pos
 	for range n {
 		r.valueType()
 	}
-	return string(r.wasm[begin:r.at])
+	return string(r.wasm[begin:r.pos])
 }
 
 func (m *module) readImports(r *reader) {
 	n := r.atMost(maxImports, "imports")
-	begin := r.at
+	begin := r.pos
 	for i := 0; i < n && !r.failed(); i++ {
-		where := r.at
+		where := r.pos
 		imported := Import{r.name(), r.name()}
 		kind := r.byte()
 		var t Signature
@@ -62,37 +62,37 @@ func (m *module) readImports(r *reader) {
 		}
 		m.pristine.imported(imported)
 	}
-	m.begin(sectionImport, n, r.wasm[begin:r.at])
+	m.begin(sectionImport, n, r.wasm[begin:r.pos])
 }
 
 func (m *module) readFunctions(r *reader) {
 	n := r.atMost(maxFunctions, "functions")
-	begin := r.at
+	begin := r.pos
 	for i := 0; i < n && !r.failed(); i++ {
 		m.functions = append(m.functions, r.index(len(m.types), "type"))
 	}
-	m.begin(sectionFunction, n, r.wasm[begin:r.at])
+	m.begin(sectionFunction, n, r.wasm[begin:r.pos])
 }
 
 func (m *module) readTables(r *reader) {
-	begin := r.at
+	begin := r.pos
 	n := r.atMost(maxTables, "tables")
 	for i := 0; i < n && !r.failed(); i++ {
 		m.readTable(r)
 	}
-	m.keep(sectionTable, r.wasm[begin:r.at])
+	m.keep(sectionTable, r.wasm[begin:r.pos])
 }
 
 func (m *module) readTable(r *reader) {
 	t := table{element: r.refType()}
-	where := r.at
+	where := r.pos
 	flags := r.byte()
 	if flags > 1 {
 		r.fail(where, "a table is of a kind that a plugin does not need")
 	}
 	t.min, t.bounded = r.u32(), flags == 1
 	if t.bounded {
-		where = r.at
+		where = r.pos
 		if t.max = r.u32(); t.max < t.min {
 			r.fail(where, "the maximum of a table is less than its minimum")
 		}
@@ -108,14 +108,14 @@ func (m *module) readMemories(r *reader) {
 		m.readMemory(r)
 	}
 	if n == 1 && !r.failed() {
-		has := m.memories[len(m.memories)-1]
-		out := appendNumber([]byte{1, 1}, has.min)
-		m.keep(sectionMemory, appendNumber(out, has.max))
+		limits := m.memories[len(m.memories)-1]
+		out := appendNumber([]byte{1, 1}, limits.min)
+		m.keep(sectionMemory, appendNumber(out, limits.max))
 	}
 }
 
 func (m *module) readMemory(r *reader) {
-	where := r.at
+	where := r.pos
 	flags := r.byte()
 	switch {
 	case flags&2 != 0:
@@ -125,19 +125,19 @@ func (m *module) readMemory(r *reader) {
 	case flags > 1:
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
-	where = r.at
-	has := memory{min: r.u32(), max: maxPages}
+	where = r.pos
+	limits := memory{min: r.u32(), max: maxPages}
 	if flags == 1 {
-		most := r.u32()
-		if most < has.min || most > maxPages {
+		limit := r.u32()
+		if limit < limits.min || limit > maxPages {
 			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
 		}
-		has.max = most
+		limits.max = limit
 	}
-	if has.min > m.limits.pages() {
-		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", has.min, m.limits.pages()))
+	if limits.min > m.limits.pages() {
+		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", limits.min, m.limits.pages()))
 	}
-	m.memories = append(m.memories, has)
+	m.memories = append(m.memories, limits)
 	if len(m.memories) > 1 {
 		r.fail(where, "it has more than one memory, which a plugin does not need")
 	}
@@ -145,17 +145,17 @@ func (m *module) readMemory(r *reader) {
 
 func (m *module) readGlobals(r *reader) {
 	n := r.atMost(maxGlobals, "globals")
-	p := patch{wasm: r.wasm, copied: r.at}
+	p := patch{wasm: r.wasm, copied: r.pos}
 	for i := 0; i < n && !r.failed(); i++ {
 		g := m.readGlobal(r)
 		m.readConstant(r, &p, g.value)
 	}
-	m.begin(sectionGlobal, n, p.upTo(r.at))
+	m.begin(sectionGlobal, n, p.upTo(r.pos))
 }
 
 func (m *module) readGlobal(r *reader) global {
 	g := global{value: r.valueType()}
-	where := r.at
+	where := r.pos
 	mutable := r.byte()
 	if mutable > 1 {
 		r.fail(where, "a global is of a kind that a plugin does not need")
@@ -170,11 +170,11 @@ func (m *module) readGlobal(r *reader) global {
 
 func (m *module) readExports(r *reader) {
 	n := r.atMost(maxExports, "exports")
-	p := patch{wasm: r.wasm, copied: r.at}
+	p := patch{wasm: r.wasm, copied: r.pos}
 	for i := 0; i < n && !r.failed(); i++ {
-		where := r.at
+		where := r.pos
 		name, kind := r.name(), r.byte()
-		number := r.at
+		number := r.pos
 		var index uint32
 		switch kind {
 		case kindFunction:
@@ -191,14 +191,14 @@ func (m *module) readExports(r *reader) {
 		}
 		m.addExport(name, exported{kind, index}, r, where)
 	}
-	m.begin(sectionExport, n, p.upTo(r.at))
+	m.begin(sectionExport, n, p.upTo(r.pos))
 }
 
 // readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance,
 // there would be no instance whose fuel the host could read. So the host calls the function through an export, first of
 // all.
 func (m *module) readStart(r *reader) {
-	where := r.at
+	where := r.pos
 	start := r.index(len(m.functions), "function")
 	if r.failed() {
 		return
@@ -219,7 +219,7 @@ func (m *module) reference(r *reader, p *patch, where int) uint32 {
 	}
 	m.declare(function)
 	if metered := m.meteredRef(function); metered != function {
-		p.number(where, r.at, metered)
+		p.number(where, r.pos, metered)
 	}
 	return function
 }
@@ -233,12 +233,12 @@ func (m *module) declare(function uint32) {
 
 // readConstant reads a constant expression of type want: an offset, an element, or the initial value of a global. known
 // reports whether it is an i32 literal, and value is that literal.
-func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, known bool) {
-	where := r.at
+func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, constant bool) {
+	where := r.pos
 	var got byte
 	switch op := r.byte(); op {
 	case opI32Const:
-		value, known, got = uint32(r.signed(32)), true, i32
+		value, constant, got = uint32(r.signed(32)), true, i32
 	case opI64Const:
 		r.signed(64)
 		got = i64
@@ -255,7 +255,7 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 	case opRefNull:
 		got = r.refType()
 	case opRefFunc:
-		m.reference(r, p, r.at)
+		m.reference(r, p, r.pos)
 		got = funcref
 	default:
 		r.fail(where, "what has to be a constant is none that a plugin needs")
@@ -263,11 +263,11 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 	if got != want {
 		r.fail(where, "a constant is of the wrong type")
 	}
-	where = r.at
+	where = r.pos
 	if r.byte() != opEnd {
 		r.fail(where, "a constant goes on after its value")
 	}
-	return value, known
+	return value, constant
 }
 
 // readElements reads the element section. A segment has flags. 1: the segment is not active. 2: an active segment has
@@ -275,15 +275,15 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, kno
 // indices of functions.
 func (m *module) readElements(r *reader) {
 	n := r.atMost(maxSegments, "element segments")
-	p := patch{wasm: r.wasm, copied: r.at}
+	p := patch{wasm: r.wasm, copied: r.pos}
 	for i := 0; i < n && !r.failed(); i++ {
 		m.readElementSegment(r, &p)
 	}
-	m.begin(sectionElement, n, p.upTo(r.at))
+	m.begin(sectionElement, n, p.upTo(r.pos))
 }
 
 func (m *module) readElementSegment(r *reader, p *patch) {
-	where := r.at
+	where := r.pos
 	flags := r.u32()
 	if flags > 7 {
 		r.fail(where, "an element segment is of a kind that a plugin does not need")
@@ -291,13 +291,13 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 	}
 	var into uint32
 	var offset uint32
-	var known bool
+	var constant bool
 	active := flags&1 == 0
 	if active {
 		if flags&2 != 0 {
 			into = r.index(len(m.tables), "table")
 		}
-		offset, known = m.readConstant(r, p, i32)
+		offset, constant = m.readConstant(r, p, i32)
 	}
 	element := byte(funcref)
 	if flags&3 != 0 {
@@ -307,7 +307,7 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 			r.fail(where, "an element segment is of a kind that a plugin does not need")
 		}
 	}
-	listed := r.at
+	listed := r.pos
 	n := r.count()
 	if m.listed += n; m.listed > maxElements {
 		r.fail(listed, fmt.Sprintf("there are %d elements, and %d are allowed", m.listed, maxElements))
@@ -316,7 +316,7 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 		if flags&4 != 0 {
 			m.readConstant(r, p, element)
 		} else {
-			m.reference(r, p, r.at)
+			m.reference(r, p, r.pos)
 		}
 	}
 	m.elements = append(m.elements, element)
@@ -326,14 +326,14 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 			r.fail(where, "there is no table for an element segment")
 		case m.tables[into].element != element:
 			r.fail(where, "an element segment is of another type than its table")
-		case known && uint64(offset)+uint64(n) > uint64(m.tables[into].min):
+		case constant && uint64(offset)+uint64(n) > uint64(m.tables[into].min):
 			r.fail(where, "an element segment ends beyond its table, so that the module can never start")
 		}
 	}
 }
 
 func (m *module) readData(r *reader) {
-	begin := r.at
+	begin := r.pos
 	n := r.atMost(maxSegments, "data segments")
 	if m.segments >= 0 && m.segments != n {
 		r.fail(begin, "there is more or less data than announced")
@@ -342,14 +342,14 @@ func (m *module) readData(r *reader) {
 	for i := 0; i < n && !r.failed(); i++ {
 		m.readDataSegment(r)
 	}
-	m.keep(sectionData, r.wasm[begin:r.at])
+	m.keep(sectionData, r.wasm[begin:r.pos])
 }
 
 func (m *module) readDataSegment(r *reader) {
-	where := r.at
+	where := r.pos
 	flags := r.u32()
 	var offset uint32
-	var known bool
+	var constant bool
 	switch flags {
 	case 2:
 		r.index(len(m.memories), "memory")
@@ -358,13 +358,13 @@ func (m *module) readDataSegment(r *reader) {
 		if len(m.memories) == 0 {
 			r.fail(where, "there is no memory for a data segment")
 		}
-		offset, known = m.readConstant(r, &patch{wasm: r.wasm, copied: r.at}, i32)
+		offset, constant = m.readConstant(r, &patch{wasm: r.wasm, copied: r.pos}, i32)
 	case 1:
 	default:
 		r.fail(where, "a data segment is of a kind that a plugin does not need")
 	}
 	n := len(r.bytes(r.u32()))
-	if known && !r.failed() && uint64(offset)+uint64(n) > uint64(m.memories[0].min)<<16 {
+	if constant && !r.failed() && uint64(offset)+uint64(n) > uint64(m.memories[0].min)<<16 {
 		r.fail(where, "a data segment ends beyond the memory, so that the module can never start")
 	}
 }

@@ -34,8 +34,8 @@ const (
 	maxBurst = 1 << 20
 )
 
-// known are the codings that need nothing but the standard library.
-var known = map[string]Coding{
+// builtin are the codings that need nothing but the standard library.
+var builtin = map[string]Coding{
 	"gzip": func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
 	// RFC 9110 section 8.4.1.2 means the zlib format. Some servers send deflate data without it, as the section says.
 	"deflate": func(r io.Reader) (io.ReadCloser, error) {
@@ -51,12 +51,12 @@ var known = map[string]Coding{
 // case. The rest of the answer is then right for a body without a coding: it has no length, and its ETag is weak. Decode returns an
 // error that wraps ErrCoding for an unknown coding, for too many, and for a part of a body. A body that becomes far larger than it
 // was sent, at any of its codings, ends with such an error.
-func Decode(r *http.Response, further map[string]Coding) error {
-	return decode(r, further, maxCodings)
+func Decode(r *http.Response, extra map[string]Coding) error {
+	return decode(r, extra, maxCodings)
 }
 
-func decode(r *http.Response, further map[string]Coding, most int) error {
-	codings, err := codingsOf(r.Header, further, most)
+func decode(r *http.Response, extra map[string]Coding, limit int) error {
+	codings, err := codingsOf(r.Header, extra, limit)
 	empty := r.Body == nil || r.Body == http.NoBody || r.Request != nil && r.Request.Method == http.MethodHead
 	switch {
 	case err != nil && !empty:
@@ -86,21 +86,21 @@ func decode(r *http.Response, further map[string]Coding, most int) error {
 }
 
 // codingsOf returns the codings of Content-Encoding, the one that was applied last first.
-func codingsOf(header http.Header, further map[string]Coding, most int) (codings []Coding, err error) {
+func codingsOf(header http.Header, extra map[string]Coding, limit int) (codings []Coding, err error) {
 	for _, line := range header["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "x-") // RFC 9110 section 8.4.1.3: x-gzip is gzip
-			coding := known[name]
+			coding := builtin[name]
 			if coding == nil {
-				coding = further[name]
+				coding = extra[name]
 			}
 			switch {
 			case name == "" || name == "identity":
 				continue
 			case coding == nil:
 				return nil, fmt.Errorf("%w: it is not known", ErrCoding)
-			case len(codings) == most:
-				return nil, fmt.Errorf("%w: there are more than %d", ErrCoding, most)
+			case len(codings) == limit:
+				return nil, fmt.Errorf("%w: there are more than %d", ErrCoding, limit)
 			}
 			codings = append([]Coding{coding}, codings...)
 		}
@@ -131,11 +131,11 @@ type undone struct {
 	from   io.ReadCloser
 	wire   *wire
 
-	mu     sync.Mutex
-	opened io.ReadCloser
-	made   int64
-	err    error
-	closed bool
+	mu      sync.Mutex
+	decoder io.ReadCloser
+	size    int64
+	err     error
+	closed  bool
 }
 
 func (u *undone) Read(p []byte) (n int, err error) {
@@ -144,20 +144,20 @@ func (u *undone) Read(p []byte) (n int, err error) {
 	if u.closed {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	if u.err == nil && u.opened == nil {
+	if u.err == nil && u.decoder == nil {
 		in := bufio.NewReader(u.from)
 		if _, u.err = in.Peek(1); u.err == nil { // nothing at all is an empty body, which some servers send with the header
-			if u.opened, u.err = u.coding(in); u.err != nil {
-				u.opened = nil // which may be a nil pointer of gzip
+			if u.decoder, u.err = u.coding(in); u.err != nil {
+				u.decoder = nil // which may be a nil pointer of gzip
 			}
 		}
 	}
 	if u.err == nil {
-		n, u.err = u.opened.Read(p)
+		n, u.err = u.decoder.Read(p)
 	}
-	u.made += int64(n)
+	u.size += int64(n)
 	switch {
-	case u.made > maxBurst+maxRatio*u.wire.read:
+	case u.size > maxBurst+maxRatio*u.wire.read:
 		n, u.err = 0, fmt.Errorf("%w: it becomes more than %d times as long", ErrCoding, maxRatio)
 	case u.wire.err != nil && u.err != nil:
 		u.err = u.wire.err
@@ -178,8 +178,8 @@ func (u *undone) Close() error {
 	err := u.from.Close()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.opened != nil && !u.closed {
-		_ = u.opened.Close()
+	if u.decoder != nil && !u.closed {
+		_ = u.decoder.Close()
 	}
 	u.closed = true
 	return err
@@ -188,15 +188,15 @@ func (u *undone) Close() error {
 // Read reads an answer that is a document: of most bytes at most on the wire and without its coding, see Decode, and without a byte
 // order mark. It undoes one coding, so that one window is in memory: 8 MiB, and up to 16 for br. If the document is longer, it returns
 // most+1 bytes of it. It does not close the body.
-func Read(r *http.Response, further map[string]Coding, most int) ([]byte, error) {
+func Read(r *http.Response, extra map[string]Coding, limit int) ([]byte, error) {
 	bounded := *r
 	bounded.Header = r.Header.Clone()
-	bounded.Body = io.NopCloser(io.LimitReader(r.Body, int64(most)+1))
-	if err := decode(&bounded, further, maxOfDocument); err != nil {
+	bounded.Body = io.NopCloser(io.LimitReader(r.Body, int64(limit)+1))
+	if err := decode(&bounded, extra, maxOfDocument); err != nil {
 		return nil, err
 	}
 	defer bounded.Body.Close()
-	document, err := files.ReadAll(bounded.Body, most)
+	document, err := files.ReadAll(bounded.Body, limit)
 	return TrimBOM(document), err
 }
 

@@ -30,8 +30,8 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 		}
 		for name, f := range functions {
 			if name != "get_secret" && name != "get_variable" {
-				most := min(f.most, len(arguments{}))
-				sources = append(sources, name+"("+strings.TrimSuffix(strings.Repeat(x+", ", max(f.least, 1)), ", ")+")", name+"("+strings.TrimSuffix(strings.Repeat(x+", ", most), ", ")+")")
+				most := min(f.limit, len(arguments{}))
+				sources = append(sources, name+"("+strings.TrimSuffix(strings.Repeat(x+", ", max(f.minArgs, 1)), ", ")+")", name+"("+strings.TrimSuffix(strings.Repeat(x+", ", most), ", ")+")")
 			}
 		}
 	}

@@ -50,7 +50,7 @@ type builder struct {
 	// column is the column of the expression's first rune.
 	column   int
 	root     ast.Node
-	seen     map[ast.Node]bool
+	visited  map[ast.Node]bool
 	locals   []local
 	rounds   []*round
 	patterns *Source
@@ -76,36 +76,36 @@ func (l *Language) Compile(p Piece, patterns *Source) (*Expression, []*Error) {
 		}
 		return nil, []*Error{wrong}
 	}
-	b := &builder{Language: l, column: p.Column, seen: map[ast.Node]bool{}, patterns: patterns, root: tree.Node}
-	whole := b.build(tree.Node, true)
-	b.Kind, b.run = whole.kind, whole.run
-	b.Column, b.Start = b.at(tree.Node), p.Column+p.tokens[0].From
+	b := &builder{Language: l, column: p.Column, visited: map[ast.Node]bool{}, patterns: patterns, root: tree.Node}
+	root := b.build(tree.Node, true)
+	b.Kind, b.run = root.kind, root.run
+	b.Column, b.Start = b.columnOf(tree.Node), p.Column+p.tokens[0].From
 	e := b.Expression
 	return &e, b.errs
 }
 
-// at returns the column of a node's first operand, because the parser places a.b at its b and a conditional at its end.
-func (b *builder) at(n ast.Node) int {
+// columnOf returns the column of a node's first operand, because the parser places a.b at its b and a conditional at its end.
+func (b *builder) columnOf(n ast.Node) int {
 	switch n := n.(type) {
 	case *ast.MemberNode:
-		return b.at(n.Node)
+		return b.columnOf(n.Node)
 	case *ast.ChainNode:
-		return b.at(n.Node)
+		return b.columnOf(n.Node)
 	case *ast.ConditionalNode:
-		return b.at(n.Cond)
+		return b.columnOf(n.Cond)
 	}
 	return b.column + n.Location().From
 }
 
 // fail records an error. It returns an operand without a kind, which is never run.
 func (b *builder) fail(n ast.Node, format string, arguments ...any) operand {
-	b.errs = append(b.errs, &Error{Column: b.at(n), Message: fmt.Sprintf(format, arguments...)})
+	b.errs = append(b.errs, &Error{Column: b.columnOf(n), Message: fmt.Sprintf(format, arguments...)})
 	return operand{}
 }
 
 // demand records an error unless a value is of one of the allowed kinds. In bodies, it is enough that the value can be.
-func (b *builder) demand(n ast.Node, o operand, allowed Kind, format string, arguments ...any) {
-	if b.Bodies && !o.kind.May(allowed) || !b.Bodies && !o.kind.Is(allowed) {
+func (b *builder) demand(n ast.Node, o operand, mask Kind, format string, arguments ...any) {
+	if b.Bodies && !o.kind.May(mask) || !b.Bodies && !o.kind.Is(mask) {
 		b.fail(n, format, arguments...)
 	}
 }
@@ -115,10 +115,10 @@ func (b *builder) demand(n ast.Node, o operand, allowed Kind, format string, arg
 func (b *builder) build(n ast.Node, output bool) operand {
 	// The parser turns a < b < c and a ?: b into trees that contain a node twice. If they are nested, walking the tree takes
 	// exponential time.
-	if b.seen[n] {
+	if b.visited[n] {
 		return b.fail(n, "comparisons in a chain and ?: are not available")
 	}
-	b.seen[n] = true
+	b.visited[n] = true
 
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -180,8 +180,8 @@ func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
 	_, isFunction := builtin.Index[n.Name]
 	_, ours := functions[n.Name]
 	isLocal := slices.ContainsFunc(b.locals, func(l local) bool { return l.name == n.Name })
-	known, _ := b.Name("", n.Name)
-	if isFunction || ours || isLocal || n.Name[0] == '$' || known != nil || n.Name == "tenant_id" || b.Group(n.Name) {
+	name, _ := b.Name("", n.Name)
+	if isFunction || ours || isLocal || n.Name[0] == '$' || name != nil || n.Name == "tenant_id" || b.Group(n.Name) {
 		return b.fail(n, "%s has a meaning already: give the value another name", problem.Quote(n.Name))
 	}
 	value := b.build(n.Value, false)
@@ -197,7 +197,7 @@ func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
 }
 
 func (b *builder) list(n *ast.ArrayNode, output bool) operand {
-	column := b.at(n)
+	column := b.columnOf(n)
 	elements := make([]operand, len(n.Nodes))
 	for i, node := range n.Nodes {
 		elements[i] = b.build(node, output)
@@ -237,7 +237,7 @@ func (b *builder) object(n *ast.MapNode, output bool) operand {
 		order = append(order, key.Value)
 		values = append(values, b.build(pair.Value, output))
 	}
-	column := b.at(n)
+	column := b.columnOf(n)
 	return operand{ObjectKind, func(r *Run) any {
 		r.enter(column)
 		r.makeObject(len(order))
@@ -265,7 +265,7 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 		return b.fail(n, "discover is not available here: it names where credentials go; put it into auth")
 	case !known || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
-	case len(n.Arguments) < f.least || len(n.Arguments) > f.most:
+	case len(n.Arguments) < f.minArgs || len(n.Arguments) > f.limit:
 		return b.fail(n, "%s takes %s", name, f.takes)
 	case name == "get_secret":
 		return b.secret(n)
@@ -278,25 +278,25 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	case name == "default":
 		return b.defaultValue(n, output)
 	}
-	given := make([]operand, len(n.Arguments))
+	args := make([]operand, len(n.Arguments))
 	for i, argument := range n.Arguments {
-		given[i] = b.build(argument, f.encodes)
+		args[i] = b.build(argument, f.encodes)
 		if f.kinds != nil {
-			b.demand(argument, given[i], f.kinds[min(i, len(f.kinds)-1)], "%s takes %s", name, f.fits)
+			b.demand(argument, args[i], f.kinds[min(i, len(f.kinds)-1)], "%s takes %s", name, f.fits)
 		}
 	}
-	return f.operand(b.at(n), given)
+	return f.operand(b.columnOf(n), args)
 }
 
 // operand returns an operand that calls a function.
-func (f function) operand(column int, given []operand) operand {
-	call, all := f.call, f.most > len(arguments{})
+func (f function) operand(column int, args []operand) operand {
+	call, all := f.call, f.limit > len(arguments{})
 	return operand{f.result, func(r *Run) any {
 		a := arguments{omitted{}, omitted{}, omitted{}}
 		if all {
-			a[0] = &List{elements: evaluateAll(r, given)}
+			a[0] = &List{elements: evaluateAll(r, args)}
 		} else {
-			for i, o := range given {
+			for i, o := range args {
 				a[i] = o.run(r)
 			}
 		}
@@ -321,17 +321,17 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 	default:
 		value = b.build(first, output)
 	}
-	other := b.build(n.Arguments[1], output)
+	second := b.build(n.Arguments[1], output)
 	if !b.Bodies && !value.kind.May(Text) {
 		return b.fail(n.Arguments[0], "default replaces missing and empty texts, and this is none")
 	}
-	column := b.at(n)
-	return operand{b.either(value.kind, other.kind), func(r *Run) any {
+	column := b.columnOf(n)
+	return operand{b.either(value.kind, second.kind), func(r *Run) any {
 		found := value.run(r)
 		r.enter(column)
 		if found != nil && found != "" {
 			return found
 		}
-		return other.run(r)
+		return second.run(r)
 	}}
 }

@@ -15,8 +15,8 @@ import (
 type function struct {
 	// If templates is false, the function is available in bodies only.
 	templates bool
-	// least and most are the limits of the number of arguments.
-	least, most int
+	// minArgs and most are the limits of the number of arguments.
+	minArgs, limit int
 	// takes describes the arguments, for the error for a wrong number of them.
 	takes string
 	// fits describes the arguments, for the error for a wrong kind.
@@ -98,9 +98,9 @@ func ofText(where bool, f func(r *Run, s string) string) function {
 	return function{where, 1, 1, "one text", "a text", []Kind{Text}, Text, func(r *Run, a arguments) any {
 		s := r.text(a[0])
 		r.make(len(s))
-		made := f(r, s)
-		r.make(max(0, r.bound(len(made), r.limits.Text)-len(s)))
-		return made
+		text := f(r, s)
+		r.make(max(0, r.bound(len(text), r.limits.Text)-len(s)))
+		return text
 	}, false}
 }
 
@@ -190,9 +190,9 @@ func toInteger(r *Run, a arguments) any {
 func split(r *Run, a arguments) any {
 	s, between := r.text(a[0]), r.text(a[1])
 	r.read(len(s))
-	most := strings.Count(s, between) + 1
-	r.makeList(most) // the text of a piece is not copied
-	pieces := make([]any, 0, most)
+	limit := strings.Count(s, between) + 1
+	r.makeList(limit) // the text of a piece is not copied
+	pieces := make([]any, 0, limit)
 	for piece := range strings.SplitSeq(s, between) {
 		pieces = append(pieces, piece)
 	}
@@ -221,10 +221,10 @@ func join(r *Run, a arguments) any {
 }
 
 func replace(r *Run, a arguments) any {
-	s, old, by := r.text(a[0]), r.text(a[1]), r.text(a[2])
+	s, old, replacement := r.text(a[0]), r.text(a[1]), r.text(a[2])
 	r.read(len(s))
-	r.make(len(s) + strings.Count(s, old)*len(by))
-	return strings.ReplaceAll(s, old, by)
+	r.make(len(s) + strings.Count(s, old)*len(replacement))
+	return strings.ReplaceAll(s, old, replacement)
 }
 
 // end returns the first or last element of a list, or null for an empty list.

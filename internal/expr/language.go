@@ -33,10 +33,10 @@ const (
 )
 
 // Is reports whether a value of kind k is always of one of the allowed kinds.
-func (k Kind) Is(allowed Kind) bool { return k&^allowed == 0 }
+func (k Kind) Is(mask Kind) bool { return k&^mask == 0 }
 
 // May reports whether a value of kind k can be of one of the allowed kinds.
-func (k Kind) May(allowed Kind) bool { return k == 0 || k&allowed != 0 }
+func (k Kind) May(mask Kind) bool { return k == 0 || k&mask != 0 }
 
 // Language defines the names and functions that an expression may use.
 type Language struct {

@@ -81,7 +81,7 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	if problem != "" {
 		return b.fail(n, "%s", problem)
 	}
-	column := b.at(n)
+	column := b.columnOf(n)
 	return operand{found.Kind, func(r *Run) any {
 		r.enter(column)
 		value, err := found.Get(r)
@@ -98,7 +98,7 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 type absent struct{}
 
 func (b *builder) chain(n *ast.ChainNode, output bool) operand {
-	o, column := b.build(n.Node, output), b.at(n)
+	o, column := b.build(n.Node, output), b.columnOf(n)
 	return operand{Any, func(r *Run) any {
 		value := o.run(r)
 		r.enter(column)
@@ -110,10 +110,10 @@ func (b *builder) chain(n *ast.ChainNode, output bool) operand {
 }
 
 func (b *builder) member(n *ast.MemberNode, output bool) operand {
-	of, key := b.build(n.Node, false), b.build(n.Property, false)
-	column, optional := b.at(n.Property), n.Optional
+	object, key := b.build(n.Node, false), b.build(n.Property, false)
+	column, optional := b.columnOf(n.Property), n.Optional
 	return operand{Any, func(r *Run) any {
-		value := of.run(r)
+		value := object.run(r)
 		name := key.run(r)
 		r.enter(column)
 		return r.member(value, name, optional, output)
@@ -122,9 +122,9 @@ func (b *builder) member(n *ast.MemberNode, output bool) operand {
 
 // member returns a member of an object or an element of a list. If optional is true, a member of null is absent and not an
 // error.
-func (r *Run) member(of, key any, optional, output bool) (value any) {
+func (r *Run) member(object, key any, optional, output bool) (value any) {
 	var exact Number
-	switch of := of.(type) {
+	switch of := object.(type) {
 	case absent:
 		return of
 	case nil:
@@ -163,25 +163,25 @@ func (r *Run) member(of, key any, optional, output bool) (value any) {
 
 // slice compiles a[from:to]. Either bound may be omitted.
 func (b *builder) slice(n *ast.SliceNode) operand {
-	of := b.build(n.Node, false)
+	object := b.build(n.Node, false)
 	bounds := [2]operand{constant(Null, nil), constant(Null, nil)}
 	for i, bound := range []ast.Node{n.From, n.To} {
 		if bound != nil {
 			bounds[i] = b.build(bound, false)
 		}
 	}
-	column := b.at(n)
+	column := b.columnOf(n)
 	return operand{Any, func(r *Run) any {
-		value := of.run(r)
-		given := [2]any{bounds[0].run(r), bounds[1].run(r)}
+		value := object.run(r)
+		args := [2]any{bounds[0].run(r), bounds[1].run(r)}
 		r.enter(column)
-		return r.slice(value, given)
+		return r.slice(value, args)
 	}}
 }
 
 // slice returns the part of a list or text between two bounds. Text is counted in runes. A null bound means the beginning or
 // the end, and a negative bound counts from the end.
-func (r *Run) slice(value any, given [2]any) any {
+func (r *Run) slice(value any, args [2]any) any {
 	l, isList := value.(*List)
 	s, isText := value.(string)
 	var length int
@@ -195,7 +195,7 @@ func (r *Run) slice(value any, given [2]any) any {
 		panic(r.failure("only lists and texts have parts"))
 	}
 	bounds := [2]int{0, length}
-	for i, bound := range given {
+	for i, bound := range args {
 		n, ok := bound.(int64)
 		switch {
 		case bound == nil:

@@ -60,24 +60,24 @@ var operators = map[string]operator{
 	"%":  {everywhere, []Kind{Integer}, false, "two integers", Integer, remainder},
 }
 
-func order(name string, holds func(c int) bool) operator {
+func order(name string, test func(c int) bool) operator {
 	return operator{everywhere, []Kind{Text, numeric}, true, textsOrNumbers, Boolean, func(r *Run, x, y any) any {
 		if s, ok := x.(string); ok {
 			if t, ok := y.(string); ok {
 				r.read(min(len(s), len(t)))
-				return holds(strings.Compare(s, t))
+				return test(strings.Compare(s, t))
 			}
 		}
 		c, ordered, ok := compareNumbers(x, y)
 		if !ok {
 			panic(r.unfit(name, x, y))
 		}
-		return ordered && holds(c)
+		return ordered && test(c)
 	}}
 }
 
 // textTest returns an operator that tests two texts. The result is false if one of them is null.
-func textTest(name string, holds func(s, part string) bool) operator {
+func textTest(name string, test func(s, part string) bool) operator {
 	return operator{everywhere, []Kind{Text}, true, "two texts", Boolean, func(r *Run, x, y any) any {
 		s, ok1 := x.(string)
 		part, ok2 := y.(string)
@@ -88,7 +88,7 @@ func textTest(name string, holds func(s, part string) bool) operator {
 			panic(r.unfit(name, x, y))
 		}
 		r.read(len(s) + len(part))
-		return holds(s, part)
+		return test(s, part)
 	}}
 }
 
@@ -97,7 +97,7 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 		return b.matches(n)
 	}
 	output = output && n.Operator == "??"
-	left, right, column := b.build(n.Left, output), b.build(n.Right, output), b.at(n)
+	first, right, column := b.build(n.Left, output), b.build(n.Right, output), b.columnOf(n)
 	switch n.Operator {
 	case "..":
 		return b.unavailable(n, "ranges are not available", "..")
@@ -105,39 +105,39 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 		if !b.Bodies {
 			return b.fail(n, "?? is not available: write default(value, other)")
 		}
-		return operand{b.either(left.kind, right.kind), func(r *Run) any {
-			if value := left.run(r); value != nil {
+		return operand{b.either(first.kind, right.kind), func(r *Run) any {
+			if value := first.run(r); value != nil {
 				return value
 			}
 			return right.run(r)
 		}}
 	case "&&", "and", "||", "or":
-		if !b.fits(left.kind, right.kind, operator{sorts: []Kind{Boolean}}) {
+		if !b.fits(first.kind, right.kind, operator{sorts: []Kind{Boolean}}) {
 			b.fail(n, "%s takes two booleans", n.Operator)
 		}
-		return shortCircuit(column, left, right, n.Operator == "||" || n.Operator == "or")
+		return shortCircuit(column, first, right, n.Operator == "||" || n.Operator == "or")
 	}
-	op, known := operators[n.Operator]
+	op, ok := operators[n.Operator]
 	switch {
-	case !known || !op.templates && !b.Bodies:
+	case !ok || !op.templates && !b.Bodies:
 		return b.unavailable(n, n.Operator+" is not available", n.Operator)
-	case n.Operator == "in" && mayBeIn(left.kind, right.kind), b.fits(left.kind, right.kind, op):
+	case n.Operator == "in" && mayBeIn(first.kind, right.kind), b.fits(first.kind, right.kind, op):
 	case !b.Bodies && op.takes == oneKind:
 		return b.fail(n, "%s takes two texts, two numbers or two booleans", n.Operator)
 	default:
 		return b.fail(n, "%s takes %s", n.Operator, op.takes)
 	}
 	if op.result == 0 {
-		op.result = arithmetic(left.kind, right.kind)
+		op.result = arithmetic(first.kind, right.kind)
 	}
-	return apply(column, op.result, op.apply, left, right)
+	return apply(column, op.result, op.apply, first, right)
 }
 
 // fits reports whether an operator takes operands of the kinds x and y: in templates always, in bodies possibly.
 func (b *builder) fits(x, y Kind, op operator) bool {
-	may := func(k, sort Kind) bool { return k.May(sort) || k == Null && op.null }
+	accepts := func(k, sort Kind) bool { return k.May(sort) || k == Null && op.null }
 	for _, sort := range op.sorts {
-		if b.Bodies && may(x, sort) && may(y, sort) || !b.Bodies && (x|y).Is(sort&^structure) {
+		if b.Bodies && accepts(x, sort) && accepts(y, sort) || !b.Bodies && (x|y).Is(sort&^structure) {
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func arithmetic(x, y Kind) Kind {
 }
 
 func (b *builder) unary(n *ast.UnaryNode) operand {
-	o, column := b.build(n.Node, false), b.at(n)
+	o, column := b.build(n.Node, false), b.columnOf(n)
 	if n.Operator == "!" || n.Operator == "not" {
 		b.demand(n, o, Boolean, "%s takes a boolean", n.Operator)
 		return operand{Boolean, func(r *Run) any { return !o.truth(r, column) }}
@@ -195,9 +195,9 @@ func (o operand) truth(r *Run, column int) bool {
 }
 
 // apply returns an operand that evaluates both sides and then the operation.
-func apply(column int, result Kind, op operation, left, right operand) operand {
+func apply(column int, result Kind, op operation, first, right operand) operand {
 	return operand{result, func(r *Run) any {
-		x := left.run(r)
+		x := first.run(r)
 		y := right.run(r)
 		r.enter(column)
 		return op(r, x, y)
@@ -206,9 +206,9 @@ func apply(column int, result Kind, op operation, left, right operand) operand {
 
 // shortCircuit returns an operand for "or" if decisive is true, and for "and" if it is false. The right side is not evaluated
 // if the left side equals decisive.
-func shortCircuit(column int, left, right operand, decisive bool) operand {
+func shortCircuit(column int, first, right operand, decisive bool) operand {
 	return operand{Boolean, func(r *Run) any {
-		if left.truth(r, column) == decisive {
+		if first.truth(r, column) == decisive {
 			return decisive
 		}
 		return right.run(r)
@@ -219,14 +219,14 @@ func (b *builder) conditional(n *ast.ConditionalNode, output bool) operand {
 	if !n.Ternary {
 		return b.fail(n.Cond, "if is not available: write condition ? one : other")
 	}
-	condition, one, other := b.build(n.Cond, false), b.build(n.Exp1, output), b.build(n.Exp2, output)
+	condition, one, second := b.build(n.Cond, false), b.build(n.Exp1, output), b.build(n.Exp2, output)
 	b.demand(n.Cond, condition, Boolean, "the condition is no boolean")
-	column := b.at(n)
-	return operand{b.either(one.kind, other.kind), func(r *Run) any {
+	column := b.columnOf(n)
+	return operand{b.either(one.kind, second.kind), func(r *Run) any {
 		if condition.truth(r, column) {
 			return one.run(r)
 		}
-		return other.run(r)
+		return second.run(r)
 	}}
 }
 
@@ -243,8 +243,8 @@ func (b *builder) either(x, y Kind) Kind {
 }
 
 // in reports whether a list has an element equal to value, or an object has a member of that name.
-func in(r *Run, value, of any) any {
-	switch of := of.(type) {
+func in(r *Run, value, object any) any {
+	switch of := object.(type) {
 	case nil:
 		return false
 	case *List:
@@ -258,7 +258,7 @@ func in(r *Run, value, of any) any {
 		_, found := of.find(name)
 		return found && isText
 	}
-	panic(r.unfit("in", value, of))
+	panic(r.unfit("in", value, object))
 }
 
 // equal reports whether two values are equal. An integer equals the float64 of the same value, but not inside of an object.
@@ -299,7 +299,7 @@ func (r *Run) identical(x, y any) bool {
 		}
 		for name, value := range a.all {
 			r.read(len(name) + len(b.order))
-			if other, there := b.find(name); !there || !r.identical(value, other) {
+			if element, there := b.find(name); !there || !r.identical(value, element) {
 				return false
 			}
 		}

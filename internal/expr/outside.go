@@ -82,7 +82,7 @@ func (b *builder) key(n *ast.CallNode) operand {
 		key.Version = version.Value
 	}
 	b.Key = key
-	column := b.at(n)
+	column := b.columnOf(n)
 	return operand{Text, func(r *Run) any {
 		r.column = column
 		panic(r.failure("get_key('%s') has no text", name))
@@ -107,7 +107,7 @@ func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 
 // lookup returns an operand whose value is a text from outside of the expression.
 func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
-	column := b.at(n)
+	column := b.columnOf(n)
 	return operand{Text, func(r *Run) any {
 		r.enter(column)
 		value := get(r)

@@ -93,14 +93,14 @@ func reading(source string) int {
 		return units
 	}
 	for rest := source; ; {
-		_, after, _ := strings.Cut(rest, "-")
-		if after == "" { // also a - at the end, which has no range behind it
+		_, suffix, _ := strings.Cut(rest, "-")
+		if suffix == "" { // also a - at the end, which has no range behind it
 			return units
 		}
-		rest = after
-		end, _ := utf8.DecodeRuneInString(after)
+		rest = suffix
+		end, _ := utf8.DecodeRuneInString(suffix)
 		switch {
-		case end == '\\' && len(after) > 1 && strings.IndexByte("x01234567", after[1]) >= 0:
+		case end == '\\' && len(suffix) > 1 && strings.IndexByte("x01234567", suffix[1]) >= 0:
 			end = mostFolded
 		case end == '\\':
 			end = utf8.RuneSelf
@@ -153,11 +153,11 @@ func (b *builder) matches(n *ast.BinaryNode) operand {
 	if problem != "" {
 		return b.fail(literal, "%s", problem)
 	}
-	return apply(b.at(n), Boolean, func(r *Run, x, _ any) any { return r.matches(x, p) }, b.build(n.Left, false), constant(Null, nil))
+	return apply(b.columnOf(n), Boolean, func(r *Run, x, _ any) any { return r.matches(x, p) }, b.build(n.Left, false), constant(Null, nil))
 }
 
 // A Matcher compares texts with a pattern that is in no expression. It is safe for concurrent use.
-type Matcher struct{ whole *pattern }
+type Matcher struct{ anchored *pattern }
 
 // Matcher compiles a pattern that whole texts must match. If it fails, problem is an error message that does not quote the pattern.
 func (p *Source) Matcher(source string) (_ *Matcher, problem string) {
@@ -173,13 +173,13 @@ func (p *Source) Matcher(source string) (_ *Matcher, problem string) {
 var ofMatchers = &Limits{Steps: 1 << 18, TooManySteps: "is too long to be compared with the pattern of the field"}
 
 // Work returns the work of comparing a text, in instructions for one byte.
-func (m *Matcher) Work(text string) int { return (len(text) + 1) * m.whole.size }
+func (m *Matcher) Work(text string) int { return (len(text) + 1) * m.anchored.size }
 
 // Match reports whether the whole text matches. The error says that the text is too long for so large a pattern.
 func (m *Matcher) Match(text string) (matches bool, err *Error) {
 	defer catch(&err)
 	r := NewRun(nil, ofMatchers)
-	return r.matches(text, m.whole), nil
+	return r.matches(text, m.anchored), nil
 }
 
 // matches reports whether a text matches a pattern. For null it returns false.
@@ -192,14 +192,14 @@ func (r *Run) matches(value any, p *pattern) bool {
 		r.take(work / stepWork)
 		return p.MatchString(s)
 	}
-	in := &counted{Reader: strings.NewReader(s), run: r, each: p.size}
+	in := &counter{Reader: strings.NewReader(s), run: r, each: p.size}
 	found := p.MatchReader(in) // in returns errors, because a panic must not pass through package regexp
 	r.must(in.err)
 	return found
 }
 
-// counted is a reader of a text. It takes steps while a pattern is matched, and returns an error when they are used up.
-type counted struct {
+// counter is a reader of a text. It takes steps while a pattern is matched, and returns an error when they are used up.
+type counter struct {
 	*strings.Reader
 	run *Run
 	// each is the work for one byte.
@@ -210,7 +210,7 @@ type counted struct {
 }
 
 // ReadRune implements io.RuneReader. MatchReader calls it until the first error.
-func (c *counted) ReadRune() (rune, int, error) {
+func (c *counter) ReadRune() (rune, int, error) {
 	char, size, err := c.Reader.ReadRune()
 	if c.work += max(size, 1) * c.each; c.work >= direct/stepWork && c.err == nil {
 		c.err = c.run.count(c.work / stepWork)

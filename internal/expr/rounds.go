@@ -29,16 +29,16 @@ type round struct {
 	slot int
 	// indexed reports whether the expression uses #index.
 	indexed bool
-	// named reports whether the function has an #index.
-	named bool
+	// hasName reports whether the function has an #index.
+	hasName bool
 	// nodes is the number of steps for the nodes of the expression.
 	nodes  int
 	column int
 }
 
 func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
-	f, known := rounds[n.Name]
-	if !known || !b.Bodies {
+	f, ok := rounds[n.Name]
+	if !ok || !b.Bodies {
 		return b.unknownFunction(n, n.Name)
 	}
 	from := b.build(n.Arguments[0], false)
@@ -58,36 +58,36 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 		}
 		descending = order.Value == "desc"
 	}
-	column, of := b.at(n), b.at(n.Arguments[0])
+	column, listColumn := b.columnOf(n), b.columnOf(n.Arguments[0])
 	return operand{f.result, func(r *Run) any {
 		value := from.run(r)
-		r.enter(of)
+		r.enter(listColumn)
 		l := r.list(value)
 		if f.result == ListKind { // count the memory before it is used
 			r.makeList(len(l.elements))
 		}
-		made, result := r.through(l, each, n.Name, column)
+		results, result := r.through(l, each, n.Name, column)
 		switch {
 		case n.Name == "sortBy":
 			r.enter(column)
-			return r.sort(l.elements, made, descending)
+			return r.sort(l.elements, results, descending)
 		case f.result == ListKind:
-			return &List{elements: made}
+			return &List{elements: results}
 		}
 		return result
 	}}
 }
 
 // round compiles the expression of a function in rounds.
-func (b *builder) round(n *ast.PredicateNode, named, output bool) *round {
-	b.seen[n] = true
-	each := &round{slot: b.slots, named: named, column: b.at(n)}
+func (b *builder) round(n *ast.PredicateNode, hasName, output bool) *round {
+	b.visited[n] = true
+	each := &round{slot: b.slots, hasName: hasName, column: b.columnOf(n)}
 	b.slots += 2
-	before := len(b.seen)
+	start := len(b.visited)
 	b.rounds = append(b.rounds, each)
 	each.body = b.build(n.Node, output)
 	b.rounds = b.rounds[:len(b.rounds)-1]
-	each.nodes = (len(b.seen) - before) / stepNodes
+	each.nodes = (len(b.visited) - start) / stepNodes
 	return each
 }
 
@@ -96,7 +96,7 @@ func (b *builder) pointer(n *ast.PointerNode) operand {
 	each := b.rounds[len(b.rounds)-1]
 	slot, kind := each.slot, Any
 	switch {
-	case n.Name == "index" && each.named:
+	case n.Name == "index" && each.hasName:
 		each.indexed = true
 		slot, kind = slot+1, Integer
 	case n.Name != "":
@@ -119,10 +119,10 @@ func (each *round) evaluate(r *Run, i int, element any) any {
 
 // through evaluates the named function of rounds for a list. It returns the elements of the resulting list, or another
 // result. For sortBy the elements are the keys.
-func (r *Run) through(l *List, each *round, name string, column int) (made []any, result any) {
+func (r *Run) through(l *List, each *round, name string, column int) (results []any, result any) {
 	result = rounds[name].empty
 	if name == "map" || name == "sortBy" {
-		made = make([]any, 0, len(l.elements))
+		results = make([]any, 0, len(l.elements))
 	}
 	count := int64(0)
 	for i, element := range l.elements {
@@ -133,7 +133,7 @@ func (r *Run) through(l *List, each *round, name string, column int) (made []any
 		case name == "sum":
 			result = add(r, value, result)
 		case name == "map", name == "sortBy":
-			made = append(made, value)
+			results = append(results, value)
 		case !isBoolean:
 			panic(r.misfit())
 		case name == "all" && !yes, name == "none" && yes:
@@ -143,7 +143,7 @@ func (r *Run) through(l *List, each *round, name string, column int) (made []any
 		case name == "find" && yes:
 			return nil, element
 		case name == "filter" && yes:
-			made = append(made, element)
+			results = append(results, element)
 		case yes:
 			count++
 		}
@@ -154,7 +154,7 @@ func (r *Run) through(l *List, each *round, name string, column int) (made []any
 	case "count":
 		result = count
 	}
-	return made, result
+	return results, result
 }
 
 // sorting implements sort.Interface for a list and its keys.

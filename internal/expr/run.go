@@ -49,7 +49,7 @@ type inBodies struct {
 	ctx context.Context
 	// next is the number of steps at which to check ctx again.
 	next int
-	made int
+	size int
 	// values is the size of the document that is read, counted as for Limits.Values. reads is the number of all values that
 	// have been read.
 	values, reads int
@@ -163,7 +163,7 @@ func (r *Run) read(bytes int) {
 // each element of a list.
 func (r *Run) make(bytes int) {
 	if r.inBodies != nil {
-		if r.made += bytes; r.made > r.limits.Made {
+		if r.size += bytes; r.size > r.limits.Made {
 			panic(r.failure("texts, objects and lists of more than %d MiB in all", r.limits.Made>>20))
 		}
 	}
@@ -183,8 +183,8 @@ func (r *Run) makeObject(members int) {
 }
 
 // bound returns the length of a text. It panics if the length exceeds most.
-func (r *Run) bound(bytes, most int) int {
-	if bytes > most {
+func (r *Run) bound(bytes, limit int) int {
+	if bytes > limit {
 		panic(r.failure("%s", r.limits.TooLong))
 	}
 	return bytes

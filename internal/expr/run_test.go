@@ -56,8 +56,8 @@ func TestMemoryOfValues(t *testing.T) {
 		"body.list[1:]":                    0,
 		"uuid() == get_variable('region')": 0,
 	} {
-		if r, err := within(t, source, body, func(l *Limits) { l.Made = bytes }); err != nil || r.made != bytes {
-			t.Errorf("%s makes %d bytes, want %d: %v", source, r.made, bytes, err)
+		if r, err := within(t, source, body, func(l *Limits) { l.Made = bytes }); err != nil || r.size != bytes {
+			t.Errorf("%s makes %d bytes, want %d: %v", source, r.size, bytes, err)
 		}
 		if bytes == 0 {
 			continue

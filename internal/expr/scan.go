@@ -64,15 +64,15 @@ func Whole(source string, maxTokens int) (Piece, *Error) { return scan(source, 1
 // Otherwise it ends at the end of the source. start is the column of the opening braces, which are not part of source.
 func scan(source string, start, maxTokens int, braced bool) (Piece, *Error) {
 	p := Piece{Text: source, Expression: true, Column: start, Start: start}
-	most := maxTokens
+	limit := maxTokens
 	if braced {
 		p.Column += 2
-		most++ // the first brace of the end is among p.tokens until the second one is found
+		limit++ // the first brace of the end is among p.tokens until the second one is found
 	}
 	l := lexer.New()
 	l.Reset(file.NewSource(source))
 	depth, end, stray := 0, 0, -1 // in runes: end is the end of the last token, stray the start of the last unmatched }
-	for len(p.tokens) <= most {
+	for len(p.tokens) <= limit {
 		token, err := l.Next()
 		if err != nil {
 			return p, p.lexicalProblem(end, err)

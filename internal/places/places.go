@@ -24,8 +24,8 @@ type Places struct {
 	free int
 	// turn is the number of the newest waiter.
 	turn uint64
-	// held is the number of bytes of all owners.
-	held   int64
+	// bytes is the number of bytes of all owners.
+	bytes  int64
 	owners map[string]*owner
 	// queue holds the lines of waiters, by the names of their owners. They may be few of all owners.
 	queue map[string]*line
@@ -34,7 +34,7 @@ type Places struct {
 // owner has the places and the bytes of an owner.
 type owner struct {
 	inside int
-	held   int64
+	bytes  int64
 }
 
 // line holds the waiters with the same owners, in the order of arrival.
@@ -61,9 +61,9 @@ func New(all int, mostHeld int64) *Places {
 // Share returns the maximum number of places of an owner.
 func (p *Places) Share() int { return p.share }
 
-// of returns the state of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
+// ownerOf returns the state of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
 // releases it.
-func (p *Places) of(name string) *owner {
+func (p *Places) ownerOf(name string) *owner {
 	o := p.owners[name]
 	if o == nil {
 		o = &owner{}
@@ -152,7 +152,7 @@ func (p *Places) serve() {
 		close(next.waiting[0].served)
 		p.remove(next, 0)
 		for _, name := range next.owners {
-			p.of(name).inside++
+			p.ownerOf(name).inside++
 		}
 		p.free--
 	}
@@ -160,16 +160,16 @@ func (p *Places) serve() {
 
 // inside returns the number of places of the owner that has most of them, where those of the last of several count twice. The caller
 // holds p.mu.
-func (p *Places) inside(owners []string) (most int) {
+func (p *Places) inside(owners []string) (limit int) {
 	for i, name := range owners {
 		if o := p.owners[name]; o != nil {
-			most = max(most, o.inside)
+			limit = max(limit, o.inside)
 			if i > 0 && i == len(owners)-1 {
-				most = max(most, 2*o.inside)
+				limit = max(limit, 2*o.inside)
 			}
 		}
 	}
-	return most
+	return limit
 }
 
 // remove removes waiter i from a line. The caller holds p.mu.
@@ -183,7 +183,7 @@ func (p *Places) leave(owners []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range owners {
-		p.of(name).inside--
+		p.ownerOf(name).inside--
 		p.tidy(name)
 	}
 	p.free++
@@ -209,9 +209,9 @@ func (p *Places) giveUp(w *waiter, owners []string) bool {
 func (p *Places) Hold(owner string, bytes int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.of(owner)
-	o.held += bytes
-	p.held += bytes
+	o := p.ownerOf(owner)
+	o.bytes += bytes
+	p.bytes += bytes
 	defer p.tidy(owner)
-	return o.held <= p.mostHeld-p.held
+	return o.bytes <= p.mostHeld-p.bytes
 }

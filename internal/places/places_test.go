@@ -238,8 +238,8 @@ func TestSharedMemory(t *testing.T) {
 	for _, release := range all {
 		release()
 	}
-	if p.held != 0 || len(p.owners)+len(p.queue) > 0 {
-		t.Errorf("%d bytes are held, in %d lines", p.held, len(p.owners))
+	if p.bytes != 0 || len(p.owners)+len(p.queue) > 0 {
+		t.Errorf("%d bytes are held, in %d lines", p.bytes, len(p.owners))
 	}
 	if !p.Hold("a", 10) {
 		t.Error("what is over still counts")

@@ -192,9 +192,9 @@ func patch(root string) error {
 	if err != nil {
 		return fmt.Errorf("change TinyGo: %w", err)
 	}
-	const before, after = "func putchar(c byte) {\n", "func putchar(c byte) { logChar(c)\n"
-	changed := bytes.Replace(text, []byte(before), []byte(after), 1)
-	if !bytes.Contains(changed, []byte(after)) {
+	const oldPutchar, newPutchar = "func putchar(c byte) {\n", "func putchar(c byte) { logChar(c)\n"
+	changed := bytes.Replace(text, []byte(oldPutchar), []byte(newPutchar), 1)
+	if !bytes.Contains(changed, []byte(newPutchar)) {
 		return fmt.Errorf("change TinyGo: %s has no function putchar", name)
 	}
 	added := filepath.Join(runtime, "keywright_panic.go")

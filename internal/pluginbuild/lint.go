@@ -235,8 +235,8 @@ func assigned(n *ast.Ident) (values []ast.Expr) {
 		return nil
 	}
 	if statement, ok := n.Obj.Decl.(*ast.AssignStmt); ok && len(statement.Lhs) == len(statement.Rhs) {
-		for i, left := range statement.Lhs {
-			if left, ok := left.(*ast.Ident); ok && left.Obj == n.Obj {
+		for i, target := range statement.Lhs {
+			if target, ok := target.(*ast.Ident); ok && target.Obj == n.Obj {
 				values = append(values, statement.Rhs[i])
 			}
 		}

@@ -101,8 +101,8 @@ func (l *ownLinter) check(decl ast.Decl, first bool) {
 		case *ast.IncDecStmt:
 			l.change(n.X, first)
 		case *ast.AssignStmt:
-			for _, left := range n.Lhs {
-				l.change(left, first || n.Tok == token.DEFINE)
+			for _, target := range n.Lhs {
+				l.change(target, first || n.Tok == token.DEFINE)
 			}
 		}
 		return true
@@ -110,9 +110,9 @@ func (l *ownLinter) check(decl ast.Decl, first bool) {
 }
 
 // change refuses a change of n if that is a package variable, or a part of one.
-func (l *ownLinter) change(n ast.Expr, allowed bool) {
+func (l *ownLinter) change(n ast.Expr, permit bool) {
 	place := n
-	for !allowed {
+	for !permit {
 		switch x := n.(type) {
 		case *ast.ParenExpr:
 			n = x.X

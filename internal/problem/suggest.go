@@ -7,18 +7,18 @@ import (
 
 // DidYouMean returns the end of an error message for an unknown name. It suggests the nearest known name, or lists all of
 // them if none is near.
-func DidYouMean(name string, known []string) string {
-	if meant, ok := Nearest(name, known); ok {
-		return fmt.Sprintf("; did you mean %q?", meant)
+func DidYouMean(name string, names []string) string {
+	if suggestion, ok := Nearest(name, names); ok {
+		return fmt.Sprintf("; did you mean %q?", suggestion)
 	}
-	return "; there are " + strings.Join(known, ", ")
+	return "; there are " + strings.Join(names, ", ")
 }
 
 // Nearest returns the known name that was probably meant, if there is one. Such a name differs only in case, is the plural or
 // the singular of name, or is at most two typing errors away (one, if name has less than six letters).
-func Nearest(name string, known []string) (string, bool) {
+func Nearest(name string, names []string) (string, bool) {
 	best, distance := "", 1+min(2, max(1, len(name)/3))
-	for _, k := range known {
+	for _, k := range names {
 		if strings.EqualFold(name, k) || singular(name) == singular(k) {
 			return k, true
 		}
@@ -47,7 +47,7 @@ func slips(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return longest
 	}
-	var before, last []int // the last two rows of the table of distances between prefixes of a and b
+	var previous, last []int // the last two rows of the table of distances between prefixes of a and b
 	for i := range len(a) + 1 {
 		row := make([]int, len(b)+1)
 		for j := range row {
@@ -61,10 +61,10 @@ func slips(a, b string) int {
 			}
 			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+wrong)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				row[j] = min(row[j], previous[j-2]+1)
 			}
 		}
-		before, last = last, row
+		previous, last = last, row
 	}
 	return last[len(b)]
 }

@@ -14,16 +14,16 @@ var memberName = regexp.MustCompile(`^[a-z][a-z_]{0,39}:(?:\s|$)`)
 const maxShape = 160
 
 // WithoutValues returns a line of YAML with names of members and brackets, and an ellipsis in place of everything else, because a value may
-// be a credential. The line need not be valid. at is the number of characters before a place in the line, and where is the same for the
+// be a credential. The line need not be valid. start is the number of characters before a place in the line, and where is the same for the
 // result.
-func WithoutValues(line string, at int) (shape string, where int) {
+func WithoutValues(line string, start int) (shape string, where int) {
 	rest, done, depth := []rune(strings.TrimRight(line, "\r")), 0, 0
 	var b []rune
 	where = -1
 	name := true // whether a name may be next
 	put := func(read int, text ...rune) {
-		if where < 0 && done+read > at {
-			where = len(b) + min(at-done, max(0, len(text)-1))
+		if where < 0 && done+read > start {
+			where = len(b) + min(start-done, max(0, len(text)-1))
 		}
 		b, rest, done = append(b, text...), rest[read:], done+read
 	}

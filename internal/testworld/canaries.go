@@ -24,8 +24,8 @@ const Shortest = 8
 type Canaries struct {
 	mu sync.Mutex
 	// hidden has a description of each text.
-	hidden map[string]string
-	seen   map[output]struct{}
+	hidden  map[string]string
+	outputs map[output]struct{}
 }
 
 // output is a text that the code under test has put out.
@@ -67,10 +67,10 @@ func (c *Canaries) Hide(what, text string) string {
 func (c *Canaries) Out(where, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.seen == nil {
-		c.seen = map[output]struct{}{}
+	if c.outputs == nil {
+		c.outputs = map[output]struct{}{}
 	}
-	c.seen[output{where, text}] = struct{}{}
+	c.outputs[output{where, text}] = struct{}{}
 }
 
 // OutError adds the text of an error that the code under test returned, and of each error that it wraps.
@@ -95,7 +95,7 @@ func (c *Canaries) Leaks() []string {
 	var all []string
 	for text, what := range c.hidden {
 		forms := append(Forms(text), inBase32(text)...)
-		for out := range c.seen {
+		for out := range c.outputs {
 			if i := slices.IndexFunc(forms, func(f Form) bool { return strings.Contains(out.text, f.Text) }); i >= 0 {
 				all = append(all, fmt.Sprintf("%s holds %s, %s", out.where, what, forms[i].Name))
 			}
@@ -134,25 +134,25 @@ func Forms(text string) []Form {
 		{"escaped for JSON, not for HTML", strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)},
 		{"escaped for Go", quoted[1 : len(quoted)-1]},
 	}
-	for before := range 3 {
-		name := fmt.Sprintf("in base64 from byte %d on", before)
-		all = append(all, Form{name, within(base64.RawStdEncoding, text, before)},
-			Form{name + ", for URLs", within(base64.RawURLEncoding, text, before)})
+	for prefix := range 3 {
+		name := fmt.Sprintf("in base64 from byte %d on", prefix)
+		all = append(all, Form{name, encodedAt(base64.RawStdEncoding, text, prefix)},
+			Form{name + ", for URLs", encodedAt(base64.RawURLEncoding, text, prefix)})
 	}
 	return all
 }
 
 // inBase32 returns the forms of a text in base32, which plugins may use. APIs do not answer in it, so [Forms] lacks them.
 func inBase32(text string) (all []Form) {
-	for before := range 5 {
-		encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(make([]byte, before), text...))
-		all = append(all, Form{fmt.Sprintf("in base32 from byte %d on", before), encoded[(before*8+4)/5 : (before+len(text))*8/5]})
+	for prefix := range 5 {
+		encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(make([]byte, prefix), text...))
+		all = append(all, Form{fmt.Sprintf("in base32 from byte %d on", prefix), encoded[(prefix*8+4)/5 : (prefix+len(text))*8/5]})
 	}
 	return all
 }
 
-// within returns the part of a text's base64 that does not depend on what stands before and after the text.
-func within(encoding *base64.Encoding, text string, before int) string {
-	encoded := encoding.EncodeToString(append(make([]byte, before), text...))
-	return encoded[(before*8+5)/6 : (before+len(text))*8/6]
+// encodedAt returns the part of a text's base64 that does not depend on what stands before and after the text.
+func encodedAt(encoding *base64.Encoding, text string, prefix int) string {
+	encoded := encoding.EncodeToString(append(make([]byte, prefix), text...))
+	return encoded[(prefix*8+5)/6 : (prefix+len(text))*8/6]
 }

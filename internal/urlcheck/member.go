@@ -19,8 +19,8 @@ func MemberName(member string) string {
 	}
 	name, _, _ = strings.Cut(name, "\x00")
 	name = variable.Replace(strings.TrimSpace(strings.Map(halfwidth, name)))
-	if before, after, open := strings.Cut(name, "["); open && !strings.Contains(after, "]") {
-		return before + "_" + after
+	if prefix, suffix, open := strings.Cut(name, "["); open && !strings.Contains(suffix, "]") {
+		return prefix + "_" + suffix
 	}
 	return name
 }
@@ -55,6 +55,6 @@ func halfwidth(r rune) rune {
 
 // MayBeMember reports whether an API may take a member for another one: in any case of letters, or for a list of that name. Both names
 // are those of MemberName.
-func MayBeMember(name, other string) bool {
-	return strings.EqualFold(name, other) || len(name) > len(other) && strings.EqualFold(name[:len(other)], other) && name[len(other)] == '['
+func MayBeMember(name, second string) bool {
+	return strings.EqualFold(name, second) || len(name) > len(second) && strings.EqualFold(name[:len(second)], second) && name[len(second)] == '['
 }

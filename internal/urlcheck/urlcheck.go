@@ -83,11 +83,11 @@ func ParseHost(text string) (*url.URL, error) {
 
 // Names reports whether text, which [ParseHost] accepts, names the host of a URL. Without a port it names the host with any port.
 func Names(text string, u *url.URL) bool {
-	named, port := url.URL{Host: text}, u.Port()
+	host, port := url.URL{Host: text}, u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return strings.EqualFold(named.Hostname(), u.Hostname()) && (named.Port() == "" || named.Port() == port)
+	return strings.EqualFold(host.Hostname(), u.Hostname()) && (host.Port() == "" || host.Port() == port)
 }
 
 // CheckPort returns an error unless port is "" or a number from 1 to 65535.

@@ -23,7 +23,7 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 	if err := Check(path); err != nil {
 		return nil, err
 	}
-	joined := *base
+	result := *base
 	whole := base.EscapedPath()
 	if path != "" {
 		whole = strings.TrimSuffix(whole, "/") + "/" + Encode(strings.TrimPrefix(path, "/"))
@@ -32,10 +32,10 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("the path has a % that no two hexadecimal digits follow: write %25")
 	}
-	joined.Path, joined.RawPath = decoded, whole
-	joined.RawQuery, joined.ForceQuery = Escape(query, ascii), hasQuery && query == ""
-	joined.Fragment, joined.RawFragment, joined.User, joined.Opaque = "", "", nil, ""
-	return &joined, nil
+	result.Path, result.RawPath = decoded, whole
+	result.RawQuery, result.ForceQuery = Escape(query, ascii), hasQuery && query == ""
+	result.Fragment, result.RawFragment, result.User, result.Opaque = "", "", nil, ""
+	return &result, nil
 }
 
 func checkCharacters(path string) error {
@@ -151,9 +151,9 @@ func EndsSegment(segment string) bool {
 
 // AtSomeDepth reports whether holds is true for a segment or for a result of decoding it repeatedly. It returns true for a
 // segment that is encoded more than Decodings times.
-func AtSomeDepth(segment string, holds func(string) bool) bool {
+func AtSomeDepth(segment string, test func(string) bool) bool {
 	for range Decodings {
-		if holds(segment) {
+		if test(segment) {
 			return true
 		}
 		decoded := Decode(segment)
@@ -169,11 +169,11 @@ var expression = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
 // Emptied reports whether a segment of a URL is empty that is not in its template, whose scheme and host are literal.
 func Emptied(template, text string) bool {
-	own, made := segments(expression.ReplaceAllLiteralString(template, "x")), segments(text)
-	if len(own) != len(made) {
+	own, parts := segments(expression.ReplaceAllLiteralString(template, "x")), segments(text)
+	if len(own) != len(parts) {
 		return false // a value has a slash, which EndsSegment reports
 	}
-	for i, segment := range made {
+	for i, segment := range parts {
 		if segment == "" && own[i] != "" {
 			return true
 		}

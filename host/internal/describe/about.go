@@ -13,15 +13,15 @@ import (
 func checkAbout(d *abi.Description) error {
 	var problems []error
 	check := func(name, text string) {
-		if len(text) > abi.MaxAbout || shown(text) != text {
+		if len(text) > abi.MaxAbout || printableText(text) != text {
 			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, abi.MaxAbout))
 		}
 	}
 	check("homepage", d.Homepage)
 	check("license", d.License)
 	for _, f := range d.Fields {
-		check("field "+shown(f.Name)+": obtain", f.Obtain)
-		check("field "+shown(f.Name)+": pattern_message", f.PatternMessage)
+		check("field "+printableText(f.Name)+": obtain", f.Obtain)
+		check("field "+printableText(f.Name)+": pattern_message", f.PatternMessage)
 	}
 	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
 		problems = append(problems, errors.New("homepage is no https URL of a page"))

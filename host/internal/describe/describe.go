@@ -84,7 +84,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	for _, name := range append([]string{d.Type}, d.Aliases...) {
 		if len(name) > maxName || !typeName.MatchString(name) {
-			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", shown(name))
+			wrong("%q is not the name of an auth type: lower-case letters, digits and _, beginning with a letter", printableText(name))
 		}
 	}
 	if d.Version == "" || d.Summary == "" {
@@ -96,7 +96,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	for _, group := range d.Uses {
 		t.Uses[group] = true
 		if !slices.Contains(abi.Groups, group) {
-			wrong("uses: there is no group %q; there are %s", shown(group), strings.Join(abi.Groups, ", "))
+			wrong("uses: there is no group %q; there are %s", printableText(group), strings.Join(abi.Groups, ", "))
 		}
 	}
 	if len(d.Fields) > abi.MaxFields {
@@ -105,9 +105,9 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	patterns := new(expr.Patterns).Source() // which all fields share
 	for i := range d.Fields {
 		f := &d.Fields[i]
-		twice := slices.ContainsFunc(t.Fields, func(other hostfn.Field) bool { return other.Name == f.Name })
+		twice := slices.ContainsFunc(t.Fields, func(f2 hostfn.Field) bool { return f2.Name == f.Name })
 		if twice || len(f.Name) > maxName || !fieldName.MatchString(f.Name) {
-			wrong("field %q is there twice or has a name that no field may have", shown(f.Name))
+			wrong("field %q is there twice or has a name that no field may have", printableText(f.Name))
 			continue
 		}
 		field, err := checkField(d, f, patterns)
@@ -125,7 +125,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	}
 	for _, a := range d.Answers {
 		if a.Keep {
-			wrong("answers: %s: only an answer of the challenge has keep", shown(a.Name))
+			wrong("answers: %s: only an answer of the challenge has keep", printableText(a.Name))
 		}
 	}
 	if t.States, err = checkStates(d, t); err != nil {
@@ -172,13 +172,13 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 	if len(d.Challenge.Statuses) > abi.MaxAnswers {
 		return nil, fmt.Errorf("there are %d statuses, and %d are allowed", len(d.Challenge.Statuses), abi.MaxAnswers)
 	}
-	kept := slices.ContainsFunc(d.Challenge.Answers, func(a abi.Answer) bool { return a.Keep })
-	if keep := d.Challenge.Keep; kept != (keep != 0) || keep < 0 || keep > maxKeep {
+	keeps := slices.ContainsFunc(d.Challenge.Answers, func(a abi.Answer) bool { return a.Keep })
+	if keep := d.Challenge.Keep; keeps != (keep != 0) || keep < 0 || keep > maxKeep {
 		return nil, fmt.Errorf("keep is 1 to %d seconds if an answer is kept, and absent otherwise", maxKeep)
 	}
 	for _, a := range d.Challenge.Answers {
 		if a.Required || a.FromField != "" || a.Alternative != "" || a.State != "" {
-			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", shown(a.Name))
+			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", printableText(a.Name))
 		}
 	}
 	return checkAnswers(d, d.Challenge.Answers)
@@ -187,13 +187,13 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 // checkAnswers checks answers of a description and returns them in the form that calls use.
 func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) {
 	plain := 0
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	var parts []answer.Part
 	for _, a := range list {
-		if seen[a.Name] || len(a.Name) > maxName || !fieldName.MatchString(a.Name) {
-			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", shown(a.Name))
+		if names[a.Name] || len(a.Name) > maxName || !fieldName.MatchString(a.Name) {
+			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", printableText(a.Name))
 		}
-		seen[a.Name] = true
+		names[a.Name] = true
 		if a.Kind != abi.AnswerSealed {
 			plain++
 		}
@@ -235,7 +235,7 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 		}
 	}
 	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {
-		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", shown(a.Kind))
+		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", printableText(a.Kind))
 	}
 	sealed, enum := a.Kind == abi.AnswerSealed, a.Kind == abi.AnswerEnum
 	switch {
@@ -277,7 +277,7 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		return reach{}, err
 	}
 	if !slices.Contains(abi.Kinds, f.Kind) {
-		return reach{}, fmt.Errorf("there is no kind %q; there are %s", shown(f.Kind), strings.Join(abi.Kinds, ", "))
+		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(abi.Kinds, ", "))
 	}
 	if f.Kind == abi.KindKey {
 		if r.sinks&^seal.Sign != 0 {
@@ -332,7 +332,7 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 func checkPurposes(f *abi.Field) error {
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(abi.Purposes, purpose) {
-			return fmt.Errorf("there is no purpose %q; there are %s", shown(purpose), strings.Join(abi.Purposes, ", "))
+			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(abi.Purposes, ", "))
 		}
 	}
 	return nil
@@ -360,16 +360,16 @@ func checkConditions(d *abi.Description, f *abi.Field) error {
 		if i >= len(f.RequiredIf) {
 			member = "only_if"
 		}
-		at := slices.IndexFunc(d.Fields, func(other abi.Field) bool { return other.Name == condition.Field })
+		index := slices.IndexFunc(d.Fields, func(f2 abi.Field) bool { return f2.Name == condition.Field })
 		switch {
-		case at < 0 || condition.Field == f.Name:
+		case index < 0 || condition.Field == f.Name:
 			return fmt.Errorf("%s names no other field", member)
-		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[at].RequiredIf) > 0: // so that no conditions go in circles
+		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
 			return errors.New("required_if names a field that has required_if itself")
 		}
 		for _, value := range condition.Values {
-			if !slices.Contains(d.Fields[at].Enum, value) {
-				return fmt.Errorf("%s: %q is not in the enum of %s", member, shown(value), condition.Field)
+			if !slices.Contains(d.Fields[index].Enum, value) {
+				return fmt.Errorf("%s: %q is not in the enum of %s", member, printableText(value), condition.Field)
 			}
 		}
 	}
@@ -378,9 +378,9 @@ func checkConditions(d *abi.Description, f *abi.Field) error {
 
 // checkAliases returns an error unless each name of a configuration's member stands for one field.
 func checkAliases(d *abi.Description) error {
-	taken := map[string]string{}
+	owners := map[string]string{}
 	for _, f := range d.Fields {
-		taken[f.Name] = f.Name
+		owners[f.Name] = f.Name
 	}
 	for _, f := range d.Fields {
 		if len(f.Aliases) > abi.MaxAliases {
@@ -388,16 +388,16 @@ func checkAliases(d *abi.Description) error {
 		}
 		for _, alias := range f.Aliases {
 			if len(alias) > maxName || !fieldName.MatchString(alias) {
-				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, shown(alias))
+				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, printableText(alias))
 			}
-			if other := taken[alias]; other != "" {
-				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, other)
+			if owner := owners[alias]; owner != "" {
+				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, owner)
 			}
-			taken[alias] = f.Name
+			owners[alias] = f.Name
 		}
 	}
 	return nil
 }
 
-// shown returns a text of a description in a form that is safe for errors.
-func shown(text string) string { return printable.Text(text, 1024) }
+// printableText returns a text of a description in a form that is safe for errors.
+func printableText(text string) string { return printable.Text(text, 1024) }

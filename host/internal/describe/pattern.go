@@ -41,7 +41,7 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 		return nil, errors.New("pattern and pattern_message belong together: users read the message, and not the pattern")
 	case f.Kind != abi.KindString || len(f.Enum) > 0:
 		return nil, errors.New("only a string without an enum has a pattern")
-	case len(f.Pattern) > abi.MaxPattern || shown(f.Pattern) != f.Pattern:
+	case len(f.Pattern) > abi.MaxPattern || printableText(f.Pattern) != f.Pattern:
 		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", abi.MaxPattern)
 	}
 	matcher, problem := patterns.Matcher(f.Pattern)
@@ -78,12 +78,12 @@ func choices(pattern string) int {
 			groups = append(groups, 0)
 			continue
 		case ')':
-			within := groups[last]
-			if within > 0 && repetition != "" {
+			nested := groups[last]
+			if nested > 0 && repetition != "" {
 				return maxChoices + 1
 			}
 			groups, last = groups[:last], last-1
-			groups[last] += within
+			groups[last] += nested
 		case '|':
 			groups[last]++
 		}

@@ -23,8 +23,8 @@ func Schema(d *abi.Description) ([]byte, error) {
 		}
 		names := namesOf(f)
 		for i, name := range names {
-			for _, other := range names[:i] {
-				config.AllOf = append(config.AllOf, schema{Not: &schema{Required: []string{other, name}}})
+			for _, owner := range names[:i] {
+				config.AllOf = append(config.AllOf, schema{Not: &schema{Required: []string{owner, name}}})
 			}
 		}
 		switch {

@@ -16,7 +16,7 @@ func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 	if len(d.State) > abi.MaxStates {
 		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), abi.MaxStates)
 	}
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for i := range t.Answers {
 		name := t.Answers[i].State
 		if name == "" {
@@ -25,20 +25,20 @@ func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 		switch {
 		case t.Answers[i].Kind != abi.AnswerSealed:
 			return nil, fmt.Errorf("the answer %s is a state, and is not sealed", t.Answers[i].Name)
-		case seen[name]:
-			return nil, fmt.Errorf("two answers are the state %q", shown(name))
+		case names[name]:
+			return nil, fmt.Errorf("two answers are the state %q", printableText(name))
 		case !slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Name == name }):
 			return nil, fmt.Errorf("the answer %s is a state that the description does not have", t.Answers[i].Name)
 		}
-		seen[name] = true
+		names[name] = true
 	}
-	clear(seen)
+	clear(names)
 	states := make([]hostfn.State, len(d.State))
 	for i, s := range d.State {
-		if seen[s.Name] || len(s.Name) > maxName || !fieldName.MatchString(s.Name) {
-			return nil, fmt.Errorf("%q is there twice or is a name that no state may have", shown(s.Name))
+		if names[s.Name] || len(s.Name) > maxName || !fieldName.MatchString(s.Name) {
+			return nil, fmt.Errorf("%q is there twice or is a name that no state may have", printableText(s.Name))
 		}
-		seen[s.Name] = true
+		names[s.Name] = true
 		r, err := reachOfState(t, s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
@@ -50,12 +50,12 @@ func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 
 // reachOfState returns where a state may go: where its seed and its answer may go, which have to be the same places.
 func reachOfState(t *Type, s abi.State) (r reach, err error) {
-	kept := slices.IndexFunc(t.Answers, func(a answer.Part) bool { return a.State == s.Name })
-	if kept < 0 && s.Seed == "" {
+	answerIndex := slices.IndexFunc(t.Answers, func(a answer.Part) bool { return a.State == s.Name })
+	if answerIndex < 0 && s.Seed == "" {
 		return reach{}, errors.New("it has neither a seed nor an answer, so that it is never there")
 	}
-	if kept >= 0 {
-		r = reach{t.Answers[kept].Sinks, t.Answers[kept].Derived}
+	if answerIndex >= 0 {
+		r = reach{t.Answers[answerIndex].Sinks, t.Answers[answerIndex].Derived}
 	}
 	if s.Seed == "" {
 		return r, nil
@@ -65,7 +65,7 @@ func reachOfState(t *Type, s abi.State) (r reach, err error) {
 		return reach{}, errors.New("seed names no field of kind string that is sealed")
 	}
 	reachOfSeed := reach{t.Fields[seed].Sinks, t.Fields[seed].Derived}
-	if kept >= 0 && r != reachOfSeed {
+	if answerIndex >= 0 && r != reachOfSeed {
 		return reach{}, errors.New("its seed and its answer have not the same sinks and derived")
 	}
 	return reachOfSeed, nil

@@ -186,7 +186,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 // endpoint returns what is known about an endpoint: its URL, or else why there is none. due reports whether it is time to read the
 // document.
 func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, due bool, failure error) {
-	waits := within(d.failedAt, now, d.waits)
+	waits := withinPeriod(d.failedAt, now, d.waits)
 	if d.last == nil {
 		if waits {
 			known := *d.failure
@@ -200,11 +200,11 @@ func (d *document) endpoint(key Key, member string, now time.Time) (endpoint str
 	if failure != nil {
 		age = lacking
 	}
-	return endpoint, !waits && !within(d.readAt, now, age), failure
+	return endpoint, !waits && !withinPeriod(d.readAt, now, age), failure
 }
 
-// within reports whether now is in the period that began at start. It is not before start, where a clock that was set back is.
-func within(start, now time.Time, period time.Duration) bool {
+// withinPeriod reports whether now is in the period that began at start. It is not before start, where a clock that was set back is.
+func withinPeriod(start, now time.Time, period time.Duration) bool {
 	since := now.Sub(start)
 	return since >= 0 && since < period
 }
@@ -242,7 +242,7 @@ func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a 
 		jitter = 0 // a wait without jitter is better than none
 	}
 	c.mu.Lock()
-	before, failed := d.last, d.failure != nil
+	previous, failed := d.last, d.failure != nil
 	now := c.clock()
 	if failure != nil {
 		d.failures++
@@ -257,14 +257,14 @@ func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a 
 	d.reading = nil
 	c.mu.Unlock()
 	switch {
-	case failure != nil && !failed && before != nil:
+	case failure != nil && !failed && previous != nil:
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer cannot be read: the endpoints that it named before stay in use", failure)
 	case failure != nil && !failed:
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer cannot be read", failure)
 	case failure == nil && failed:
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer can be read again", nil)
 	}
-	if failure == nil && before != nil && !found.equal(before) {
+	if failure == nil && previous != nil && !found.equal(previous) {
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer names other endpoints than before", nil)
 	}
 	close(read.done)

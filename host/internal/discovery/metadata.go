@@ -27,8 +27,8 @@ type metadata struct {
 	endpoints, problems map[string]string
 }
 
-func (m *metadata) equal(other *metadata) bool {
-	return maps.Equal(m.endpoints, other.endpoints) && maps.Equal(m.problems, other.problems)
+func (m *metadata) equal(n *metadata) bool {
+	return maps.Equal(m.endpoints, n.endpoints) && maps.Equal(m.problems, n.problems)
 }
 
 // endpoint returns the URL of a member, or an *Error.

@@ -139,13 +139,13 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 	} // with a proxy, the one address that the transport dials is the proxy's
 
 	dialled, err := dialer.DialContext(ctx, network, address)
-	var refused *AddressError
-	if errors.As(err, &refused) {
+	var addressErr *AddressError
+	if errors.As(err, &addressErr) {
 		host, _, splitErr := net.SplitHostPort(address)
 		if splitErr != nil {
 			host = ""
 		}
-		return nil, &AddressError{Host: host, Addr: refused.Addr, Kind: refused.Kind}
+		return nil, &AddressError{Host: host, Addr: addressErr.Addr, Kind: addressErr.Kind}
 	}
 	if err != nil {
 		return nil, err
@@ -203,20 +203,20 @@ func proxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, response *http.
 // checkHost checks the text of a host, for requests through a proxy. Without a proxy, the dialled address is checked. A
 // host that is not ASCII is checked in the form in which net/http writes it: full-width digits become digits.
 func (p Policy) checkHost(host string) error {
-	written, err := host, error(nil)
+	ascii, err := host, error(nil)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		written, err = idna.Lookup.ToASCII(host)
+		ascii, err = idna.Lookup.ToASCII(host)
 	}
 	if err != nil {
 		return &AddressError{Host: host, Kind: KindInvalid}
 	}
-	if addr, err := netip.ParseAddr(written); err == nil {
+	if addr, err := netip.ParseAddr(ascii); err == nil {
 		if kind := p.refuses(addr); kind != "" {
 			return &AddressError{Host: host, Addr: addr, Kind: kind}
 		}
 		return nil
 	}
-	name := strings.ToLower(strings.TrimSuffix(written, "."))
+	name := strings.ToLower(strings.TrimSuffix(ascii, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
 	case last == "" || last[0] >= '0' && last[0] <= '9' || strings.Contains(name, ":"):

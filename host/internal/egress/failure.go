@@ -19,7 +19,7 @@ var ErrCertificate = errors.New("the certificate of the server cannot be verifie
 // of the server, which has just received a credential and may send it back. So only errors of the connection keep their
 // text. errors.Is still finds what the other errors wrap.
 func Failure(err error) error {
-	var refused *AddressError
+	var addressErr *AddressError
 	var lookup *net.DNSError
 	var operation *net.OpError
 	var certificate *tls.CertificateVerificationError
@@ -27,7 +27,7 @@ func Failure(err error) error {
 	var proxy *ProxyError
 	var network net.Error
 	switch {
-	case err == nil || errors.As(err, &refused):
+	case err == nil || errors.As(err, &addressErr):
 		return err
 	case errors.Is(err, ErrPlain):
 		return ErrPlain

@@ -17,8 +17,8 @@ type Cache[K comparable, V any] struct {
 	// If not nil, Dropped is called with each value that has lost its place to others, or that is replaced.
 	Dropped func(V)
 
-	most, held int64
-	owners     map[string]*owner[K, V]
+	limit, size int64
+	owners      map[string]*owner[K, V]
 	// bySize has the owner with the most bytes first.
 	bySize bySize[K, V]
 	len    int
@@ -28,8 +28,8 @@ type owner[K comparable, V any] struct {
 	name   string
 	bytes  int64
 	values *simplelru.LRU[K, value[V]]
-	// at is the index in bySize.
-	at int
+	// index is the index in bySize.
+	index int
 }
 
 type value[V any] struct {
@@ -38,8 +38,8 @@ type value[V any] struct {
 }
 
 // New returns an empty cache for values of this many bytes.
-func New[K comparable, V any](most int64) *Cache[K, V] {
-	return &Cache[K, V]{most: most, owners: map[string]*owner[K, V]{}}
+func New[K comparable, V any](limit int64) *Cache[K, V] {
+	return &Cache[K, V]{limit: limit, owners: map[string]*owner[K, V]{}}
 }
 
 // Add adds a value of a size, in place of one that has its key. A value that has more than all bytes is dropped at once.
@@ -48,7 +48,7 @@ func (c *Cache[K, V]) Add(name string, k K, v V, size int64) {
 		c.Remove(name, k)
 		c.drop(old)
 	}
-	if size > c.most {
+	if size > c.limit {
 		c.drop(v)
 		return
 	}
@@ -65,12 +65,12 @@ func (c *Cache[K, V]) Add(name string, k K, v V, size int64) {
 	o.values.Add(k, value[V]{v, size})
 	c.grow(o, size)
 	c.len++
-	c.Resize(c.most)
+	c.Resize(c.limit)
 }
 
 // Resize sets the number of bytes, and drops what has no room then.
-func (c *Cache[K, V]) Resize(most int64) {
-	for c.most = most; c.held > most; {
+func (c *Cache[K, V]) Resize(limit int64) {
+	for c.limit = limit; c.size > limit; {
 		o := c.bySize[0]
 		for range o.values.Len() {
 			k, oldest, _ := o.values.GetOldest()
@@ -118,7 +118,7 @@ func (c *Cache[K, V]) Remove(name string, k K) {
 	c.len--
 	if o.values.Len() == 0 {
 		delete(c.owners, name)
-		heap.Remove(&c.bySize, o.at)
+		heap.Remove(&c.bySize, o.index)
 	}
 }
 
@@ -134,8 +134,8 @@ func (c *Cache[K, V]) drop(v V) {
 // grow adds bytes to those of an owner.
 func (c *Cache[K, V]) grow(o *owner[K, V], bytes int64) {
 	o.bytes += bytes
-	c.held += bytes
-	heap.Fix(&c.bySize, o.at)
+	c.size += bytes
+	heap.Fix(&c.bySize, o.index)
 }
 
 // bySize is a heap of owners.
@@ -146,13 +146,13 @@ func (s bySize[K, V]) Less(i, j int) bool { return s[i].bytes > s[j].bytes }
 
 func (s bySize[K, V]) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].at, s[j].at = i, j
+	s[i].index, s[j].index = i, j
 }
 
 // Push implements heap.Interface.
 func (s *bySize[K, V]) Push(x any) {
 	o := x.(*owner[K, V]) //nolint:forcetypeassert // the package pushes nothing else
-	o.at = len(*s)
+	o.index = len(*s)
 	*s = append(*s, o)
 }
 

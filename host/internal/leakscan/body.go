@@ -31,7 +31,7 @@ const (
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
 // returns.
 func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{scanner: sc, source: source, last: last, left: savings}
+	return &body{scanner: sc, source: source, last: last, effort: savings}
 }
 
 // body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must
@@ -41,9 +41,9 @@ type body struct {
 	source  io.ReadCloser
 	last    func(error) error
 
-	// held are the bytes that may be the beginning of a match.
-	held []byte
-	left budget
+	// tail are the bytes that may be the beginning of a match.
+	tail   []byte
+	effort budget
 	// line is the number of bytes without white space before held, at most minLine.
 	line int
 	// own is a buffer for when the caller's is too small, and ready is the part of it that the caller has yet to read.
@@ -76,14 +76,14 @@ func (b *body) Read(p []byte) (int, error) {
 		if b.err != nil {
 			return 0, b.err
 		}
-		if len(p)-len(b.held) >= minRead {
+		if len(p)-len(b.tail) >= minRead {
 			n, empty := b.fill(p)
 			if n > 0 || empty {
 				return n, b.err
 			}
 			continue
 		}
-		if room := max(ownBuffer, 2*len(b.held)); len(b.own) < room {
+		if room := max(ownBuffer, 2*len(b.tail)); len(b.own) < room {
 			b.own = make([]byte, room)
 		}
 		n, empty := b.fill(b.own)
@@ -96,18 +96,18 @@ func (b *body) Read(p []byte) (int, error) {
 // fill reads from source once. It returns the number of bytes in the buffer that may be passed on. empty reports that
 // source returned neither data nor an error.
 func (b *body) fill(buffer []byte) (n int, empty bool) {
-	before := copy(buffer, b.held)
-	read, err := b.source.Read(buffer[before:])
-	data := buffer[:before+read]
+	prefix := copy(buffer, b.tail)
+	read, err := b.source.Read(buffer[prefix:])
+	data := buffer[:prefix+read]
 	if read == 0 && err == nil {
 		clear(data)
 		return 0, true
 	}
-	b.left.earn(read)
-	b.left -= budget(before / 8) // held bytes are searched again
-	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.left)
+	b.effort.earn(read)
+	b.effort -= budget(prefix / 8) // held bytes are searched again
+	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.effort)
 	switch {
-	case found && b.left < 0:
+	case found && b.effort < 0:
 		_ = b.close()
 		err, safe = ErrEffort, 0
 	case found:
@@ -117,10 +117,10 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		safe = len(data)
 	}
 	b.line = line(data[:safe], b.line)
-	b.held = append(b.held[:0], data[safe:]...)
+	b.tail = append(b.tail[:0], data[safe:]...)
 	clear(data[safe:])
 	if err != nil {
-		b.held = nil
+		b.tail = nil
 		b.err = b.last(err)
 	}
 	return safe, false

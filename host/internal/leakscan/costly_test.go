@@ -53,13 +53,13 @@ func TestWorkHasABound_threats_81(t *testing.T) {
 func expectBounded(t *testing.T, f *Scanner, way, data string, chunk int) error {
 	t.Helper()
 	b := f.Body(&chunks{rest: split(data, chunk), end: io.EOF}, same).(*body)
-	b.left = 0 // only what the bytes earn
+	b.effort = 0 // only what the bytes earn
 	_, err := io.Copy(io.Discard, b)
 	if err != nil && !errors.Is(err, ErrFound) && !errors.Is(err, ErrEffort) {
 		t.Errorf("%s, by %d: %v", way, chunk, err)
 	}
-	if b.left < -1000 {
-		t.Errorf("%s, by %d: %d steps more than there were", way, chunk, -b.left)
+	if b.effort < -1000 {
+		t.Errorf("%s, by %d: %d steps more than there were", way, chunk, -b.effort)
 	}
 	return err
 }

@@ -31,11 +31,11 @@ const (
 
 // secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
 // in has.
-func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
+func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
-	for c := range has {
+	for c := range first {
 		escapeSecondBytes[c] |= pluses
-		if has[c] {
+		if first[c] {
 			escapeSecondBytes[digits[c>>4]] |= percents
 			escapeSecondBytes[upper[c>>4]] |= percents
 		}
@@ -46,12 +46,12 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 		escapeSecondBytes[c] |= backslashed
 	}
 	for i := range len(simple) {
-		if has[simple[i]] {
-			escapeSecondBytes[named[i]] |= backslashed
+		if first[simple[i]] {
+			escapeSecondBytes[namedEscapes[i]] |= backslashed
 		}
 	}
-	for c := range has {
-		if has[c] && punctuation[c] {
+	for c := range first {
+		if first[c] && punctuation[c] {
 			escapeSecondBytes[c] |= backslashed
 		}
 		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
@@ -60,7 +60,7 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 	}
 	escapeSecondBytes['#'] |= references
 	for _, e := range entities {
-		if has[e.c] || e.c == '&' { // &amp;# begins other references
+		if first[e.c] || e.c == '&' { // &amp;# begins other references
 			escapeSecondBytes[e.name[0]] |= references
 		}
 	}
@@ -70,8 +70,8 @@ func secondBytes(has *[256]bool) (escapeSecondBytes [256]kinds) {
 // A backslash and a letter of named stand for the byte of simple at the same index. Punctuation after a backslash stands
 // for itself.
 const (
-	named  = "bfnrtv"
-	simple = "\b\f\n\r\t\v"
+	namedEscapes = "bfnrtv"
+	simple       = "\b\f\n\r\t\v"
 )
 
 const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -105,7 +105,7 @@ type escape struct {
 type reading struct {
 	text   [utf8.UTFMax]byte
 	length int
-	taken  int
+	span   int
 }
 
 func (r *reading) bytes() []byte { return r.text[:r.length] }
@@ -128,7 +128,7 @@ func (x *escape) read(data []byte) {
 // byte adds the reading c.
 func (x *escape) byte(c byte, taken int) {
 	r := &x.readings[x.count]
-	r.text[0], r.length, r.taken = c, 1, taken
+	r.text[0], r.length, r.span = c, 1, taken
 	x.count++
 }
 
@@ -139,15 +139,15 @@ func (x *escape) rune(r rune, taken int) {
 	}
 	if r >= 0x80 {
 		found := &x.readings[x.count]
-		found.length, found.taken = utf8.EncodeRune(found.text[:], r), taken
+		found.length, found.span = utf8.EncodeRune(found.text[:], r), taken
 		x.count++
 	}
 }
 
 // percent reads a percent-encoded byte, RFC 3986 section 2.1.
 func (x *escape) percent(data []byte) {
-	for at := 1; at <= 1+2*maxDepth; at += 2 {
-		c, complete := number(data[at:], 2, 16)
+	for pos := 1; pos <= 1+2*maxDepth; pos += 2 {
+		c, complete := number(data[pos:], 2, 16)
 		switch {
 		case c < 0:
 			return
@@ -156,9 +156,9 @@ func (x *escape) percent(data []byte) {
 			return
 		}
 		if c == '+' { // a form's space, encoded once more
-			x.byte(' ', at+2)
+			x.byte(' ', pos+2)
 		}
-		x.byte(byte(c), at+2)
+		x.byte(byte(c), pos+2)
 		if c != '%' {
 			return
 		}
@@ -177,7 +177,7 @@ func (x *escape) backslash(data []byte) {
 	}
 	switch c := data[n]; c {
 	default:
-		if i := strings.IndexByte(named, c); i >= 0 {
+		if i := strings.IndexByte(namedEscapes, c); i >= 0 {
 			x.byte(simple[i], n+1)
 		} else if punctuation[c] {
 			x.byte(c, n+1)
@@ -196,70 +196,70 @@ func (x *escape) backslash(data []byte) {
 }
 
 // octal reads the digits of an escape such as \163. It takes as many digits as fit into a byte, ECMA-262 section B.1.2.
-func (x *escape) octal(data []byte, at int) {
-	most := 3
-	if data[at] > '3' {
-		most = 2
+func (x *escape) octal(data []byte, pos int) {
+	limit := 3
+	if data[pos] > '3' {
+		limit = 2
 	}
 	digits := 1
-	for digits < most && at+digits < len(data) && values[data[at+digits]] < 8 {
+	for digits < limit && pos+digits < len(data) && values[data[pos+digits]] < 8 {
 		digits++
 	}
-	if digits < most && at+digits == len(data) && !x.last {
+	if digits < limit && pos+digits == len(data) && !x.last {
 		x.partial = true
 		return
 	}
-	value, _ := number(data[at:], digits, 8)
-	x.rune(value, at+digits)
+	value, _ := number(data[pos:], digits, 8)
+	x.rune(value, pos+digits)
 }
 
 // braced reads the digits behind \u{ and the closing brace, ECMA-262 section 12.9.4.
-func (x *escape) braced(data []byte, at int) {
+func (x *escape) braced(data []byte, pos int) {
 	digits := 0
-	for at+digits < len(data) && digits < maxDigits && values[data[at+digits]] < 16 {
+	for pos+digits < len(data) && digits < maxDigits && values[data[pos+digits]] < 16 {
 		digits++
 	}
-	end := at + digits
+	end := pos + digits
 	switch {
 	case end == len(data):
 		x.partial = true
 	case digits > 0 && data[end] == '}':
-		if value, _ := number(data[at:], digits, 16); utf8.ValidRune(value) {
+		if value, _ := number(data[pos:], digits, 16); utf8.ValidRune(value) {
 			x.rune(value, end+1)
 		}
 	}
 }
 
 // unicode reads the digits behind \u, and the second half of a surrogate pair.
-func (x *escape) unicode(data []byte, at int) {
-	if at < len(data) && data[at] == '{' {
-		x.braced(data, at+1)
+func (x *escape) unicode(data []byte, pos int) {
+	if pos < len(data) && data[pos] == '{' {
+		x.braced(data, pos+1)
 		return
 	}
-	value, complete := number(data[at:], 4, 16)
-	at += 4
+	value, complete := number(data[pos:], 4, 16)
+	pos += 4
 	switch {
 	case !complete:
 		x.partial = true
 		return
 	case !utf16.IsSurrogate(value):
 		if value >= 0 {
-			x.rune(value, at)
+			x.rune(value, pos)
 		}
 		return
 	}
-	n := backslashes(data[at:])
-	if x.partial = at+n == len(data); x.partial || n == 0 || data[at+n] != 'u' {
+	n := backslashes(data[pos:])
+	if x.partial = pos+n == len(data); x.partial || n == 0 || data[pos+n] != 'u' {
 		return
 	}
-	at += n + 1
-	low, complete := number(data[at:], 4, 16)
+	pos += n + 1
+	low, complete := number(data[pos:], 4, 16)
 	if !complete {
 		x.partial = true
 		return
 	}
 	if r := utf16.DecodeRune(value, low); r != utf8.RuneError {
-		x.rune(r, at+4)
+		x.rune(r, pos+4)
 	}
 }
 
@@ -281,22 +281,22 @@ var entities = [...]struct {
 
 // entities reads the character references of HTML that programs write.
 func (x *escape) entities(data []byte) {
-	for depth, at := 0, 1; depth <= maxDepth; depth++ {
-		rest := data[at:]
+	for depth, pos := 0, 1; depth <= maxDepth; depth++ {
+		rest := data[pos:]
 		if len(rest) == 0 {
 			x.partial = true
 			return
 		}
 		next := 0 // the end of a reference to an ampersand
 		if rest[0] == '#' {
-			next = x.reference(data, at+1)
+			next = x.reference(data, pos+1)
 		}
 		for _, e := range entities {
 			switch {
 			case len(rest) < len(e.name):
 				x.partial = x.partial || e.name[:len(rest)] == string(rest)
 			case e.name == string(rest[:len(e.name)]):
-				taken := x.semicolon(data, at+len(e.name))
+				taken := x.semicolon(data, pos+len(e.name))
 				if e.c == '&' {
 					next = taken
 				}
@@ -306,39 +306,39 @@ func (x *escape) entities(data []byte) {
 		if next == 0 {
 			return
 		}
-		at = next
+		pos = next
 	}
 }
 
 // semicolon returns the end of a reference whose name or number ends at offset at.
-func (x *escape) semicolon(data []byte, at int) int {
+func (x *escape) semicolon(data []byte, pos int) int {
 	switch {
-	case at == len(data):
+	case pos == len(data):
 		x.partial = !x.last
-	case data[at] == ';':
-		return at + 1
+	case data[pos] == ';':
+		return pos + 1
 	}
-	return at
+	return pos
 }
 
 // reference reads the number behind &#. It returns the end of the reference if that stands for an ampersand, or else 0.
-func (x *escape) reference(data []byte, at int) (amp int) {
+func (x *escape) reference(data []byte, pos int) (amp int) {
 	base := rune(10)
-	if at < len(data) && data[at]|0x20 == 'x' {
+	if pos < len(data) && data[pos]|0x20 == 'x' {
 		base = 16
-		at++
+		pos++
 	}
 	digits := 0
-	for at+digits < len(data) && digits <= maxDigits && rune(values[data[at+digits]]) < base {
+	for pos+digits < len(data) && digits <= maxDigits && rune(values[data[pos+digits]]) < base {
 		digits++
 	}
-	end := at + digits
+	end := pos + digits
 	switch {
 	case digits > maxDigits:
 	case end == len(data) && !x.last:
 		x.partial = true
 	case digits > 0:
-		if value, _ := number(data[at:end], digits, base); utf8.ValidRune(value) {
+		if value, _ := number(data[pos:end], digits, base); utf8.ValidRune(value) {
 			taken := x.semicolon(data, end)
 			if x.rune(value, taken); value == '&' {
 				return taken

@@ -7,17 +7,17 @@ const followCost = 8
 // an escape. It continues with the step that is least far in the data, so that readings that meet again are followed
 // once. It also reports found if the budget is used up.
 func (s *search) follow(from step, start int) (found bool) {
-	*s.left -= followCost
-	for steps := append(s.steps[:0], from); len(steps) > 0 && *s.left >= 0; {
-		*s.left -= budget(len(steps))
-		least := 0
+	*s.effort -= followCost
+	for steps := append(s.steps[:0], from); len(steps) > 0 && *s.effort >= 0; {
+		*s.effort -= budget(len(steps))
+		minimum := 0
 		for n := range steps {
-			if steps[n].at < steps[least].at {
-				least = n
+			if steps[n].pos < steps[minimum].pos {
+				minimum = n
 			}
 		}
-		here := steps[least]
-		steps[least] = steps[len(steps)-1]
+		here := steps[minimum]
+		steps[minimum] = steps[len(steps)-1]
 		steps = steps[:len(steps)-1]
 		if len(steps) == 0 {
 			here = s.skipEqual(here)
@@ -25,28 +25,28 @@ func (s *search) follow(from step, start int) (found bool) {
 		if s.matches(here) {
 			return true
 		}
-		if here.at == len(s.data) {
+		if here.pos == len(s.data) {
 			s.holdBack(here, start)
 			continue
 		}
-		c := s.data[here.at : here.at+1]
+		c := s.data[here.pos : here.pos+1]
 		steps = add(steps, s.take(here, c, 1))
 		if !s.isIntroducer[c[0]] {
 			continue
 		}
-		x := s.read(here.at)
+		x := s.read(here.pos)
 		for m := range x.count {
 			r := &x.readings[m]
-			steps = add(steps, s.take(here, r.bytes(), r.taken))
+			steps = add(steps, s.take(here, r.bytes(), r.span))
 		}
-		if taken := x.lineBreak(s.data[here.at:]); taken > 0 && s.anyBase64(here) && line(s.data[:here.at], s.line) == minLine {
-			steps = add(steps, step{here.lo, here.hi, here.i, here.at + taken, true})
+		if taken := x.lineBreak(s.data[here.pos:]); taken > 0 && s.anyBase64(here) && line(s.data[:here.pos], s.line) == minLine {
+			steps = add(steps, step{here.lo, here.hi, here.i, here.pos + taken, true})
 		}
 		if x.partial {
 			s.holdBack(here, start)
 		}
 	}
-	return *s.left < 0
+	return *s.effort < 0
 }
 
 // skipEqual returns the step behind the bytes that the data and the pattern have in common, up to an escape. A step of
@@ -55,14 +55,14 @@ func (s *search) skipEqual(here step) step {
 	if here.lo+1 != here.hi {
 		return here
 	}
-	pattern, data := s.patterns[here.lo].text[here.i:], s.data[here.at:]
+	pattern, data := s.patterns[here.lo].text[here.i:], s.data[here.pos:]
 	n := 0
 	for n < len(pattern) && n < len(data) && pattern[n] == data[n] && !s.isIntroducer[data[n]] {
 		n++
 	}
-	*s.left -= budget(n / 8)
+	*s.effort -= budget(n / 8)
 	here.i += n
-	here.at += n
+	here.pos += n
 	return here
 }
 
@@ -98,8 +98,8 @@ func add(steps []step, s step) []step {
 	if s.lo == s.hi {
 		return steps
 	}
-	for _, other := range steps {
-		if other == s {
+	for _, s2 := range steps {
+		if s2 == s {
 			return steps
 		}
 	}

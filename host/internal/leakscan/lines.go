@@ -17,7 +17,7 @@ func (x *escape) white(data []byte) (c byte, taken int) {
 	c, taken = data[0], 1
 	if x.count > 0 && c != '+' { // + is a character of Base64
 		r := &x.readings[x.count-1] // the longest reading
-		c, taken = r.text[0], r.taken
+		c, taken = r.text[0], r.span
 	}
 	if strings.IndexByte("\r\n \t", c) < 0 {
 		return 0, 0
@@ -35,27 +35,27 @@ func (x *escape) lineBreak(data []byte) int {
 	}
 	next := escape{last: true} // an incomplete escape is not part of the line break
 	feed := c == '\r'
-	for at := taken; ; at += taken {
-		if at >= min(len(data), maxBreak) || base64Characters[data[at]] {
-			return at
+	for pos := taken; ; pos += taken {
+		if pos >= min(len(data), maxBreak) || base64Characters[data[pos]] {
+			return pos
 		}
-		next.read(data[at:])
-		switch c, taken = next.white(data[at:]); {
+		next.read(data[pos:])
+		switch c, taken = next.white(data[pos:]); {
 		case c == '\n' && feed, c == ' ', c == '\t':
 			feed = false
 		default:
-			return at
+			return pos
 		}
 	}
 }
 
-// line returns the number of bytes without white space at the end of data, at most minLine. before is the number of such
+// line returns the number of bytes without white space at the end of data, at most minLine. prefix is the number of such
 // bytes in front of data.
-func line(data []byte, before int) int {
+func line(data []byte, prefix int) int {
 	n := 0
 	for n < minLine {
 		if n == len(data) {
-			return min(n+before, minLine)
+			return min(n+prefix, minLine)
 		}
 		if c := data[len(data)-1-n]; c <= ' ' || c >= 0x7f {
 			break
@@ -67,6 +67,6 @@ func line(data []byte, before int) int {
 
 // hopeless reports whether the line break at offset at cannot be part of Base64. It is fast and rejects most line
 // breaks.
-func (s *search) hopeless(at int) bool {
-	return at == 0 || !base64Characters[s.data[at-1]] || line(s.data[:at], s.line) < minLine
+func (s *search) hopeless(pos int) bool {
+	return pos == 0 || !base64Characters[s.data[pos-1]] || line(s.data[:pos], s.line) < minLine
 }

@@ -94,8 +94,8 @@ func TestEndlessWhiteSpace(t *testing.T) {
 	body := f.Body(&chunks{rest: append([]string{strings.Repeat("A", 40) + "dGhl\n"}, split(strings.Repeat(" ", 10_000), 100)...), end: io.EOF}, same).(*body)
 	for {
 		_, err := body.Read(make([]byte, 600))
-		if len(body.held) > 200 {
-			t.Fatalf("%d bytes are held back", len(body.held))
+		if len(body.tail) > 200 {
+			t.Fatalf("%d bytes are held back", len(body.tail))
 		}
 		if err != nil {
 			return

@@ -24,8 +24,8 @@ type search struct {
 	// line is the number of bytes without white space before the data, at most minLine.
 	line int
 	// safe is the number of bytes at the beginning that no match includes, whatever data follows.
-	safe int
-	left *budget
+	safe   int
+	effort *budget
 
 	// cached holds escapes that have been read, by offset modulo its length.
 	cached [16]cachedEscape
@@ -36,15 +36,15 @@ type search struct {
 // cachedEscape is the escape at offset at of the data.
 type cachedEscape struct {
 	escape
-	at int
+	pos int
 }
 
 // read returns the readings of the escape at offset at. They are valid until the next call.
-func (s *search) read(at int) *escape {
-	x := &s.cached[at%len(s.cached)]
-	if x.at != at {
-		x.at = at
-		x.read(s.data[at:])
+func (s *search) read(pos int) *escape {
+	x := &s.cached[pos%len(s.cached)]
+	if x.pos != pos {
+		x.pos = pos
+		x.read(s.data[pos:])
 	}
 	return &x.escape
 }
@@ -52,8 +52,8 @@ func (s *search) read(at int) *escape {
 // scan searches data and reports whether it found a text. safe is the number of bytes at the beginning that no match
 // includes, whatever data follows. last means that no data follows. line is the number of bytes without white space
 // before data, at most minLine. The steps are taken from left. If they do not suffice, scan reports found.
-func (sc *Scanner) scan(data []byte, line int, last bool, left *budget) (found bool, safe int) {
-	s := search{Scanner: sc, data: data, line: line, safe: len(data), left: left}
+func (sc *Scanner) scan(data []byte, line int, last bool, effort *budget) (found bool, safe int) {
+	s := search{Scanner: sc, data: data, line: line, safe: len(data), effort: effort}
 	for i := range s.cached {
 		s.cached[i] = cachedEscape{escape{last: last}, -1}
 	}
@@ -77,7 +77,7 @@ func (s *search) plain() (found bool) {
 		}
 		last++
 	}
-	*s.left -= budget(looks)
+	*s.effort -= budget(looks)
 	for start := max(0, last-s.window+1); start < s.safe; start++ {
 		if s.matchAt(start) {
 			return true
@@ -95,46 +95,46 @@ func (s *search) matchAt(start int) (found bool) {
 		s.safe = min(s.safe, start)
 		return false
 	default:
-		return s.bigrams.has(0, data[start], data[start+1]) && s.follow(s.all(start), start)
+		return s.bigrams.contains(0, data[start], data[start+1]) && s.follow(s.all(start), start)
 	}
 }
 
 // escapes finds matches whose first escape is of this kind and near their beginning.
 func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 	data := s.data
-	for at := -1; ; {
-		next := bytes.IndexByte(data[at+1:], introducer)
+	for pos := -1; ; {
+		next := bytes.IndexByte(data[pos+1:], introducer)
 		if next < 0 {
 			return false
 		}
-		at += 1 + next
-		*s.left--
-		if at+1 < len(data) && s.escapeSecondBytes[data[at+1]]&kind == 0 {
+		pos += 1 + next
+		*s.effort--
+		if pos+1 < len(data) && s.escapeSecondBytes[data[pos+1]]&kind == 0 {
 			continue
 		}
-		if kind&(feeds|returns) != 0 && s.hopeless(at) {
+		if kind&(feeds|returns) != 0 && s.hopeless(pos) {
 			continue
 		}
-		if s.behind(at) || s.from(at) || *s.left < 0 {
+		if s.behind(pos) || s.from(pos) || *s.effort < 0 {
 			return true
 		}
 	}
 }
 
 // behind finds matches whose first escape is at offset at, behind two bytes or more.
-func (s *search) behind(at int) (found bool) {
-	if at < 2 {
+func (s *search) behind(pos int) (found bool) {
+	if pos < 2 {
 		return false
 	}
 	data := s.data
-	if two, ok := s.grow(head{}, data[at-2:at]); ok && s.leads(two, at) && s.continues(at-2, at) {
+	if two, ok := s.grow(head{}, data[pos-2:pos]); ok && s.leads(two, pos) && s.continues(pos-2, pos) {
 		return true
 	}
-	if at < 3 || int(s.shifts[s.place(data[at-3], data[at-2], data[at-1])]) == s.window-2 {
+	if pos < 3 || int(s.shifts[s.place(data[pos-3], data[pos-2], data[pos-1])]) == s.window-2 {
 		return false
 	}
-	for i := 3; i < s.window && i <= at; i++ {
-		if _, ok := s.grow(head{}, data[at-i:at]); ok && s.continues(at-i, at) {
+	for i := 3; i < s.window && i <= pos; i++ {
+		if _, ok := s.grow(head{}, data[pos-i:pos]); ok && s.continues(pos-i, pos) {
 			return true
 		}
 	}
@@ -142,22 +142,22 @@ func (s *search) behind(at int) (found bool) {
 }
 
 // continues finds matches that begin at start and have no escape before offset at.
-func (s *search) continues(start, at int) (found bool) {
+func (s *search) continues(start, pos int) (found bool) {
 	here := s.all(start)
-	for here.at < at && here.lo < here.hi {
-		here = s.take(here, s.data[here.at:here.at+1], 1)
+	for here.pos < pos && here.lo < here.hi {
+		here = s.take(here, s.data[here.pos:here.pos+1], 1)
 	}
 	return here.lo < here.hi && s.follow(here, start)
 }
 
 // from finds matches that begin with the escape at offset at, or with the byte before it.
-func (s *search) from(at int) (found bool) {
-	if at > 0 {
-		if one, ok := s.grow(head{}, s.data[at-1:at]); ok && s.leads(one, at) && s.continues(at-1, at) {
+func (s *search) from(pos int) (found bool) {
+	if pos > 0 {
+		if one, ok := s.grow(head{}, s.data[pos-1:pos]); ok && s.leads(one, pos) && s.continues(pos-1, pos) {
 			return true
 		}
 	}
-	return s.leads(head{}, at) && s.follow(s.all(at), at)
+	return s.leads(head{}, pos) && s.follow(s.all(pos), pos)
 }
 
 // head is the beginning of patterns, at most three bytes.
@@ -172,7 +172,7 @@ func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 		h.text[h.length] = c
 		h.length++
 		switch {
-		case h.length == 1 && !sc.firstBytes[c].any(), h.length == 2 && !sc.bigrams.has(0, h.text[0], c), h.length == 3 && !sc.trigrams.has(h.text[0], h.text[1], c):
+		case h.length == 1 && !sc.firstBytes[c].any(), h.length == 2 && !sc.bigrams.contains(0, h.text[0], c), h.length == 3 && !sc.trigrams.contains(h.text[0], h.text[1], c):
 			return h, false
 		}
 	}
@@ -180,25 +180,25 @@ func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 }
 
 // leads reports whether a pattern may begin with h and the data at offset at. It rejects most escapes.
-func (s *search) leads(h head, at int) bool {
-	if h.length == len(h.text) || at == len(s.data) {
+func (s *search) leads(h head, pos int) bool {
+	if h.length == len(h.text) || pos == len(s.data) {
 		return true
 	}
-	*s.left--
-	data := s.data[at:]
-	if grown, ok := s.grow(h, data[:1]); ok && s.leads(grown, at+1) {
+	*s.effort--
+	data := s.data[pos:]
+	if grown, ok := s.grow(h, data[:1]); ok && s.leads(grown, pos+1) {
 		return true
 	}
 	if !s.isIntroducer[data[0]] {
 		return false
 	}
-	for n := range s.read(at).count {
-		r := &s.read(at).readings[n]
-		if grown, ok := s.grow(h, r.bytes()); ok && s.leads(grown, at+r.taken) {
+	for n := range s.read(pos).count {
+		r := &s.read(pos).readings[n]
+		if grown, ok := s.grow(h, r.bytes()); ok && s.leads(grown, pos+r.span) {
 			return true
 		}
 	}
-	x := s.read(at)
+	x := s.read(pos)
 	return x.partial || h.length > 0 && x.lineBreak(data) > 0
 }
 
@@ -206,18 +206,18 @@ func (s *search) leads(h head, at int) bool {
 // offset at.
 type step struct {
 	lo, hi int
-	i, at  int
+	i, pos int
 	// broken is set if the match so far has a line break, which only Base64 may have.
 	broken bool
 }
 
 // all returns the step of all patterns before their first byte.
-func (sc *Scanner) all(at int) step { return step{0, len(sc.patterns), 0, at, false} }
+func (sc *Scanner) all(pos int) step { return step{0, len(sc.patterns), 0, pos, false} }
 
 // take returns the step behind the bytes of text, for which taken bytes of the data stand. It has no patterns if no
 // pattern continues with text.
 func (sc *Scanner) take(s step, text []byte, taken int) step {
-	s.at += taken
+	s.pos += taken
 	for _, c := range text {
 		if s.i == 0 {
 			s.lo, s.hi = int(sc.firstBytes[c].lo), int(sc.firstBytes[c].hi)

@@ -107,35 +107,35 @@ func New(texts []string) *Scanner {
 	sc.bigrams, sc.trigrams = make(bloom, size/64), make(bloom, size/64) // few of the bits are set
 	sc.unused = 32 - bits.TrailingZeros(uint(size))
 	sc.shifts = bytes.Repeat([]byte{uint8(sc.window - 2)}, size)
-	var has [256]bool
+	var first [256]bool
 	for n, pattern := range sc.patterns {
-		sc.addPattern(pattern.text, &has)
+		sc.addPattern(pattern.text, &first)
 		if first := &sc.firstBytes[pattern.text[0]]; first.any() {
 			first.hi++
 		} else {
 			*first = span{int32(n), int32(n) + 1}
 		}
 	}
-	if has[' '] {
+	if first[' '] {
 		sc.introducers += "+"
 	}
 	for i := range len(sc.introducers) {
 		sc.isIntroducer[sc.introducers[i]] = true
 	}
-	sc.escapeSecondBytes = secondBytes(&has)
+	sc.escapeSecondBytes = secondBytes(&first)
 	return sc
 }
 
 // distinct drops texts that are too short, and texts that contain another one, which is found in all their forms.
-func distinct(texts []string) (kept []string) {
+func distinct(texts []string) (unique []string) {
 	texts = slices.Clone(texts)
 	slices.SortStableFunc(texts, func(a, b string) int { return len(a) - len(b) })
 	for _, text := range texts {
-		if len(text) >= MinText && !slices.ContainsFunc(kept, func(part string) bool { return strings.Contains(text, part) }) {
-			kept = append(kept, text)
+		if len(text) >= MinText && !slices.ContainsFunc(unique, func(part string) bool { return strings.Contains(text, part) }) {
+			unique = append(unique, text)
 		}
 	}
-	return kept
+	return unique
 }
 
 // forms returns a text and its encodings.
@@ -145,10 +145,10 @@ func forms(text string) []pattern {
 		all = append(all, pattern{strings.Join(strings.Split(text, ""), "\x00"), false}) // UTF-16 in either byte order
 	}
 	padded := append(make([]byte, 3, 3+len(text)), text...)
-	for before := range 3 { // number of bytes before the text, modulo three
-		part := padded[3-before:]
+	for prefix := range 3 { // number of bytes before the text, modulo three
+		part := padded[3-prefix:]
 		// Only the characters that hold no bits of data before or behind the text.
-		standard := base64.RawStdEncoding.EncodeToString(part)[(before*8+5)/6 : len(part)*8/6]
+		standard := base64.RawStdEncoding.EncodeToString(part)[(prefix*8+5)/6 : len(part)*8/6]
 		all = append(all, pattern{standard, true})
 		if strings.ContainsAny(standard, "+/") {
 			all = append(all, pattern{strings.NewReplacer("+", "-", "/", "_").Replace(standard), true})
@@ -163,7 +163,7 @@ func forms(text string) []pattern {
 }
 
 // addPattern adds a pattern to the tables, and its bytes to has.
-func (sc *Scanner) addPattern(pattern string, has *[256]bool) {
+func (sc *Scanner) addPattern(pattern string, first *[256]bool) {
 	for i := 2; i < sc.window; i++ {
 		shift := &sc.shifts[sc.place(pattern[i-2], pattern[i-1], pattern[i])]
 		*shift = min(*shift, uint8(sc.window-1-i))
@@ -171,7 +171,7 @@ func (sc *Scanner) addPattern(pattern string, has *[256]bool) {
 	sc.bigrams.add(0, pattern[0], pattern[1])
 	sc.trigrams.add(pattern[0], pattern[1], pattern[2])
 	for i := range len(pattern) {
-		has[pattern[i]] = true
+		first[pattern[i]] = true
 	}
 }
 
@@ -184,13 +184,13 @@ func (sc *Scanner) place(x, y, z byte) uint32 {
 type bloom []uint64
 
 func (s bloom) add(x, y, z byte) {
-	at := s.place(x, y, z)
-	s[at/64] |= 1 << (at % 64)
+	pos := s.place(x, y, z)
+	s[pos/64] |= 1 << (pos % 64)
 }
 
-func (s bloom) has(x, y, z byte) bool {
-	at := s.place(x, y, z)
-	return s[at/64]>>(at%64)&1 != 0
+func (s bloom) contains(x, y, z byte) bool {
+	pos := s.place(x, y, z)
+	return s[pos/64]>>(pos%64)&1 != 0
 }
 
 // place hashes three bytes to the index of a bit.
@@ -215,8 +215,8 @@ func (sc *Scanner) Found(data []byte) bool {
 	if sc == nil {
 		return false
 	}
-	left := budget(savings + earned*len(data))
-	found, _ := sc.scan(data, 0, true, &left)
+	effort := budget(savings + earned*len(data))
+	found, _ := sc.scan(data, 0, true, &effort)
 	return found
 }
 

@@ -12,7 +12,7 @@ import (
 type Exchange struct {
 	n     *Node
 	lease state.Lease
-	asked time.Time
+	start time.Time
 	// alone is set if the store has failed.
 	alone bool
 	over  bool
@@ -31,12 +31,12 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []by
 		if token.Value != nil && valid(token.Value, token.Generation) {
 			return token, nil, nil
 		}
-		lease, asked, taken, err := n.claim(ctx, id, row)
+		lease, start, ok, err := n.claim(ctx, id, row)
 		switch {
 		case err != nil:
 			return n.withoutStore(ctx, err)
-		case taken:
-			return Token{}, &Exchange{n: n, lease: lease, asked: asked}, nil
+		case ok:
+			return Token{}, &Exchange{n: n, lease: lease, start: start}, nil
 		}
 		if err := n.wait(ctx, id, row); err != nil {
 			return n.withoutStore(ctx, err)
@@ -56,25 +56,25 @@ func (n *Node) TryExchange(ctx context.Context, key Key, valid func(Token) bool)
 	case token.Value != nil && valid(token):
 		return token, nil, nil
 	}
-	lease, asked, taken, err := n.claim(ctx, id, row)
-	if !taken {
+	lease, start, ok, err := n.claim(ctx, id, row)
+	if !ok {
 		return Token{}, nil, err
 	}
-	return Token{}, &Exchange{n: n, lease: lease, asked: asked}, nil
+	return Token{}, &Exchange{n: n, lease: lease, start: start}, nil
 }
 
 // fetched reads a row and returns its token. The token has no value if the row is empty, if the node cannot open the value, or
 // if it has seen a later one.
 func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error) {
-	before := n.c.Now()
+	start := n.c.Now()
 	row, err := n.get(ctx, id)
 	if err != nil {
 		return row, Token{}, err
 	}
 	value, err := n.open(id, row) // an empty row does not open
-	left := row.ExpiresIn - n.c.Now().Sub(before)
-	if err == nil && left > 0 { // each token has a time
-		return row, Token{Value: value, ExpiresIn: left, Generation: row.Generation}, nil
+	remaining := row.ExpiresIn - n.c.Now().Sub(start)
+	if err == nil && remaining > 0 { // each token has a time
+		return row, Token{Value: value, ExpiresIn: remaining, Generation: row.Generation}, nil
 	}
 	return row, Token{}, nil
 }
@@ -95,7 +95,7 @@ func (x *Exchange) Within(ctx context.Context) (context.Context, context.CancelF
 	if x.alone {
 		return context.WithCancel(ctx)
 	}
-	return x.n.c.Within(ctx, x.n.c.Lease*2/3-x.n.c.Now().Sub(x.asked))
+	return x.n.c.Within(ctx, x.n.c.Lease*2/3-x.n.c.Now().Sub(x.start))
 }
 
 // Put stores a token for all nodes and ends the right to ask. It returns the generation of the token, or 0 if the store has

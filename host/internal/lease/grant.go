@@ -74,7 +74,7 @@ func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 
 // replace writes a token, or that there is none, and returns the one before. The record stays without a token: it has the
 // hashes of the seeds, which must not be sent again. A row that cannot be read, and never will be, is replaced as well.
-func (n *Node) replace(ctx context.Context, key Key, token []byte) (before []byte, err error) {
+func (n *Node) replace(ctx context.Context, key Key, token []byte) (previous []byte, err error) {
 	id := n.id(useGrant, key)
 	n.catchUp(ctx, id) // Forget returns the newest token
 	var grant []byte
@@ -171,15 +171,15 @@ func (n *Node) Standings(ctx context.Context) (map[Standing]int, error) {
 }
 
 // standing returns the standing of a grant, whose row is leased or not.
-func (r record) standing(leased bool) Standing {
+func (r record) standing(live bool) Standing {
 	switch {
 	case r.Token == nil:
 		return None
-	case r.Mark == refused:
+	case r.Mark == rejected:
 		return Refused
 	case r.Lost:
 		return Lost
-	case r.Mark == intent && !leased:
+	case r.Mark == intent && !live:
 		return Uncertain
 	}
 	return Good

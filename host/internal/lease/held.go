@@ -11,14 +11,14 @@ var ErrHeld = errors.New("something else is kept in the store of state under the
 
 // Hold keeps a value until it is taken, or ttl is over. The key must be a new one.
 func (n *Node) Hold(ctx context.Context, key Key, value []byte, ttl time.Duration) error {
-	lease, taken, err := n.acquire(ctx, n.id(useHeld, key), 0)
+	lease, ok, err := n.acquire(ctx, n.id(useHeld, key), 0)
 	if err != nil {
 		return err
 	}
-	if taken {
-		taken, err = n.put(ctx, lease, value, max(ttl, 1), true)
+	if ok {
+		ok, err = n.put(ctx, lease, value, max(ttl, 1), true)
 	}
-	if err == nil && !taken {
+	if err == nil && !ok {
 		err = ErrHeld
 	}
 	return err

@@ -175,11 +175,11 @@ func (n *Node) readNameKey(ctx context.Context) ([]byte, error) {
 		if used { // somebody may have made the key since the row was read, and it is there before any other value
 			continue
 		}
-		lease, taken, err := n.acquire(ctx, nameKeyRow, row.Generation)
+		lease, ok, err := n.acquire(ctx, nameKeyRow, row.Generation)
 		if err != nil {
 			return nil, err
 		}
-		if !taken {
+		if !ok {
 			if err := n.wait(ctx, nameKeyRow, row); err != nil {
 				return nil, err
 			}
@@ -216,23 +216,23 @@ var ErrRolledBack = errors.New("the store of state has an older value than befor
 // open opens the value of a row, and refuses one that is older than what the node had seen before it read the row. What it has
 // seen since then says nothing: other calls of the node go on.
 func (n *Node) open(id state.ID, row reading) ([]byte, error) {
-	if row.Generation < row.seen {
+	if row.Generation < row.highest {
 		return nil, ErrRolledBack
 	}
 	value, err := n.ring.open(id, row.Generation, row.Value)
 	if err == nil {
-		n.remember(id, row.Generation, row.seen)
+		n.remember(id, row.Generation, row.highest)
 	}
 	return value, err
 }
 
-// remember notes a generation that a call has read or written. before is the highest one that the node had seen before the call. The
+// remember notes a generation that a call has read or written. previous is the highest one that the node had seen before the call. The
 // highest one stays if other calls have seen it since.
-func (n *Node) remember(id state.ID, generation, before int64) {
+func (n *Node) remember(id state.ID, generation, previous int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if seen, _ := n.highest.Peek(id); seen != before {
-		generation = max(generation, seen)
+	if highest, _ := n.highest.Peek(id); highest != previous {
+		generation = max(generation, highest)
 	}
 	n.highest.Add(id, generation)
 }

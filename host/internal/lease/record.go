@@ -18,8 +18,8 @@ const (
 	ready mark = iota
 	// intent marks a token that may have been sent. While the lease holds, it may be on its way.
 	intent
-	// refused marks a token that the server does not take.
-	refused
+	// rejected marks a token that the server does not take.
+	rejected
 )
 
 // pastSeeds is the number of earlier seeds that a record remembers.
@@ -56,8 +56,8 @@ func (r record) encode() []byte {
 	return text
 }
 
-// tried returns the record after one attempt more.
-func (r record) tried() record {
+// withAttempt returns the record after one attempt more.
+func (r record) withAttempt() record {
 	next := r.with(intent, r.Token)
 	next.Tries = r.Tries + 1
 	next.Wait = tokencache.Wait(next.Tries, 0, 0)
@@ -81,7 +81,7 @@ var errForm = errors.New("a grant in the store of state has another form than th
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 	if row.Value == nil {
-		if row.seen > 0 {
+		if row.highest > 0 {
 			return record{}, ErrRolledBack // a record was here, and nobody removes records
 		}
 		return record{}, nil

@@ -16,8 +16,8 @@ type Refusal struct {
 	Wait time.Duration
 }
 
-// counted is the time after the end of a wait for which a refusal still counts.
-const counted = time.Hour
+// refusalMemory is the time after the end of a wait for which a refusal still counts.
+const refusalMemory = time.Hour
 
 // refusalRecord is the value of the row of a refusal.
 type refusalRecord struct {
@@ -29,9 +29,9 @@ type refusalRecord struct {
 // Refusal returns what was refused last, or the zero Refusal. The caller asks the endpoint if Wait is 0. A row that does not
 // open is no refusal.
 func (n *Node) Refusal(ctx context.Context, key Key) (Refusal, error) {
-	before := n.c.Now()
+	start := n.c.Now()
 	r, _, err := n.refusal(ctx, key)
-	r.Wait = max(0, r.Wait-n.c.Now().Sub(before))
+	r.Wait = max(0, r.Wait-n.c.Now().Sub(start))
 	return r, err
 }
 
@@ -59,13 +59,13 @@ func (n *Node) Refuse(ctx context.Context, key Key, value []byte, wait func(coun
 	}
 	next := Refusal{Value: value, Count: last.Count + 1}
 	next.Wait = wait(next.Count)
-	lease, taken, err := n.acquire(ctx, n.id(useRefusal, key), generation)
-	if err != nil || !taken {
+	lease, ok, err := n.acquire(ctx, n.id(useRefusal, key), generation)
+	if err != nil || !ok {
 		return next, err
 	}
 	text, err := json.Marshal(refusalRecord(next))
 	if err == nil {
-		_, err = n.put(ctx, lease, text, next.Wait+counted, true)
+		_, err = n.put(ctx, lease, text, next.Wait+refusalMemory, true)
 	}
 	return next, err
 }

@@ -57,13 +57,13 @@ func (b *breaker) enter(now time.Time) error {
 }
 
 // leave records what a call returned. A call whose caller has gone says nothing about the store.
-func (b *breaker) leave(now time.Time, err error, gone bool) {
+func (b *breaker) leave(now time.Time, err error, canceled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case err == nil:
 		b.failed = 0
-	case !gone:
+	case !canceled:
 		b.failed, b.last, b.since = min(b.failed+1, failures), err, now
 	}
 }
@@ -83,15 +83,15 @@ func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) er
 	if err := n.breaker.enter(n.c.Now()); err != nil {
 		return err
 	}
-	within, cancel := n.c.Within(ctx, n.c.StoreTimeout)
+	callCtx, cancel := n.c.Within(ctx, n.c.StoreTimeout)
 	defer cancel()
-	err := call(within)
-	gone := ctx.Err() != nil
-	n.breaker.leave(n.c.Now(), err, gone)
+	err := call(callCtx)
+	canceled := ctx.Err() != nil
+	n.breaker.leave(n.c.Now(), err, canceled)
 	switch {
 	case err == nil:
 		return nil
-	case gone:
+	case canceled:
 		return ctx.Err()
 	}
 	return &StoreError{Err: err}
@@ -100,12 +100,12 @@ func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) er
 // reading is a row that the node has read.
 type reading struct {
 	state.Row
-	// seen is the highest generation that the node had seen before, or 0.
-	seen int64
+	// highest is the highest generation that the node had seen before, or 0.
+	highest int64
 }
 
 func (n *Node) get(ctx context.Context, id state.ID) (row reading, err error) {
-	row.seen, _ = n.highest.Get(id)
+	row.highest, _ = n.highest.Get(id)
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
 		row.Row, err = n.c.Store.Get(ctx, id)
 		return err
@@ -116,22 +116,22 @@ func (n *Node) get(ctx context.Context, id state.ID) (row reading, err error) {
 	return row, err
 }
 
-func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (lease state.Lease, taken bool, err error) {
+func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (lease state.Lease, ok bool, err error) {
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		lease, taken, err = n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
+		lease, ok, err = n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
 		return err
 	})
-	return lease, taken && err == nil, err
+	return lease, ok && err == nil, err
 }
 
-// claim acquires the lease of a row that was read, unless somebody holds it. asked is when the time of the lease began, or before.
-func (n *Node) claim(ctx context.Context, id state.ID, row reading) (lease state.Lease, asked time.Time, taken bool, err error) {
+// claim acquires the lease of a row that was read, unless somebody holds it. start is when the time of the lease began, or before.
+func (n *Node) claim(ctx context.Context, id state.ID, row reading) (lease state.Lease, start time.Time, ok bool, err error) {
 	if row.LeasedFor > 0 {
-		return lease, asked, false, nil
+		return lease, start, false, nil
 	}
-	asked = n.c.Now()
-	lease, taken, err = n.acquire(ctx, id, row.Generation)
-	return lease, asked, taken, err
+	start = n.c.Now()
+	lease, ok, err = n.acquire(ctx, id, row.Generation)
+	return lease, start, ok, err
 }
 
 // put seals a value and writes it.
@@ -140,13 +140,13 @@ func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires
 	if err != nil {
 		return false, err
 	}
-	before, _ := n.highest.Peek(lease.ID)
+	previous, _ := n.highest.Peek(lease.ID)
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
 		ok, err = n.c.Store.Put(ctx, lease, sealed, expires, release)
 		return err
 	})
 	if ok = ok && err == nil; ok {
-		n.remember(lease.ID, lease.Generation+1, before) // also if before is higher: the store has just confirmed this one
+		n.remember(lease.ID, lease.Generation+1, previous) // also if before is higher: the store has just confirmed this one
 	}
 	return ok, err
 }
@@ -174,19 +174,19 @@ func (n *Node) release(ctx context.Context, lease state.Lease) {
 	_ = n.ask(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.c.Store.Release(ctx, lease) })
 }
 
-// another is the time between two tries to acquire a row that nobody holds. Usually somebody else was faster. A row that the store
+// retryPause is the time between two tries to acquire a row that nobody holds. Usually somebody else was faster. A row that the store
 // shows and does not let anybody acquire must not be asked for all the time.
-const another = 10 * time.Millisecond
+const retryPause = 10 * time.Millisecond
 
 // wait waits until a row that was read may have changed, for no longer than its lease, and returns an error if ctx is done.
 func (n *Node) wait(ctx context.Context, id state.ID, row reading) error {
 	if row.LeasedFor == 0 {
-		n.c.Sleep(ctx, another)
+		n.c.Sleep(ctx, retryPause)
 		return ctx.Err()
 	}
-	within, cancel := n.c.Within(ctx, row.LeasedFor+n.c.StoreTimeout)
+	callCtx, cancel := n.c.Within(ctx, row.LeasedFor+n.c.StoreTimeout)
 	defer cancel()
-	if err := n.c.Store.Wait(within, id, row.Generation); err != nil && ctx.Err() == nil && within.Err() == nil {
+	if err := n.c.Store.Wait(callCtx, id, row.Generation); err != nil && ctx.Err() == nil && callCtx.Err() == nil {
 		return &StoreError{Err: err}
 	}
 	return ctx.Err()

@@ -14,7 +14,7 @@ import (
 type phase byte
 
 const (
-	begun phase = iota
+	started phase = iota
 	// intended: the intent is written, and the token may have been sent.
 	intended
 	// over: the turn holds no lease any more, or hands it over to pending.
@@ -27,17 +27,17 @@ type Turn struct {
 	n     *Node
 	lease state.Lease
 	rec   record
-	asked time.Time
+	start time.Time
 	phase phase
 }
 
 // Begin takes the turn of a grant. It waits until nobody else has it, or ctx is done. seed is the first token of the grant.
 // A new seed begins the grant anew, whatever became of the one before. Without a seed, only [Node.Renew] begins a grant.
-// If again is not set, the turn of a token that may have been sent is not taken. The caller must call [Turn.End].
+// If resend is not set, the turn of a token that may have been sent is not taken. The caller must call [Turn.End].
 //
 // Errors are a [*LostError] if the token may not be sent again, an [*UncertainError] if it may not be sent now,
 // [ErrNotConnected], [ErrSeedUsed], [ErrRolledBack], or those of the store and of ctx.
-func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Turn, error) {
+func (n *Node) Begin(ctx context.Context, key Key, seed []byte, resend bool) (*Turn, error) {
 	id := n.id(useGrant, key)
 	n.catchUp(ctx, id)
 	for {
@@ -48,20 +48,20 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Tu
 		switch {
 		case err != nil:
 			return nil, err
-		case rec.Mark == refused, rec.Lost:
-			return nil, &LostError{Refused: rec.Mark == refused}
+		case rec.Mark == rejected, rec.Lost:
+			return nil, &LostError{Refused: rec.Mark == rejected}
 		case rec.Mark == intent && row.LeasedFor == 0:
-			switch tried, left := n.catchUp(ctx, id); {
-			case left > 0:
+			switch attempts, remaining := n.catchUp(ctx, id); {
+			case remaining > 0:
 				return nil, errUnwritten
-			case tried > 0:
+			case attempts > 0:
 				continue
 			}
-			left, err := n.patience(ctx, id, row, rec)
+			remaining, err := n.patience(ctx, id, row, rec)
 			if err != nil {
 				return nil, err
 			}
-			if wait := max(rec.Wait-row.Age, left); wait > 0 || !again {
+			if wait := max(rec.Wait-row.Age, remaining); wait > 0 || !resend {
 				return nil, &UncertainError{Wait: max(0, wait)}
 			}
 		case rec.Token == nil:
@@ -77,11 +77,11 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, again bool) (*Tu
 // patience returns how much longer the node of an earlier attempt may take to write its end. A node that reaches the store again has
 // written within lastTry and one call of the store. That time begins with the last failure that this node has met and, for an attempt
 // that is open, when the first of all nodes sees that its lease is over: patience notes that in the row.
-func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec record) (left time.Duration, err error) {
-	whole := lastTry + n.c.StoreTimeout
-	left = n.breaker.unrest(n.c.Now(), whole)
+func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec record) (remaining time.Duration, err error) {
+	total := lastTry + n.c.StoreTimeout
+	remaining = n.breaker.unrest(n.c.Now(), total)
 	if !rec.Open {
-		return left, nil
+		return remaining, nil
 	}
 	if rec.Seen == 0 {
 		rec.Seen = max(1, row.Age)
@@ -93,7 +93,7 @@ func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec recor
 			return 0, fmt.Errorf("note in the grant that its attempt is over: %w", err)
 		}
 	}
-	return max(left, whole-(row.Age-rec.Seen)), nil
+	return max(remaining, total-(row.Age-rec.Seen)), nil
 }
 
 // errUnwritten says that the node knows more of a grant than the store.
@@ -111,13 +111,13 @@ func (n *Node) grant(ctx context.Context, id state.ID) (reading, record, error) 
 
 // take takes the lease of a row that was read, or waits for the row to change and returns nil.
 func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (*Turn, error) {
-	lease, asked, taken, err := n.claim(ctx, id, row)
+	lease, start, ok, err := n.claim(ctx, id, row)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("acquire the grant: %w", err)
-	case taken:
+	case ok:
 		rec.Open, rec.Seen = false, 0 // no earlier holder can write any more
-		return &Turn{n: n, lease: lease, rec: rec, asked: asked}, nil
+		return &Turn{n: n, lease: lease, rec: rec, start: start}, nil
 	}
 	if err := n.wait(ctx, id, row); err != nil {
 		return nil, fmt.Errorf("wait for another call with the grant: %w", err)
@@ -131,24 +131,24 @@ func (t *Turn) Token() []byte { return bytes.Clone(t.rec.Token) }
 // Intent writes that the token is about to be sent. Only if it returns no error, the caller may send the token, once, and
 // within the context that it returns, which ends within the lease. After [Turn.NotRedeemed] there may be another Intent.
 func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if t.phase != begun {
+	if t.phase != started {
 		return nil, nil, errors.New("the turn of the grant is over: nothing is sent")
 	}
 	if err := t.n.reserve(); err != nil {
 		return nil, nil, err
 	}
 	t.phase = over
-	sending := t.rec.tried()
+	sending := t.rec.withAttempt()
 	sending.Open = true
 	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, sending.encode(), 0, false)
 	var down *StoreError
 	if errors.As(err, &down) && down.Paused { // nothing was written
-		t.n.settled()
-		t.phase = begun
+		t.n.freeSlot()
+		t.phase = started
 		return nil, nil, fmt.Errorf("write the intent: %w", err)
 	}
 	if !ok && err == nil {
-		t.n.settled()
+		t.n.freeSlot()
 		return nil, nil, errors.New("another node has taken over the grant before its token was sent: try again")
 	}
 	t.lease.Generation++
@@ -156,14 +156,14 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec, doubted: true})
 		return nil, nil, fmt.Errorf("write the intent: %w", err)
 	}
-	left := t.n.c.Lease*2/3 - t.n.c.Now().Sub(t.asked)
-	if left <= 0 {
+	remaining := t.n.c.Lease*2/3 - t.n.c.Now().Sub(t.start)
+	if remaining <= 0 {
 		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec})
 		return nil, nil, errors.New("the lease of the grant was over before its token was sent: try again")
 	}
 	t.phase = intended
-	within, cancel := t.n.c.Within(ctx, left)
-	return within, cancel, nil
+	callCtx, cancel := t.n.c.Within(ctx, remaining)
+	return callCtx, cancel, nil
 }
 
 // Done ends the turn after the server has redeemed the token. token is the next one. It is nil if the server lets the one
@@ -181,7 +181,7 @@ func (t *Turn) Refused(ctx context.Context) *LostError {
 	if t.rec.Mark == intent { // another version may have written it, and counts no attempts
 		return t.Lost(ctx)
 	}
-	t.settle(ctx, t.rec.with(refused, t.rec.Token))
+	t.settle(ctx, t.rec.with(rejected, t.rec.Token))
 	return &LostError{Refused: true}
 }
 
@@ -194,7 +194,7 @@ func (t *Turn) Lost(ctx context.Context) *LostError {
 // Unknown ends the turn after the attempt is over, and nobody knows whether the server has redeemed the token. wait returns how long
 // nobody sends it again, after a number of such attempts, of which this is the last.
 func (t *Turn) Unknown(ctx context.Context, wait func(count int) time.Duration) *UncertainError {
-	rec := t.rec.tried()
+	rec := t.rec.withAttempt()
 	rec.Wait = wait(rec.Tries)
 	t.settle(ctx, rec)
 	return &UncertainError{Wait: rec.Wait}
@@ -221,19 +221,19 @@ func (t *Turn) NotRedeemed(ctx context.Context) {
 		t.settle(ctx, t.rec)
 	case !ok:
 		t.phase = over
-		t.n.settled()
+		t.n.freeSlot()
 	default:
 		t.lease.Generation++
-		t.phase = begun
-		t.n.settled()
+		t.phase = started
+		t.n.freeSlot()
 	}
 }
 
 // End ends the turn. An intent without an outcome is one of an attempt that is over, see [Turn.Unknown].
 func (t *Turn) End(ctx context.Context) {
-	if t.phase == begun {
+	if t.phase == started {
 		t.n.release(ctx, t.lease) // those who wait learn at once what the row says
 	}
-	t.settle(ctx, t.rec.tried())
+	t.settle(ctx, t.rec.withAttempt())
 	t.phase = over
 }

@@ -34,8 +34,8 @@ func (n *Node) reserve() error {
 	return nil
 }
 
-// settled frees the place of an intent.
-func (n *Node) settled() {
+// freeSlot frees the place of an intent.
+func (n *Node) freeSlot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.unsettled--
@@ -80,26 +80,26 @@ func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
-	left := 0
+	remaining := 0
 	n.flush(ctx, func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		left = n.unsettled
-		return left > 0
+		remaining = n.unsettled
+		return remaining > 0
 	})
-	if left > 0 {
-		return fmt.Errorf("the store of state has not confirmed what became of %d tokens that may be used once: their grants may be lost", left)
+	if remaining > 0 {
+		return fmt.Errorf("the store of state has not confirmed what became of %d tokens that may be used once: their grants may be lost", remaining)
 	}
 	return nil
 }
 
 // flush tries to write while there is something left, or until ctx is done.
-func (n *Node) flush(ctx context.Context, left func() bool) {
-	for pause := firstTry; left(); pause = min(2*pause, lastTry) {
+func (n *Node) flush(ctx context.Context, pending func() bool) {
+	for pause := firstTry; pending(); pause = min(2*pause, lastTry) {
 		for _, u := range n.unwritten(nil) {
 			n.settle(ctx, u)
 		}
-		if !left() || ctx.Err() != nil {
+		if !pending() || ctx.Err() != nil {
 			return
 		}
 		n.c.Sleep(ctx, pause)
@@ -107,7 +107,7 @@ func (n *Node) flush(ctx context.Context, left func() bool) {
 }
 
 // catchUp tries to write what the store did not take of a row. It returns how many records there were, and are left.
-func (n *Node) catchUp(ctx context.Context, id state.ID) (tried, left int) {
+func (n *Node) catchUp(ctx context.Context, id state.ID) (attempts, remaining int) {
 	all := n.unwritten(&id)
 	for _, u := range all {
 		n.settle(ctx, u)
@@ -166,8 +166,8 @@ func (n *Node) overtaken(ctx context.Context, u unwritten) bool {
 		_, err := n.put(ctx, u.lease, u.rec.encode(), 0, true)
 		return err == nil
 	case u.lease.Generation - 1:
-		next, taken, err := n.acquire(ctx, u.lease.ID, row.Generation)
-		if err != nil || !taken {
+		next, ok, err := n.acquire(ctx, u.lease.ID, row.Generation)
+		if err != nil || !ok {
 			return false
 		}
 		n.release(ctx, next)

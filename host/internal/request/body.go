@@ -28,16 +28,16 @@ type Body struct {
 
 	// closed is set when the request's own body has been read and closed.
 	closed bool
-	// kept is nil while the body streams.
-	kept *keptBody
+	// stored is nil while the body streams.
+	stored *keptBody
 }
 
 // Kept reports whether the body is kept.
-func (b *Body) Kept() bool { return b.kept != nil }
+func (b *Body) Kept() bool { return b.stored != nil }
 
 // Reader returns a function that returns new readers of the kept body, and the body's length.
 func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
-	return b.kept.open, b.kept.size
+	return b.stored.open, b.stored.size
 }
 
 // Close closes the body of a request that is not sent, unless that has happened before. A RoundTripper must do so even when it returns
@@ -50,7 +50,7 @@ func (b *Body) Close(r *http.Request) {
 
 // CanRepeat reports whether a request has no body, or one that can be read again.
 func (b *Body) CanRepeat(r *http.Request) bool {
-	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || b.kept != nil
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || b.stored != nil
 }
 
 var errGone = errors.New("the request's body cannot be had again for a second attempt")
@@ -59,43 +59,43 @@ var errGone = errors.New("the request's body cannot be had again for a second at
 // has been sent. A request without a body has an empty one. If the body is larger than most, the error wraps [http.MaxBytesError]. If
 // ctx ends first, Keep returns at once. The body is closed when the pending Read returns, because closing a body of [http.Server] waits
 // for its reader.
-func (b *Body) Keep(ctx context.Context, r *http.Request, most int64) error {
+func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
 	if b.Second && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
-		again, err := r.GetBody()
+		repeat, err := r.GetBody()
 		if err != nil {
 			return errGone
 		}
 		copied := *r
-		copied.Body = again
+		copied.Body = repeat
 		r = &copied
 	}
 	b.closed = true
 	if r.Body == nil {
-		b.kept = &keptBody{users: 1}
+		b.stored = &keptBody{users: 1}
 		return nil
 	}
 	body, declared := r.Body, r.ContentLength
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // ends a pending Read of any other body
-	kept := &keptBody{users: 1}
+	stored := &keptBody{users: 1}
 	read := make(chan error)
 	go func() {
-		err := kept.read(body, declared, most)
+		err := stored.read(body, declared, limit)
 		if stop() {
 			_ = body.Close()
 		}
 		select {
 		case read <- err:
 		case <-ctx.Done():
-			kept.release()
+			stored.release()
 		}
 	}()
 	select {
 	case err := <-read:
 		if err != nil {
-			kept.release()
+			stored.release()
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		b.kept = kept
+		b.stored = stored
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -106,7 +106,7 @@ func (b *Body) Keep(ctx context.Context, r *http.Request, most int64) error {
 // body of GetBody.
 func (b *Body) Attach(r *http.Request) (err error) {
 	switch {
-	case b.kept != nil:
+	case b.stored != nil:
 	case b.Second && r.Body != nil && r.Body != http.NoBody:
 		if r.Body, err = r.GetBody(); err != nil {
 			return errGone
@@ -115,11 +115,11 @@ func (b *Body) Attach(r *http.Request) (err error) {
 	default:
 		return nil
 	}
-	kept := b.kept
-	size := kept.size
-	r.GetBody = kept.open
+	stored := b.stored
+	size := stored.size
+	r.GetBody = stored.open
 	if b.Form != "" {
-		if err := kept.repeats(b.Form); err != nil {
+		if err := stored.repeats(b.Form); err != nil {
 			return err
 		}
 		text := b.Form
@@ -127,7 +127,7 @@ func (b *Body) Attach(r *http.Request) (err error) {
 			text = "&" + text
 		}
 		size += int64(len(text))
-		r.GetBody = func() (io.ReadCloser, error) { return kept.openWith(text) } // it does not hold b, so that b stays on the stack
+		r.GetBody = func() (io.ReadCloser, error) { return stored.openWith(text) } // it does not hold b, so that b stays on the stack
 	}
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
@@ -141,8 +141,8 @@ func (b *Body) Attach(r *http.Request) (err error) {
 
 // Release releases the kept body, if there is one. A reader that is still open remains valid.
 func (b *Body) Release() {
-	if b.kept != nil {
-		b.kept.release()
+	if b.stored != nil {
+		b.stored.release()
 	}
 }
 
@@ -167,15 +167,15 @@ type keptBody struct {
 
 // read reads a body of at most most bytes; of a longer one it reads one byte more. A declared length of 0 or less is
 // not checked, because the length may be unknown.
-func (k *keptBody) read(body io.Reader, declared, most int64) error {
-	if declared > most {
-		return tooLarge(most)
+func (k *keptBody) read(body io.Reader, declared, limit int64) error {
+	if declared > limit {
+		return tooLarge(limit)
 	}
-	allowed := min(most, math.MaxInt64-1)
+	length := min(limit, math.MaxInt64-1)
 	if declared > 0 { // 0 may also mean an unknown length
-		allowed = declared
+		length = declared
 	}
-	from := io.LimitReader(body, allowed+1)
+	from := io.LimitReader(body, length+1)
 	var memory bytes.Buffer
 	size, err := memory.ReadFrom(io.LimitReader(from, maxInMemory+1))
 	if err == nil && size > maxInMemory {
@@ -191,8 +191,8 @@ func (k *keptBody) read(body io.Reader, declared, most int64) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("the request's body cannot be read and kept: %w", err)
-	case size > most:
-		return tooLarge(most)
+	case size > limit:
+		return tooLarge(limit)
 	case declared > 0 && size != declared:
 		return fmt.Errorf("the request's body has not the %d bytes that its ContentLength says", declared)
 	}
@@ -204,8 +204,8 @@ func (k *keptBody) read(body io.Reader, declared, most int64) error {
 }
 
 // tooLarge returns the error for a body of more than most bytes.
-func tooLarge(most int64) error {
-	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", most, &http.MaxBytesError{Limit: most})
+func tooLarge(limit int64) error {
+	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", limit, &http.MaxBytesError{Limit: limit})
 }
 
 // create creates the file. No other process can open it: its mode is 0600, and it has no name before anything is

@@ -59,7 +59,7 @@ var specialHeaders = [...]string{
 // set replaces a header, whose name is in canonical form. It removes any header with the same name in another case.
 func (h Headers) set(name string, values []string) {
 	if h.lengths&(1<<min(len(name), 63)) != 0 {
-		maps.DeleteFunc(h.all, func(other string, _ []string) bool { return http.CanonicalHeaderKey(other) == name })
+		maps.DeleteFunc(h.all, func(n string, _ []string) bool { return http.CanonicalHeaderKey(n) == name })
 	}
 	h.all[name] = values
 }
@@ -128,7 +128,7 @@ func withCookies(values []string, cookies []abi.Pair) string {
 // would see a request without a credential. It is also an error if the new path has no slash in front, or a segment . or ..
 // that the path did not have.
 func ReplacePath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
-	var decoded, sent strings.Builder
+	var decoded, escaped strings.Builder
 	missing := slices.Clone(pairs)
 	for rest := u.EscapedPath(); rest != ""; {
 		best, length := abi.Pair{}, 0
@@ -151,10 +151,10 @@ func ReplacePath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
 			text = best.Value
 		}
 		decoded.WriteString(text)
-		sent.WriteString(best.Value)
+		escaped.WriteString(best.Value)
 		rest = rest[length:]
 	}
-	path, raw = decoded.String(), sent.String()
+	path, raw = decoded.String(), escaped.String()
 	switch {
 	case len(missing) > 0:
 		return "", "", fmt.Errorf("the request's path holds no %s, which the credential replaces", printable.Text(missing[0].Name, 1024))

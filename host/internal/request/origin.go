@@ -123,8 +123,8 @@ func (o *Origins) Check(r *http.Request) error {
 		if err != nil {
 			return errors.New("the request's Host is not the name of a host")
 		}
-		named, err := OriginOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
-		if err != nil || !o.all[named] {
+		origin, err := OriginOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
+		if err != nil || !o.all[origin] {
 			return errors.New("the request's Host names another origin")
 		}
 	}
@@ -137,12 +137,12 @@ func (o *Origins) CheckURL(u *url.URL) error {
 	if last := o.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host {
 		return nil
 	}
-	named, err := OriginOf(u)
+	origin, err := OriginOf(u)
 	if err != nil {
 		return fmt.Errorf("the request's URL %w", err)
 	}
-	if !o.all[named] {
-		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", printable.Text(named.String(), 1024))
+	if !o.all[origin] {
+		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", printable.Text(origin.String(), 1024))
 	}
 	o.last.Store(&schemeHost{u.Scheme, u.Host})
 	return nil

@@ -59,6 +59,6 @@ func openCodeCache(dir string) (wazero.CompilationCache, error) {
 	return wazero.NewCompilationCacheWithDir(dir)
 }
 
-func refused(path, why, remedy string) error {
+func refusal(path, why, remedy string) error {
 	return fmt.Errorf("%s %s, who could have their code run: %s", path, why, remedy)
 }

@@ -16,10 +16,10 @@ func onlyOurs(path string, info fs.FileInfo, shared bool) error {
 
 func onlyOf(user int, path string, info fs.FileInfo, shared bool) error {
 	if !shared && info.Mode().Perm()&0o022 != 0 {
-		return refused(path, "can be written to by others", "take that from them (chmod go-w), or use another directory")
+		return refusal(path, "can be written to by others", "take that from them (chmod go-w), or use another directory")
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != user {
-		return refused(path, "belongs to another user", "use a directory of your own")
+		return refusal(path, "belongs to another user", "use a directory of your own")
 	}
 	return nil
 }

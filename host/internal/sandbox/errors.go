@@ -106,7 +106,7 @@ func (r *run) explain(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
-	if r.memory.refused {
+	if r.memory.exceeded {
 		return &Error{Kind: ErrLimit, Limit: LimitMemory, Detail: fmt.Sprintf(
 			"it wanted more than %d bytes of memory and then trapped: make it use less, or raise the limit", r.memory.limit)}
 	}

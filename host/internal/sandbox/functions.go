@@ -97,10 +97,10 @@ const maxPending = 4096
 
 // chargePending charges the pending fuel, and ends the call if the guest has less than that.
 func (r *run) chargePending() {
-	left := r.fuelLeft()
+	remaining := r.fuelLeft()
 	r.pending = 0
-	r.guest.fuel.Set(uint64(left))
-	if left < 0 {
+	r.guest.fuel.Set(uint64(remaining))
+	if remaining < 0 {
 		r.abort(r.outOfFuel())
 	}
 }

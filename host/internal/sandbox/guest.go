@@ -79,17 +79,17 @@ func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 		s.globals = append(s.globals, global.Get())
 	}
 	zeros := make([]byte, minZeroRun)
-	for at := 0; at < len(memory); {
-		if memory[at] == 0 {
-			at++
+	for offset := 0; offset < len(memory); {
+		if memory[offset] == 0 {
+			offset++
 			continue
 		}
 		end := len(memory)
-		if next := bytes.Index(memory[at:], zeros); next >= 0 {
-			end = at + next
+		if next := bytes.Index(memory[offset:], zeros); next >= 0 {
+			end = offset + next
 		}
-		s.segments = append(s.segments, segment{at, bytes.Clone(memory[at:end])})
-		at = end
+		s.segments = append(s.segments, segment{offset, bytes.Clone(memory[offset:end])})
+		offset = end
 	}
 	return s
 }

@@ -14,8 +14,8 @@ type memory struct {
 	max uint64
 	// limit is the maximum size for all instances, in bytes.
 	limit uint64
-	// refused is set if the guest has wanted more than limit in this call.
-	refused bool
+	// exceeded is set if the guest has wanted more than limit in this call.
+	exceeded bool
 }
 
 var _ experimental.MemoryAllocator = (*memory)(nil)
@@ -30,7 +30,7 @@ func (m *memory) Allocate(_, limit uint64) experimental.LinearMemory {
 // is not copied each time. It returns nil, so that memory.grow fails, if that is more than the limit.
 func (m *memory) Reallocate(size uint64) []byte {
 	if size > m.limit {
-		m.refused = true
+		m.exceeded = true
 		return nil
 	}
 	if have := uint64(cap(m.bytes)); size > have {

@@ -50,11 +50,11 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
 // guests that run at the same time is that of the runtime.
 func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
 	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
-	var refused *admission.RefusedError
+	var refusal *admission.RefusedError
 	switch {
-	case errors.As(err, &refused):
-		reasons := make([]string, len(refused.Reasons))
-		for i, reason := range refused.Reasons {
+	case errors.As(err, &refusal):
+		reasons := make([]string, len(refusal.Reasons))
+		for i, reason := range refusal.Reasons {
 			reasons[i] = reason.String()
 		}
 		return nil, &RefusedError{Reasons: reasons}

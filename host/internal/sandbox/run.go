@@ -100,8 +100,8 @@ func (r *run) release(keep bool) {
 		observe(r.memory.bytes, r.arena.Used())
 	}
 	r.arena.Reset()
-	r.memory.refused = false
-	r.stderr.begun = r.stderr.begun[:0]
+	r.memory.exceeded = false
+	r.stderr.partial = r.stderr.partial[:0]
 	r.Context, r.state = context.Background(), state{}
 	if keep && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
 		m.mu.Lock()

@@ -176,10 +176,10 @@ func cacheSet(r *run, stack []uint64) {
 // cacheDrop implements cache_drop(key) → 1 or 0, not an offset.
 func cacheDrop(r *run, stack []uint64) {
 	key := r.text(stack[0])
-	again := false
-	r.callEnv(busy, func() { again = r.env.CacheDrop(key) })
+	retry := false
+	r.callEnv(busy, func() { retry = r.env.CacheDrop(key) })
 	stack[0] = 0
-	if again {
+	if retry {
 		stack[0] = 1
 	}
 }

@@ -19,8 +19,8 @@ type lines struct {
 	// proceed ends the call if its time is over. It is called for each Write, since one fd_write may have millions of
 	// parts.
 	proceed func()
-	// begun is the current, unfinished line.
-	begun []byte
+	// partial is the current, unfinished line.
+	partial []byte
 }
 
 // Write returns no error. It may end the call by a panic of proceed or write.
@@ -28,9 +28,9 @@ func (l *lines) Write(text []byte) (int, error) {
 	n := len(text)
 	l.proceed()
 	for {
-		line, rest, ended := bytes.Cut(text, []byte{'\n'})
-		l.begun = append(l.begun, line[:min(len(line), maxLineBytes-len(l.begun))]...)
-		if !ended {
+		line, rest, complete := bytes.Cut(text, []byte{'\n'})
+		l.partial = append(l.partial, line[:min(len(line), maxLineBytes-len(l.partial))]...)
+		if !complete {
 			return n, nil
 		}
 		l.flush()
@@ -40,10 +40,10 @@ func (l *lines) Write(text []byte) (int, error) {
 
 // flush writes the current line unless it is empty.
 func (l *lines) flush() {
-	if len(l.begun) == 0 {
+	if len(l.partial) == 0 {
 		return
 	}
-	line := strings.ToValidUTF8(string(l.begun), "\uFFFD")
-	l.begun = l.begun[:0]
+	line := strings.ToValidUTF8(string(l.partial), "\uFFFD")
+	l.partial = l.partial[:0]
 	l.write(line)
 }

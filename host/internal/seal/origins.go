@@ -24,15 +24,15 @@ func (o *Origins) Entries() []*tokencache.Handle {
 }
 
 // And returns the origins of a value that is made from two others: the union of both sets.
-func (o *Origins) And(other *Origins) *Origins {
+func (o *Origins) And(p *Origins) *Origins {
 	switch {
-	case other == nil || o == other:
+	case p == nil || o == p:
 		return o
 	case o == nil:
-		return other
+		return p
 	}
 	all := slices.Clone(o.entries)
-	for _, h := range other.entries {
+	for _, h := range p.entries {
 		if !slices.Contains(all, h) {
 			all = append(all, h)
 		}

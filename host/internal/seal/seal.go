@@ -141,7 +141,7 @@ func (t *Table) Rounding(text string) (n int) {
 }
 
 // Size returns the approximate memory of the table, in bytes.
-func (t *Table) Size() int { return t.held + len(t.entries)*entrySize }
+func (t *Table) Size() int { return t.size + len(t.entries)*entrySize }
 
 // Counts returns the number of bytes that a piece counts as where texts are limited. A sealed piece includes its mask.
 func (p *Piece) Counts() int {

@@ -38,13 +38,13 @@ type Table struct {
 	entries []entry
 	// index maps references to entries. It is nil up to linear entries.
 	index map[string]int
-	// held is the number of bytes that count towards MaxHeld.
-	held int
-	// opened is the number of bytes that all texts of Open count as.
-	opened int
-	// made is the number of bytes that all values of Combine count as.
-	made   int
-	random source
+	// size is the number of bytes that count towards MaxHeld.
+	size int
+	// count is the number of bytes that all texts of Open count as.
+	count int
+	// created is the number of bytes that all values of Combine count as.
+	created int
+	random  source
 	// first is the memory of the first entries.
 	first [inline]entry
 }
@@ -77,7 +77,7 @@ func (t *Table) Format(f fmt.State, _ rune) {
 // for every value. The error is an *Error with TooLong, or comes from the source of randomness.
 func (t *Table) Seal(v Value) (string, error) {
 	size := v.size() + len(v.Mask)
-	if v.size() > MaxText || size > MaxHeld-t.held {
+	if v.size() > MaxText || size > MaxHeld-t.size {
 		return "", &Error{Reason: TooLong}
 	}
 	ref, err := t.random.reference()
@@ -88,7 +88,7 @@ func (t *Table) Seal(v Value) (string, error) {
 		// This does not happen by chance. A broken source of randomness must not make one reference stand for two values.
 		return "", errors.New("making a sealed value: the source of randomness repeats itself")
 	}
-	t.held += size
+	t.size += size
 	t.entries = append(t.entries, entry{ref, v})
 	t.addToIndex(len(t.entries) - 1)
 	return ref, nil
@@ -127,8 +127,8 @@ func (t *Table) lookup(ref string) *Value {
 // Open returns text with its references replaced by their values, and the number of references. A value may look like a
 // reference: it is not replaced again. The error is an *Error: Dead, TooLong, or OutOfReach if a value may not go to
 // sink. If sink is a set of several, a value must be allowed to go to all of them.
-func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error) {
-	out, opened, size, err := t.put(text, func(v *Value) error {
+func (t *Table) Open(text string, sink Sinks) (out string, count int, err error) {
+	out, count, size, err := t.put(text, func(v *Value) error {
 		switch {
 		case v == nil:
 			return &Error{Reason: Dead, Sink: sink}
@@ -137,12 +137,12 @@ func (t *Table) Open(text string, sink Sinks) (out string, opened int, err error
 		}
 		return nil
 	})
-	t.opened += size
-	return out, opened, err
+	t.count += size
+	return out, count, err
 }
 
 // Opened returns the number of bytes that all texts of Open count as.
-func (t *Table) Opened() int { return t.opened }
+func (t *Table) Opened() int { return t.count }
 
 // Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
 // Its Text is text with the values put in, and its Mask is text with the masks put in. Its Sinks and Derived are those that
@@ -168,7 +168,7 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	case n == 0:
 		return Value{Text: text, Mask: text}, false, nil
 	}
-	t.made += size
+	t.created += size
 	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
 
@@ -194,7 +194,7 @@ func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error)
 		return Value{}, false, &Error{Reason: TooLong}
 	}
 	if sealed {
-		t.made += size
+		t.created += size
 	}
 	write := func(plain string) {
 		if err == nil {
@@ -230,7 +230,7 @@ const copied = 32 << 10
 var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
 
 // Made returns the number of bytes that all values of Combine count as.
-func (t *Table) Made() int { return t.made }
+func (t *Table) Made() int { return t.created }
 
 // put returns text with its references replaced by their values, the number n of references, and the size that the
 // result counts as. It first calls check with each value. check gets nil for a dead reference, and must return an error
@@ -349,12 +349,12 @@ func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 		return pieces[0].Text, nil
 	}
 	var b strings.Builder
-	var stored, from *Origins // of the last sealed piece; most pieces of an entry have the same origins
+	var previous, from *Origins // of the last sealed piece; most pieces of an entry have the same origins
 	for _, p := range pieces {
 		part := p.Text
 		if p.Sealed {
-			if from == nil || stored != p.Value.From {
-				stored, from = p.Value.From, p.Value.From.through(h)
+			if from == nil || previous != p.Value.From {
+				previous, from = p.Value.From, p.Value.From.through(h)
 			}
 			p.Value.From = from
 			ref, err := t.Seal(p.Value)

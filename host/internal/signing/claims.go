@@ -35,8 +35,8 @@ func Integers(claims map[string]any, names []string) error {
 			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
 		var buffer [20]byte
-		if written := strconv.AppendInt(buffer[:0], integer, 10); string(written) != whole {
-			whole = string(written)
+		if canonical := strconv.AppendInt(buffer[:0], integer, 10); string(canonical) != whole {
+			whole = string(canonical)
 		}
 		claims[name] = json.Number(whole)
 	}
@@ -73,7 +73,7 @@ func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, 
 	if !set {
 		return strictjson.AppendMembers(dst, header)
 	}
-	others := maps.Clone(header)
-	delete(others, "typ")
-	return strictjson.AppendMembers(dst, others)
+	rest := maps.Clone(header)
+	delete(rest, "typ")
+	return strictjson.AppendMembers(dst, rest)
 }

@@ -22,23 +22,23 @@ var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", `\\r`, "", `\\n`,
 // problem says what is wrong, and where.
 func PEM(text string) (blocks []*pem.Block, problem string) {
 	text = lineBreaks.Replace(text)
-	for at := 0; ; {
-		first := strings.Index(text[at:], begin)
+	for offset := 0; ; {
+		first := strings.Index(text[offset:], begin)
 		if first < 0 {
 			return blocks, ""
 		}
-		at += first + len(begin)
-		label, rest, opened := strings.Cut(text[at:], dashes)
+		offset += first + len(begin)
+		label, rest, ok := strings.Cut(text[offset:], dashes)
 		body, tail, closed := strings.Cut(rest, end+label+dashes)
-		if !opened || !closed || strings.Contains(body, begin) {
-			return nil, fmt.Sprintf("is damaged PEM: the block that begins in line %d has no end: copy the whole text again", lineOf(text, at))
+		if !ok || !closed || strings.Contains(body, begin) {
+			return nil, fmt.Sprintf("is damaged PEM: the block that begins in line %d has no end: copy the whole text again", lineOf(text, offset))
 		}
 		start := len(text) - len(rest)
 		block := &pem.Block{Type: label, Headers: map[string]string{}}
 		if problem = decodePEM(block, text, start, start+len(body)); problem != "" {
 			return nil, problem
 		}
-		blocks, at = append(blocks, block), len(text)-len(tail)
+		blocks, offset = append(blocks, block), len(text)-len(tail)
 	}
 }
 
@@ -59,14 +59,14 @@ func decodePEM(block *pem.Block, text string, start, stop int) (problem string) 
 	body := text[start:stop]
 	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
 	block.Bytes = der
-	var at base64.CorruptInputError
+	var corrupt base64.CorruptInputError
 	switch {
 	case err == nil && (lengthOf(der) > 0 || blockProblem(block) != ""):
 		return ""
 	case shortLine(body) > 0:
 		start += shortLine(body)
-	case errors.As(err, &at) && offsetOf(body, int(at)) < len(body):
-		start += offsetOf(body, int(at))
+	case errors.As(err, &corrupt) && offsetOf(body, int(corrupt)) < len(body):
+		start += offsetOf(body, int(corrupt))
 	default:
 		return "is damaged PEM: some of it is missing: copy the whole text again"
 	}
@@ -74,7 +74,7 @@ func decodePEM(block *pem.Block, text string, start, stop int) (problem string) 
 }
 
 // lineOf returns the number of the line of text[at], from 1.
-func lineOf(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
+func lineOf(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
 // offsetOf returns the index of byte n of a text without its white space, in the text itself.
 func offsetOf(text string, n int) int {
@@ -90,7 +90,7 @@ func offsetOf(text string, n int) int {
 
 // shortLine returns the index of the first line that is shorter than others, or 0. Lines of PEM are equally long, but for the last
 // one (RFC 7468 section 2).
-func shortLine(body string) (at int) {
+func shortLine(body string) (offset int) {
 	lines, longest := strings.Split(strings.TrimSpace(body), "\n"), 0
 	for i, line := range lines {
 		lines[i] = strings.TrimSpace(line)

@@ -10,27 +10,27 @@ const minAhead = time.Second
 // token with a short life is not fetched all the time. Without an entry, h is nil, and Fetched does nothing.
 func (h *Handle) Fetched() {
 	if h != nil {
-		h.ahead.CompareAndSwap(0, int64(h.ttl/2))
+		h.lead.CompareAndSwap(0, int64(h.ttl/2))
 	}
 }
 
 // Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than ahead.
 // It takes neither a lock nor a lookup.
-func (c *Cache[V]) Ending(h *Handle, ahead time.Duration) (left time.Duration, ending bool) {
-	ahead = min(ahead, time.Duration(h.ahead.Load()))
-	if ahead < minAhead || h.gone.Load() {
+func (c *Cache[V]) Ending(h *Handle, lead time.Duration) (remaining time.Duration, ending bool) {
+	lead = min(lead, time.Duration(h.lead.Load()))
+	if lead < minAhead || h.removed.Load() {
 		return 0, false
 	}
 	now := c.now()
-	left = h.ttl - max(now.Sub(h.stored), now.Round(0).Sub(h.stored.Round(0)))
-	return left, left > 0 && left <= ahead
+	remaining = h.ttl - max(now.Sub(h.since), now.Round(0).Sub(h.since.Round(0)))
+	return remaining, remaining > 0 && remaining <= lead
 }
 
 // BeginAhead reports whether the caller is the one that may refresh an entry that has this time left. The next refresh may
 // begin when half of that time is left. first reports whether there was none before.
-func (h *Handle) BeginAhead(left time.Duration) (begun, first bool) {
-	before := h.ahead.Load()
-	return int64(left) <= before && h.ahead.CompareAndSwap(before, int64(left/2)), before == int64(h.ttl/2)
+func (h *Handle) BeginAhead(remaining time.Duration) (ok, first bool) {
+	lead := h.lead.Load()
+	return int64(remaining) <= lead && h.lead.CompareAndSwap(lead, int64(remaining/2)), lead == int64(h.ttl/2)
 }
 
 // AcquireAhead returns the lease of an entry that is still valid. It returns nil if another caller holds the lease, or if the

@@ -11,8 +11,8 @@ type Lease[V any] struct {
 	key   Key
 	// done is closed when the lease ends.
 	done chan struct{}
-	// ended is guarded by cache.mu.
-	ended bool
+	// finished is guarded by cache.mu.
+	finished bool
 	// outcome is written before done is closed, and not after.
 	outcome Outcome[V]
 }
@@ -35,7 +35,7 @@ func (l *Lease[V]) Key() Key { return l.key }
 func (l *Lease[V]) Set(v V, ttl time.Duration, shared int64) Entry[V] {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
-	if l.ended {
+	if l.finished {
 		return Entry[V]{Value: v}
 	}
 	e := l.cache.set(l.key, v, ttl, shared)
@@ -53,14 +53,14 @@ func (l *Lease[V]) Set(v V, ttl time.Duration, shared int64) Entry[V] {
 func (l *Lease[V]) End(err error) {
 	l.cache.mu.Lock()
 	defer l.cache.mu.Unlock()
-	if !l.ended {
+	if !l.finished {
 		l.end(Outcome[V]{Err: err})
 	}
 }
 
 // end ends the lease. It is called once, with cache.mu held.
 func (l *Lease[V]) end(o Outcome[V]) {
-	l.ended = true
+	l.finished = true
 	l.outcome = o
 	delete(l.cache.leases, l.key)
 	l.cache.renewed(l.key)

@@ -40,13 +40,13 @@ type Refusals struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	all *fairlru.Cache[[32]byte, *refused]
+	all *fairlru.Cache[[32]byte, *refusalEntry]
 }
 
-// refused is the last refusal of a question.
-type refused struct {
+// refusalEntry is the last refusal of a question.
+type refusalEntry struct {
 	Refusal
-	at time.Time
+	since time.Time
 	// next is the wait after the next refusal.
 	next time.Duration
 	// asking is set while a caller asks again after the wait.
@@ -56,7 +56,7 @@ type refused struct {
 // newRefusals returns an empty memory of at most size refusals. If it is full, the owner with the most loses the one that it used least
 // recently.
 func newRefusals(size int, now func() time.Time) *Refusals {
-	return &Refusals{now: now, all: fairlru.New[[32]byte, *refused](int64(size))}
+	return &Refusals{now: now, all: fairlru.New[[32]byte, *refusalEntry](int64(size))}
 }
 
 // Question is a question that its holder may ask a token endpoint. The holder must call End.
@@ -72,17 +72,17 @@ type Question struct {
 // those of others. key is a digest of everything that the answer depends on. If the question may not be asked, before is the earlier
 // refusal. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
 // answer.
-func (r *Refusals) Ask(owner string, key [32]byte) (q *Question, before Refusal, may bool) {
+func (r *Refusals) Ask(owner string, key [32]byte) (q *Question, last Refusal, ok bool) {
 	return r.ask(owner, key, longestWait)
 }
 
 // AskAnew is like Ask for an operator, who need not wait for longer than firstWait. The wait after a further refusal is that of Ask.
-func (r *Refusals) AskAnew(owner string, key [32]byte) (q *Question, before Refusal, may bool) {
+func (r *Refusals) AskAnew(owner string, key [32]byte) (q *Question, last Refusal, ok bool) {
 	return r.ask(owner, key, firstWait)
 }
 
 // ask is Ask with a maximum of the wait.
-func (r *Refusals) ask(owner string, key [32]byte, most time.Duration) (q *Question, before Refusal, may bool) {
+func (r *Refusals) ask(owner string, key [32]byte, limit time.Duration) (q *Question, last Refusal, may bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(owner, key)
@@ -90,38 +90,38 @@ func (r *Refusals) ask(owner string, key [32]byte, most time.Duration) (q *Quest
 		return &Question{refusals: r, owner: owner, key: key}, Refusal{}, true
 	}
 	now := r.now()
-	before = it.Refusal
-	before.Age += now.Sub(it.at)
-	switch waits := within(it.at, now, min(it.Wait, most)); {
+	last = it.Refusal
+	last.Age += now.Sub(it.since)
+	switch waits := withinPeriod(it.since, now, min(it.Wait, limit)); {
 	case waits:
-		before.Wait -= now.Sub(it.at)
-		return nil, before, false
+		last.Wait -= now.Sub(it.since)
+		return nil, last, false
 	case it.asking:
-		before.Wait = firstWait
-		return nil, before, false
+		last.Wait = firstWait
+		return nil, last, false
 	}
 	it.asking = true
 	return &Question{refusals: r, owner: owner, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused records a refusal. after is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
+// Refused records a refusal. retryAfter is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
 // returns the refusal with its Wait, and reports whether it is the first among callers that asked at the same time. The
 // refusals of the other callers change nothing.
-func (q *Question) Refused(answer Refusal, after time.Duration, jitter float64) (_ Refusal, first bool) {
+func (q *Question) Refused(answer Refusal, retryAfter time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(q.owner, q.key)
 	switch {
 	case !ok:
-		it = &refused{next: firstWait}
+		it = &refusalEntry{next: firstWait}
 		r.all.Add(q.owner, q.key, it, 1)
 	case !q.turn:
 		return it.Refusal, false
 	}
 	q.turn = false
-	answer.Wait = waitOf(it.next, after, jitter)
-	*it = refused{Refusal: answer, at: r.now(), next: min(2*it.next, lastWait)}
+	answer.Wait = waitOf(it.next, retryAfter, jitter)
+	*it = refusalEntry{Refusal: answer, since: r.now(), next: min(2*it.next, lastWait)}
 	return answer, true
 }
 
@@ -135,23 +135,23 @@ func (q *Question) RefusedElsewhere(answer Refusal) {
 		next = it.next
 	}
 	q.turn = false
-	r.all.Add(q.owner, q.key, &refused{Refusal: answer, at: r.now(), next: next}, 1)
+	r.all.Add(q.owner, q.key, &refusalEntry{Refusal: answer, since: r.now(), next: next}, 1)
 }
 
-func waitOf(next, after time.Duration, jitter float64) time.Duration {
-	if after > 0 {
-		return min(max(after, firstWait), longestWait)
+func waitOf(next, retryAfter time.Duration, jitter float64) time.Duration {
+	if retryAfter > 0 {
+		return min(max(retryAfter, firstWait), longestWait)
 	}
 	return next - time.Duration(jitter*float64(next)/5)
 }
 
 // Wait returns the wait after a number of refusals in a row. after and jitter are those of [Question.Refused].
-func Wait(count int, after time.Duration, jitter float64) time.Duration {
+func Wait(count int, retryAfter time.Duration, jitter float64) time.Duration {
 	next := firstWait
 	for ; count > 1 && next < lastWait; count-- {
 		next *= 2
 	}
-	return waitOf(min(next, lastWait), after, jitter)
+	return waitOf(min(next, lastWait), retryAfter, jitter)
 }
 
 // Jitter returns a random number from 0 up to 1, for [Wait] and [Question.Refused].

@@ -11,7 +11,7 @@ const rejectInterval = 10 * time.Second
 // renewal records that a 401 allowed one new value for a key. It outlives the entry, so that an upstream that answers
 // 401 to everything, or a caller that makes it do so, causes only one exchange in rejectInterval.
 type renewal struct {
-	at time.Time
+	since time.Time
 	// over is set once the new value has come or the attempt has failed.
 	over bool
 	// shared is the generation of the dropped entry in the store of state, or 0.
@@ -21,42 +21,42 @@ type renewal struct {
 }
 
 // Reject is called when the upstream has answered 401 to a request with the value of this generation. It drops the
-// entry if the entry still holds that value, at most once in 10 seconds for each key. again reports whether the caller
+// entry if the entry still holds that value, at most once in 10 seconds for each key. resend reports whether the caller
 // should send the request once more: the entry was dropped, holds another value by now, or a new value is being
 // fetched. A request with a value that was not stored (generation 0) is never sent again.
-func (c *Cache[V]) Reject(k Key, generation uint64) (again bool) {
+func (c *Cache[V]) Reject(k Key, generation uint64) (resend bool) {
 	if generation == 0 {
 		return false
 	}
-	again, dropped, done := c.reject(k, generation)
+	resend, dropped, done := c.reject(k, generation)
 	if done != nil {
 		c.Rejected(dropped)
 		close(done)
 	}
-	return again
+	return resend
 }
 
 // reject is Reject without the call of Rejected. If done is not nil, Rejected must be called with dropped, and then done be
 // closed.
-func (c *Cache[V]) reject(k Key, generation uint64) (again bool, dropped *Handle, done chan struct{}) {
+func (c *Cache[V]) reject(k Key, generation uint64) (resend bool, dropped *Handle, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, held := c.get(k)
-	if held && e.Generation != generation {
+	e, ok := c.get(k)
+	if ok && e.Generation != generation {
 		return true, nil, nil
 	}
-	if !held && c.leases[k] != nil {
+	if !ok && c.leases[k] != nil {
 		return true, nil, nil
 	}
 	now := c.now()
-	if r, ok := c.renewals.Peek(k); ok && within(r.at, now, rejectInterval) {
+	if r, ok := c.renewals.Peek(k); ok && withinPeriod(r.since, now, rejectInterval) {
 		return !r.over, nil, nil // other requests with the same value join the renewal
 	}
 	if !c.remember(k, now) {
 		return false, nil, nil
 	}
 	c.remove(k)
-	if held && e.Handle.Shared != 0 && c.Rejected != nil {
+	if ok && e.Handle.Shared != 0 && c.Rejected != nil {
 		r, _ := c.renewals.Peek(k)
 		r.shared, r.dropped = e.Handle.Shared, make(chan struct{})
 		done = r.dropped
@@ -90,7 +90,7 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {
 		oldest, r, ok := c.renewals.GetOldest()
-		if !ok || within(r.at, now, rejectInterval) {
+		if !ok || withinPeriod(r.since, now, rejectInterval) {
 			break
 		}
 		c.forget(oldest)
@@ -98,7 +98,7 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	if c.renewals.Len() >= c.entries || c.renewing[k.Partition] >= c.perPartition {
 		return false
 	}
-	c.renewals.Add(k, &renewal{at: now})
+	c.renewals.Add(k, &renewal{since: now})
 	c.renewing[k.Partition]++
 	return true
 }

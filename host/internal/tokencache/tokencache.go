@@ -40,23 +40,23 @@ type Handle struct {
 	// Shared is the generation of the value in the store of state. It is 0 if the value is not there.
 	Shared int64
 
-	stored time.Time
-	ttl    time.Duration
-	// gone is set once the entry has been replaced or removed.
-	gone atomic.Bool
+	since time.Time
+	ttl   time.Duration
+	// removed is set once the entry has been replaced or removed.
+	removed atomic.Bool
 	// used is set by Live, and cleared when the entry is the next to lose its place.
 	used atomic.Bool
-	// counted is the number of calls of Count.
-	counted atomic.Int64
-	// ahead is the time before the end of the entry at which a refresh ahead may begin next, or 0.
-	ahead atomic.Int64
+	// uses is the number of calls of Count.
+	uses atomic.Int64
+	// lead is the time before the end of the entry at which a refresh ahead may begin next, or 0.
+	lead atomic.Int64
 }
 
 // Count returns the number of its calls for this entry, from 1.
-func (h *Handle) Count() int64 { return h.counted.Add(1) }
+func (h *Handle) Count() int64 { return h.uses.Add(1) }
 
 // Ends returns the time at which the entry ends.
-func (h *Handle) Ends() time.Time { return h.stored.Add(h.ttl) }
+func (h *Handle) Ends() time.Time { return h.since.Add(h.ttl) }
 
 // MaxTTL is the longest time that an entry is kept. Longer times to live are reduced to it.
 const MaxTTL = 100 * 365 * 24 * time.Hour
@@ -164,13 +164,13 @@ func (c *Cache[V]) Peek(k Key) (Entry[V], bool) {
 
 // Live reports whether an entry is still in the cache and valid. For a live entry it takes neither a lock nor a lookup.
 func (c *Cache[V]) Live(h *Handle) bool {
-	if h == nil || h.gone.Load() {
+	if h == nil || h.removed.Load() {
 		return false
 	}
 	if !h.valid(c.now()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !h.gone.Load() {
+		if !h.removed.Load() {
 			c.remove(h.Key)
 		}
 		return false
@@ -182,12 +182,12 @@ func (c *Cache[V]) Live(h *Handle) bool {
 }
 
 // Gone reports whether the entry has been replaced or removed.
-func (h *Handle) Gone() bool { return h.gone.Load() }
+func (h *Handle) Gone() bool { return h.removed.Load() }
 
 // InTime reports whether the time to live of an entry has not passed, even if the entry has been replaced or removed.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
 
-func (h *Handle) valid(now time.Time) bool { return within(h.stored, now, h.ttl) }
+func (h *Handle) valid(now time.Time) bool { return withinPeriod(h.since, now, h.ttl) }
 
 // Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and
 // must end it. Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once,
@@ -247,7 +247,7 @@ func (c *Cache[V]) set(k Key, v V, ttl time.Duration, shared int64) Entry[V] {
 		p = newLRU[string, struct{}](c.perPartition)
 		c.partitions[k.Partition] = p
 	}
-	it := &item[V]{&Handle{Key: k, Generation: c.generation, Shared: shared, stored: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
+	it := &item[V]{&Handle{Key: k, Generation: c.generation, Shared: shared, since: c.now(), ttl: min(ttl, MaxTTL)}, v, p}
 	p.Add(k.Name, struct{}{})
 	c.all.Add(k.Owner, k, it, c.size(k, v))
 	c.renewed(k)
@@ -297,17 +297,17 @@ func (c *Cache[V]) remove(k Key) {
 
 // dropped removes an item that the cache no longer has from its partition.
 func (c *Cache[V]) dropped(it *item[V]) {
-	it.gone.Store(true)
+	it.removed.Store(true)
 	it.partition.Remove(it.Key.Name)
 	if it.partition.Len() == 0 {
 		delete(c.partitions, it.Key.Partition)
 	}
 }
 
-// within reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
+// withinPeriod reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
 // have a reading of it, by the monotonic clock. The wall clock goes on while the machine sleeps, and the monotonic
 // clock cannot be set, so neither keeps an entry beyond its time. Sub saturates, so no clock makes it overflow.
-func within(since, now time.Time, d time.Duration) bool {
+func withinPeriod(since, now time.Time, d time.Duration) bool {
 	if monotonic := now.Sub(since); monotonic < 0 || monotonic >= d {
 		return false
 	}

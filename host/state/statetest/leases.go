@@ -14,7 +14,7 @@ import (
 func oneLease(f *fixture) {
 	generation := f.set(id(1), "one")
 	lease := f.acquire(id(1))
-	if _, taken := f.tryAcquire(id(1), generation); taken {
+	if _, ok := f.tryAcquire(id(1), generation); ok {
 		f.Error("a second Acquire took the lease")
 	}
 	f.between("LeasedFor", f.get(id(1)).LeasedFor, time.Hour)
@@ -23,15 +23,15 @@ func oneLease(f *fixture) {
 
 func acquireCompares(f *fixture) {
 	generation := f.set(id(1), "one")
-	for _, other := range []int64{0, generation - 1, generation + 1, -generation} {
-		if _, taken := f.tryAcquire(id(1), other); taken {
-			f.Errorf("Acquire took the lease for generation %d, the row has %d", other, generation)
+	for _, wrong := range []int64{0, generation - 1, generation + 1, -generation} {
+		if _, ok := f.tryAcquire(id(1), wrong); ok {
+			f.Errorf("Acquire took the lease for generation %d, the row has %d", wrong, generation)
 		}
 	}
 	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != generation {
 		f.Errorf("the row is %+v, want no lease at generation %d", row, generation)
 	}
-	if _, taken := f.tryAcquire(id(1), generation); !taken {
+	if _, ok := f.tryAcquire(id(1), generation); !ok {
 		f.Error("Acquire did not take the lease for the row's generation")
 	}
 }
@@ -57,7 +57,7 @@ func leaseOfLater(f *fixture) {
 	first.Generation++
 	f.put(first, "late", 0, true, false)
 	f.put(second, "two", 0, true, true)
-	f.holds(id(1), "two")
+	f.wantValue(id(1), "two")
 }
 
 func releaseEnds(f *fixture) {
@@ -75,7 +75,7 @@ func putReleases(f *fixture) {
 	f.put(lease, "kept", 0, false, true)
 	lease.Generation++
 	f.between("LeasedFor", f.get(id(1)).LeasedFor, time.Hour)
-	if _, taken := f.tryAcquire(id(1), lease.Generation); taken {
+	if _, ok := f.tryAcquire(id(1), lease.Generation); ok {
 		f.Fatal("Acquire took a lease that Put had kept")
 	}
 	f.put(lease, "ended", 0, true, true)
@@ -96,17 +96,17 @@ func putComparesFence(f *fixture) {
 	f.put(late, "late", 0, true, false)
 	late.Generation = now.Generation + 1
 	f.put(late, "late, with the generation of the row", 0, true, false)
-	f.holds(id(1), "now")
+	f.wantValue(id(1), "now")
 }
 
 func putComparesGeneration(f *fixture) {
 	lease := f.acquire(id(1))
 	f.put(lease, "one", 0, false, true)
 	f.put(lease, "again", 0, false, false)
-	for _, other := range []int64{0, lease.Generation - 1, lease.Generation + 2} {
-		f.put(state.Lease{ID: id(1), Fence: lease.Fence, Generation: other}, "other", 0, true, false)
+	for _, wrong := range []int64{0, lease.Generation - 1, lease.Generation + 2} {
+		f.put(state.Lease{ID: id(1), Fence: lease.Fence, Generation: wrong}, "other", 0, true, false)
 	}
-	f.holds(id(1), "one")
+	f.wantValue(id(1), "one")
 	if row := f.get(id(1)); row.LeasedFor == 0 {
 		f.Error("a Put that did not write has ended the lease")
 	}
@@ -116,7 +116,7 @@ func lateHolder(f *fixture) {
 	lease := f.acquire(id(1))
 	f.advance(2 * time.Hour)
 	f.put(lease, "late", 0, true, true)
-	f.holds(id(1), "late")
+	f.wantValue(id(1), "late")
 }
 
 func lateRelease(f *fixture) {
@@ -138,7 +138,7 @@ func deleteWhileLeased(f *fixture) {
 		f.Error("Delete has ended the lease")
 	}
 	f.put(lease, "two", 0, true, false)
-	f.holds(id(1), "")
+	f.wantValue(id(1), "")
 	f.release(lease)
 	f.set(id(1), "three")
 }
@@ -186,9 +186,9 @@ func waitWakes(f *fixture) {
 
 // waitTime waits for the end of a lease that nobody ends. It takes as long as the lease, however slow the machine is.
 func waitTime(f *fixture) {
-	lease, taken, err := f.store.Acquire(f.Context(), id(1), 0, 20*time.Millisecond)
-	if err != nil || !taken {
-		f.Fatalf("Acquire: %t, %v", taken, err)
+	lease, ok, err := f.store.Acquire(f.Context(), id(1), 0, 20*time.Millisecond)
+	if err != nil || !ok {
+		f.Fatalf("Acquire: %t, %v", ok, err)
 	}
 	if err := f.store.Wait(f.Context(), lease.ID, lease.Generation); err != nil {
 		f.Errorf("Wait returns %v", err)
@@ -222,17 +222,17 @@ func together(n int, run func(i int)) {
 
 func manyAcquire(f *fixture) {
 	for n, generation := range []int64{0, f.set(id(1), "one")} {
-		var taken atomic.Int32
+		var holders atomic.Int32
 		together(32, func(int) {
 			switch _, ok, err := f.store.Acquire(f.Context(), id(byte(n)), generation, time.Hour); {
 			case err != nil:
 				f.Errorf("Acquire: %v", err)
 			case ok:
-				taken.Add(1)
+				holders.Add(1)
 			}
 		})
-		if taken.Load() != 1 {
-			f.Errorf("row %d: %d have taken the lease, want 1", n, taken.Load())
+		if holders.Load() != 1 {
+			f.Errorf("row %d: %d have taken the lease, want 1", n, holders.Load())
 		}
 	}
 }
@@ -243,21 +243,21 @@ func noLostUpdate(f *fixture) {
 	var mu sync.Mutex
 	fences := map[int64]bool{}
 	together(counters, func(int) {
-		for counted := 0; counted < each; {
+		for total := 0; total < each; {
 			row, err := f.store.Get(f.Context(), id(1))
 			if err != nil {
 				f.Errorf("Get: %v", err)
 				return
 			}
-			lease, taken, err := f.store.Acquire(f.Context(), id(1), row.Generation, time.Hour)
-			if err == nil && !taken {
+			lease, ok, err := f.store.Acquire(f.Context(), id(1), row.Generation, time.Hour)
+			if err == nil && !ok {
 				err = f.store.Wait(f.Context(), id(1), row.Generation)
 			}
 			if err != nil {
 				f.Errorf("Acquire or Wait: %v", err)
 				return
 			}
-			if !taken {
+			if !ok {
 				continue
 			}
 			mu.Lock()
@@ -271,10 +271,10 @@ func noLostUpdate(f *fixture) {
 				f.Errorf("Put: %t, %v", ok, err)
 				return
 			}
-			counted++
+			total++
 		}
 	})
-	f.holds(id(1), strconv.Itoa(counters*each))
+	f.wantValue(id(1), strconv.Itoa(counters*each))
 }
 
 // putOrAcquire lets a late holder write while others acquire. Either it writes, and the generation is another one for them,

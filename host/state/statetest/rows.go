@@ -19,7 +19,7 @@ func absent(f *fixture) {
 	f.put(state.Lease{ID: id(1)}, "no row", 0, true, false)
 	f.put(state.Lease{ID: id(1), Fence: 1, Generation: 1}, "no row", 0, true, false)
 	f.release(state.Lease{ID: id(1), Fence: 1, Generation: 1})
-	if _, taken := f.tryAcquire(id(1), 7); taken {
+	if _, ok := f.tryAcquire(id(1), 7); ok {
 		f.Error("Acquire took the lease of a row that is not there, with a generation")
 	}
 	if row := f.get(id(1)); row.Generation != 0 {
@@ -55,21 +55,21 @@ func values(f *fixture) {
 	rand.Read(long)
 	for i, value := range []string{string(long), "\x00", "\xff\xfe", "'; --", `\x41`, strings.Repeat("\x00", 100)} {
 		f.set(id(byte(i)), value)
-		f.holds(id(byte(i)), value)
+		f.wantValue(id(byte(i)), value)
 	}
 }
 
-func apart(f *fixture) {
+func separateRows(f *fixture) {
 	one := f.acquire(id(1))
 	two := f.acquire(id(2))
 	f.put(two, "two", 0, true, true)
-	f.holds(id(1), "")
+	f.wantValue(id(1), "")
 	f.put(state.Lease{ID: id(2), Fence: one.Fence, Generation: one.Generation}, "of another row", 0, true, false)
 	f.put(one, "one", 0, true, true)
-	f.holds(id(1), "one")
-	f.holds(id(2), "two")
+	f.wantValue(id(1), "one")
+	f.wantValue(id(2), "two")
 	f.delete(id(2), two.Generation+1, true)
-	f.holds(id(1), "one")
+	f.wantValue(id(1), "one")
 }
 
 func copies(f *fixture) {
@@ -79,7 +79,7 @@ func copies(f *fixture) {
 	}
 	clear(value)
 	clear(f.get(id(1)).Value)
-	f.holds(id(1), "value")
+	f.wantValue(id(1), "value")
 }
 
 func expires(f *fixture) {
@@ -97,7 +97,7 @@ func expires(f *fixture) {
 		f.Errorf("the generation is %d after the value has expired, want %d: nobody wrote", row.Generation, lease.Generation+1)
 	}
 	f.set(id(1), "two")
-	f.holds(id(1), "two")
+	f.wantValue(id(1), "two")
 }
 
 // valueOfLater sets the clock back. Nobody knows then how long a value may still be used, or for how long a refusal has held.
@@ -108,9 +108,9 @@ func valueOfLater(f *fixture) {
 	if row := f.get(id(1)); row.Value != nil || row.ExpiresIn != 0 || row.Age != 0 {
 		f.Errorf("the value was written later than now, and Get returns %+v", row)
 	}
-	f.holds(id(2), "for good")
+	f.wantValue(id(2), "for good")
 	f.put(f.acquire(id(1)), "two", 4*time.Hour, true, true)
-	f.holds(id(1), "two")
+	f.wantValue(id(1), "two")
 	f.between("ExpiresIn", f.get(id(1)).ExpiresIn, 4*time.Hour)
 }
 
@@ -148,7 +148,7 @@ func reseals(f *fixture) {
 	f.set(id(2), "for good")
 	f.advance(30 * time.Minute)
 	f.reseal(id(1), lease.Generation, "ONE", true)
-	f.holds(id(1), "ONE")
+	f.wantValue(id(1), "ONE")
 	row := f.get(id(1))
 	f.older("the value", row.Age, 30*time.Minute)
 	f.between("ExpiresIn", row.ExpiresIn, 10*time.Hour-30*time.Minute)
@@ -165,13 +165,13 @@ func resealCompares(f *fixture) {
 	lease := f.acquire(id(1))
 	f.reseal(id(1), lease.Generation, "of no value", false)
 	f.put(lease, "one", 0, true, true)
-	for _, other := range []int64{0, lease.Generation, lease.Generation + 2} {
-		f.reseal(id(1), other, "of another generation", false)
+	for _, wrong := range []int64{0, lease.Generation, lease.Generation + 2} {
+		f.reseal(id(1), wrong, "of another generation", false)
 	}
-	f.holds(id(1), "one")
+	f.wantValue(id(1), "one")
 	f.delete(id(1), lease.Generation+1, true)
 	f.reseal(id(1), lease.Generation+2, "of no value", false)
-	f.holds(id(1), "")
+	f.wantValue(id(1), "")
 }
 
 func staysForEver(f *fixture) {
@@ -181,8 +181,8 @@ func staysForEver(f *fixture) {
 	if f.suite.Sweep != nil {
 		f.suite.Sweep(f.T, f.store)
 	}
-	f.holds(id(1), "zero")
-	f.holds(id(2), "less")
+	f.wantValue(id(1), "zero")
+	f.wantValue(id(2), "less")
 }
 
 // century writes a value that expires after so long that sums of times may overflow.
@@ -199,7 +199,7 @@ func deletes(f *fixture) {
 	f.delete(id(1), generation-1, false)
 	f.delete(id(1), generation+1, false)
 	f.delete(id(1), 0, false)
-	f.holds(id(1), "one")
+	f.wantValue(id(1), "one")
 	f.delete(id(1), generation, true)
 	if row := f.get(id(1)); row.Value != nil || row.Generation != generation+1 || row.ExpiresIn != 0 {
 		f.Errorf("after Delete Get returns %+v, want no value at generation %d", row, generation+1)
@@ -309,7 +309,7 @@ func listAndChange(f *fixture) {
 		f.Fatalf("Rows: %v", err)
 	}
 	for n := range byte(10) {
-		f.holds(id(n), "new")
+		f.wantValue(id(n), "new")
 	}
 }
 

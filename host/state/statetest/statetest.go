@@ -31,7 +31,7 @@ func Run(t *testing.T, suite Suite) {
 		{"a row that is not there", absent},
 		{"put and get", putAndGet},
 		{"values of 32 KiB and any bytes", values},
-		{"rows are apart", apart},
+		{"rows are apart", separateRows},
 		{"callers own what they pass and get", copies},
 		{"only one has the lease", oneLease},
 		{"acquire compares the generation", acquireCompares},
@@ -102,18 +102,18 @@ func (f *fixture) get(id state.ID) state.Row {
 // tryAcquire acquires a lease of an hour.
 func (f *fixture) tryAcquire(id state.ID, generation int64) (state.Lease, bool) {
 	f.Helper()
-	lease, taken, err := f.store.Acquire(f.Context(), id, generation, time.Hour)
+	lease, ok, err := f.store.Acquire(f.Context(), id, generation, time.Hour)
 	if err != nil {
 		f.Fatalf("Acquire: %v", err)
 	}
-	return lease, taken
+	return lease, ok
 }
 
 // acquire acquires a lease of an hour at the present generation, and fails if it does not get it.
 func (f *fixture) acquire(id state.ID) state.Lease {
 	f.Helper()
-	lease, taken := f.tryAcquire(id, f.get(id).Generation)
-	if !taken {
+	lease, ok := f.tryAcquire(id, f.get(id).Generation)
+	if !ok {
 		f.Fatal("Acquire did not take a lease that nobody held")
 	}
 	if lease.ID != id || lease.Generation == 0 {
@@ -161,8 +161,8 @@ func (f *fixture) delete(id state.ID, generation int64, want bool) {
 	f.changed("Delete", ok, want, err)
 }
 
-// holds checks the value of a row. "" stands for no value.
-func (f *fixture) holds(id state.ID, value string) {
+// wantValue checks the value of a row. "" stands for no value.
+func (f *fixture) wantValue(id state.ID, value string) {
 	f.Helper()
 	if row := f.get(id); string(row.Value) != value || (row.Value == nil) != (value == "") {
 		f.Fatalf("the row holds %.20q, want %.20q", row.Value, value)
@@ -184,9 +184,9 @@ func (f *fixture) older(what string, got, want time.Duration) {
 }
 
 // between checks a duration that was whole when the test began. A slow machine may have used up half an hour of it.
-func (f *fixture) between(what string, got, whole time.Duration) {
+func (f *fixture) between(what string, got, total time.Duration) {
 	f.Helper()
-	if got > whole || got <= whole-30*time.Minute {
-		f.Fatalf("%s is %s, want %s, or little less", what, got, whole)
+	if got > total || got <= total-30*time.Minute {
+		f.Fatalf("%s is %s, want %s, or little less", what, got, total)
 	}
 }

@@ -26,8 +26,8 @@ type cache struct {
 }
 
 type entry struct {
-	embed           string
-	stored, expires time.Time
+	embed          string
+	since, expires time.Time
 }
 
 func newCache(entries, bytes int, clock func() time.Time) *cache {
@@ -43,7 +43,7 @@ func (c *cache) get(url string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if now := c.clock(); now.Before(e.stored) || !now.Before(e.expires) { // an entry from the future means that the clock was set back
+	if now := c.clock(); now.Before(e.since) || !now.Before(e.expires) { // an entry from the future means that the clock was set back
 		c.entries.Remove(url)
 		return "", false
 	}

@@ -158,15 +158,15 @@ func removeBreak(block *html.Node, next func(*html.Node) *html.Node) {
 // split moves a block out of a paragraph, because a p cannot contain a div. The content before the block moves to a
 // paragraph of its own. Paragraphs that would be empty are removed.
 func split(paragraph, block *html.Node) {
-	before := &html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P, Attr: slices.Clone(paragraph.Attr)}
+	first := &html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P, Attr: slices.Clone(paragraph.Attr)}
 	for n := paragraph.FirstChild; n != block; n = paragraph.FirstChild {
 		paragraph.RemoveChild(n)
-		before.AppendChild(n)
+		first.AppendChild(n)
 	}
 	paragraph.RemoveChild(block)
 	parent := paragraph.Parent
-	if !empty(before) {
-		parent.InsertBefore(before, paragraph)
+	if !empty(first) {
+		parent.InsertBefore(first, paragraph)
 		paragraph.Attr = slices.DeleteFunc(paragraph.Attr, func(a html.Attribute) bool { return a.Key == "id" })
 	}
 	parent.InsertBefore(block, paragraph)

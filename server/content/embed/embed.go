@@ -157,7 +157,7 @@ func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]str
 	todo := make(chan candidate, len(found))
 	embeds := map[string]string{}
 	for _, c := range found {
-		if _, known := embeds[c.url]; !known {
+		if _, ok := embeds[c.url]; !ok {
 			embeds[c.url] = ""
 			todo <- c
 		}

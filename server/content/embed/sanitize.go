@@ -64,14 +64,14 @@ const maxPasses = 6
 // clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if
 // elements are nested too deep to be parsed, if ctx ends, or if the document grows beyond maxGrowth.
 func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, ok bool) {
-	most := maxGrowth*len(source) + maxHTML
+	limit := maxGrowth*len(source) + maxHTML
 	for range maxPasses {
 		root, err := parse(&limited{ctx, strings.NewReader(source)})
 		if err != nil {
 			return "", false
 		}
 		s.rewrite(root)
-		rendered := &capped{limit: most}
+		rendered := &capped{limit: limit}
 		if html.Render(rendered, root) != nil {
 			return "", false
 		}

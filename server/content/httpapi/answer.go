@@ -110,17 +110,17 @@ func compress(body []byte) []byte {
 // takesGzip reports whether the value of Accept-Encoding contains gzip or * with a weight other than zero (RFC 9110
 // section 12.5.3).
 func takesGzip(list string) bool {
-	taken := false
+	accepted := false
 	for entry := range strings.SplitSeq(list, ",") {
 		coding, parameters, _ := strings.Cut(entry, ";")
 		name, weight, _ := strings.Cut(parameters, "=")
-		refused := strings.EqualFold(strings.TrimSpace(name), "q") && strings.Trim(strings.TrimSpace(weight), "0.") == ""
+		zero := strings.EqualFold(strings.TrimSpace(name), "q") && strings.Trim(strings.TrimSpace(weight), "0.") == ""
 		switch strings.ToLower(strings.TrimSpace(coding)) {
 		case "gzip", "x-gzip":
-			return !refused
+			return !zero
 		case "*":
-			taken = !refused
+			accepted = !zero
 		}
 	}
-	return taken
+	return accepted
 }

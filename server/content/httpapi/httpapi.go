@@ -169,7 +169,7 @@ func (h *handler) prepare(header http.Header, id string) {
 	}
 }
 
-const allowed = "GET, HEAD, OPTIONS"
+const methods = "GET, HEAD, OPTIONS"
 
 // serve handles a request. If it returns an error, it has not written a response.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) error {
@@ -182,12 +182,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
-		header.Set("Allow", allowed)
+		header.Set("Allow", methods)
 		event.Status = http.StatusNoContent
 		w.WriteHeader(event.Status)
 		return nil
 	default:
-		header.Set("Allow", allowed)
+		header.Set("Allow", methods)
 		return methodNotAllowed
 	}
 	caller, owner := Caller{Moderate: true}, addressOf(r)
@@ -204,9 +204,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 	if err != nil {
 		return err
 	}
-	held := int64(len(answer.body))
-	defer h.places.Hold(owner, -held)
-	if !h.places.Hold(owner, held) {
+	size := int64(len(answer.body))
+	defer h.places.Hold(owner, -size)
+	if !h.places.Hold(owner, size) {
 		return busy
 	}
 	event.Status = answer.status
@@ -246,7 +246,7 @@ func (h *handler) build(r *http.Request, o *operation, args *arguments, owner st
 // invalid ids too, so that the header does not reveal which ids are valid.
 func (h *handler) cacheControl(q *query) string {
 	switch {
-	case q.has(moderatorID):
+	case q.contains(moderatorID):
 		return "private, no-store"
 	case h.config.Callers != nil:
 		return "private, no-cache"

@@ -114,7 +114,7 @@ func (h *handler) productUpdate(ctx context.Context, args *arguments) (body []by
 
 func (h *handler) articles(ctx context.Context, args *arguments) (body []byte, next string, err error) {
 	read := h.numbered
-	if args.query.has(cursor) {
+	if args.query.contains(cursor) {
 		read = h.following
 	}
 	articles, next, err := read(ctx, args.query)
@@ -134,14 +134,16 @@ const (
 )
 
 // size returns the number of articles that a page has at most.
-func (q *query) size() int { return int(q.integer(pageSize, bounds{least: 1, most: 100, missing: 25})) }
+func (q *query) size() int {
+	return int(q.integer(pageSize, bounds{minimum: 1, limit: 100, missing: 25}))
+}
 
 // next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.
 func (q *query) next(articles []content.Article, size int, parameter string) string {
 	switch {
 	case len(articles) < size:
 		return ""
-	case q.has(pageSize):
+	case q.contains(pageSize):
 		return parameter + "&" + pageSize + "=" + strconv.Itoa(size)
 	}
 	return parameter
@@ -149,7 +151,7 @@ func (q *query) next(articles []content.Article, size int, parameter string) str
 
 // numbered returns the page of a number, and the query of the next one.
 func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
-	page := q.integer("page", bounds{least: 1, most: math.MaxInt64, missing: 1})
+	page := q.integer("page", bounds{minimum: 1, limit: math.MaxInt64, missing: 1})
 	size := q.size()
 	if err := q.problem(); err != nil || page-1 > math.MaxInt64/int64(size) {
 		return nil, "", err
@@ -163,18 +165,18 @@ func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Ar
 
 // following returns the page after a cursor, and the query of the next one.
 func (h *handler) following(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
-	after, err := base64.RawURLEncoding.Strict().DecodeString(q.text(cursor))
-	if err != nil || len(after) > 0 && content.CheckID(string(after)) != nil {
+	position, err := base64.RawURLEncoding.Strict().DecodeString(q.text(cursor))
+	if err != nil || len(position) > 0 && content.CheckID(string(position)) != nil {
 		q.note(cursor, "this is no cursor: take the one in the Link of the page before, or leave its value empty for the first page")
 	}
-	if q.has("page") {
+	if q.contains("page") {
 		q.note("page", "this does not go with cursor")
 	}
 	size := q.size()
 	if err := q.problem(); err != nil {
 		return nil, "", err
 	}
-	articles, err = h.config.Store.ArticlesAfter(ctx, string(after), size)
+	articles, err = h.config.Store.ArticlesAfter(ctx, string(position), size)
 	if err != nil {
 		return nil, "", fmt.Errorf("articles: %w", err)
 	}
@@ -208,12 +210,12 @@ func (h *handler) openAPI(context.Context, *arguments) (body []byte, next string
 
 // audience returns the audience of a request. It ignores the moderatorId of a caller that may not moderate.
 func (h *handler) audience(ctx context.Context, args *arguments, moderator string) (content.Audience, error) {
-	known := false
+	ok := false
 	if args.moderate && content.CheckID(moderator) == nil {
 		var err error
-		if known, err = h.config.Store.Moderator(ctx, moderator); err != nil {
+		if ok, err = h.config.Store.Moderator(ctx, moderator); err != nil {
 			return content.Everybody, fmt.Errorf("moderator: %w", err)
 		}
 	}
-	return content.Audience(known), nil
+	return content.Audience(ok), nil
 }

@@ -40,7 +40,7 @@ func parseQuery(raw string) *query {
 	return q
 }
 
-func (q *query) has(name string) bool { return len(q.values[name]) > 0 }
+func (q *query) contains(name string) bool { return len(q.values[name]) > 0 }
 
 func (q *query) note(name, detail string) {
 	q.wrong = append(q.wrong, fieldProblem{name, detail})
@@ -56,15 +56,15 @@ func (q *query) problem() error {
 
 // one returns the value of a parameter. ok is false if the parameter is absent, repeated or malformed.
 func (q *query) one(name string) (text string, ok bool) {
-	switch given := q.values[name]; {
-	case len(given) == 0:
+	switch values := q.values[name]; {
+	case len(values) == 0:
 		return "", false
-	case len(given) > 1:
+	case len(values) > 1:
 		q.note(name, "this is given more than once")
-	case given[0].broken:
+	case values[0].broken:
 		q.note(name, "the percent-encoding is broken: write %25 for a %")
 	default:
-		return given[0].text, true
+		return values[0].text, true
 	}
 	return "", false
 }
@@ -84,7 +84,7 @@ func (q *query) boolean(name string) bool {
 }
 
 // bounds limits an integer parameter to least … most. missing is its default.
-type bounds struct{ least, most, missing int64 }
+type bounds struct{ minimum, limit, missing int64 }
 
 func (q *query) integer(name string, b bounds) int64 {
 	text, ok := q.one(name)
@@ -100,11 +100,11 @@ func (q *query) integer(name string, b bounds) int64 {
 		number = math.MaxInt64
 	}
 	switch {
-	case number >= b.least && number <= b.most:
-	case b.most == math.MaxInt64:
-		q.note(name, fmt.Sprintf("this must be at least %d", b.least))
+	case number >= b.minimum && number <= b.limit:
+	case b.limit == math.MaxInt64:
+		q.note(name, fmt.Sprintf("this must be at least %d", b.minimum))
 	default:
-		q.note(name, fmt.Sprintf("this must be from %d to %d", b.least, b.most))
+		q.note(name, fmt.Sprintf("this must be from %d to %d", b.minimum, b.limit))
 	}
 	return number
 }

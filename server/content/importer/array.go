@@ -9,7 +9,7 @@ import (
 // element returns the next record of an array.
 func (in *input) element() ([]byte, error) {
 	next, err := in.peek()
-	in.start = in.at
+	in.start = in.place
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, in.last("the array has no end: a ] is missing%s", in.endOfArray())
@@ -51,7 +51,7 @@ func (in *input) endArray() error {
 	_, err := in.peek()
 	switch {
 	case errors.Is(err, io.EOF):
-		in.ended = true
+		in.done = true
 		return io.EOF
 	case err != nil:
 		return err
@@ -73,7 +73,7 @@ func (in *input) readElement() ([]byte, error) {
 			return nil, err
 		}
 		part, _ := in.r.Peek(in.r.Buffered())
-		n, ended := e.scan(part)
+		n, done := e.scan(part)
 		if len(in.buffer) <= maxRecord {
 			in.buffer = append(in.buffer, part[:n]...)
 			if len(in.buffer) > maxRecord {
@@ -83,7 +83,7 @@ func (in *input) readElement() ([]byte, error) {
 			}
 		}
 		in.skip(n)
-		if ended {
+		if done {
 			return in.buffer, nil
 		}
 	}
@@ -97,7 +97,7 @@ type element struct {
 
 // scan continues in the next part of the text. It returns how many bytes belong to the element, and whether the element
 // ends after them.
-func (e *element) scan(text []byte) (n int, ended bool) {
+func (e *element) scan(text []byte) (n int, done bool) {
 	for i, c := range text {
 		switch {
 		case e.escaped:

@@ -33,8 +33,8 @@ type diagnosis struct {
 	// ignoreUnknown is that of Options.
 	ignoreUnknown bool
 	// at is the place of the offset known in text. Places behind it are counted from there.
-	known int
-	at    problem.Place
+	offset int
+	place  problem.Place
 }
 
 // diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only
@@ -49,7 +49,7 @@ func diagnose(text []byte, start problem.Place, ignoreUnknown bool) (problems []
 	if tooManyObjects(text) {
 		return []problem.Problem{start.Problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
 	}
-	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), at: start, ignoreUnknown: ignoreUnknown}
+	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), place: start, ignoreUnknown: ignoreUnknown}
 	g.record()
 	if g.More > 0 {
 		g.Problems = append(g.Problems, start.Problem("", "this record has %d problems more", g.More))
@@ -118,9 +118,9 @@ func (g *diagnosis) record() {
 	if g.typ == "reply" {
 		ids = append(ids, "articleId")
 	}
-	seen := g.object(g.shape, "")
+	present := g.object(g.shape, "")
 	for _, id := range ids {
-		if !seen[id] {
+		if !present[id] {
 			g.At(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
 		}
 	}
@@ -144,13 +144,13 @@ func (g *diagnosis) findType() bool {
 			_ = d.SkipValue()
 			continue
 		}
-		at := g.after(d)
+		place := g.nextPlace(d)
 		value, _ := d.ReadValue()
 		if value.Kind() == 'n' {
 			break
 		}
 		if value.Kind() != '"' {
-			g.At(at, "type", "has to be a string, not %s", nameOf(value.Kind()))
+			g.At(place, "type", "has to be a string, not %s", nameOf(value.Kind()))
 			return false
 		}
 		typ, _ := jsontext.AppendUnquote(nil, value)
@@ -158,11 +158,11 @@ func (g *diagnosis) findType() bool {
 			g.shape = g.shapeOfRecord()
 			return true
 		}
-		meant := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
+		suggestion := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
 		if near, ok := problem.Nearest(g.typ, types); ok {
-			meant = fmt.Sprintf("did you mean %q?", near)
+			suggestion = fmt.Sprintf("did you mean %q?", near)
 		}
-		g.At(at, "type", "there is no type %s: %s", problem.Quote(g.typ), meant)
+		g.At(place, "type", "there is no type %s: %s", problem.Quote(g.typ), suggestion)
 		return false
 	}
 	g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
@@ -187,19 +187,19 @@ func (g *diagnosis) shapeOfRecord() *shape {
 	return shapes[g.typ]
 }
 
-// after returns the place where the next token of d begins.
-func (g *diagnosis) after(d *jsontext.Decoder) problem.Place {
+// nextPlace returns the place where the next token of d begins.
+func (g *diagnosis) nextPlace(d *jsontext.Decoder) problem.Place {
 	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
-	if offset < g.known {
-		g.known, g.at = 0, g.start
+	if offset < g.offset {
+		g.offset, g.place = 0, g.start
 	}
-	g.known, g.at = offset, g.at.Advance(g.text[g.known:offset])
-	return g.at
+	g.offset, g.place = offset, g.place.Advance(g.text[g.offset:offset])
+	return g.place
 }
 
 // wrong adds a problem at the next value.
 func (g *diagnosis) wrong(path, format string, args ...any) {
-	g.At(g.after(g.d), path, format, args...)
+	g.At(g.nextPlace(g.d), path, format, args...)
 }
 
 func nameOf(k jsontext.Kind) string {
@@ -235,35 +235,35 @@ func (g *diagnosis) value(s *shape, path string) {
 }
 
 func (g *diagnosis) timestamp(path string) {
-	at := g.after(g.d)
+	place := g.nextPlace(g.d)
 	value, _ := g.d.ReadToken()
 	if _, err := content.ParseTimestamp(value.String()); err != nil {
-		g.At(at, path, "%v", err)
+		g.At(place, path, "%v", err)
 	}
 }
 
 func (g *diagnosis) integer(path string) {
-	at := g.after(g.d)
+	place := g.nextPlace(g.d)
 	value, _ := g.d.ReadValue()
 	_, err := strconv.ParseInt(string(value), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		g.At(at, path, "is too large for an integer of 64 bits")
+		g.At(place, path, "is too large for an integer of 64 bits")
 	case err != nil:
-		g.At(at, path, "has to be an integer, without a fraction or an exponent")
+		g.At(place, path, "has to be an integer, without a fraction or an exponent")
 	}
 }
 
 // anyObject checks an object whose members are not specified.
 func (g *diagnosis) anyObject(path string) {
-	at := g.after(g.d)
+	place := g.nextPlace(g.d)
 	value, _ := g.d.ReadValue()
 	if tooDeep(value) {
-		g.At(at, path, "is nested deeper than %d levels: take some away", maxDepth)
+		g.At(place, path, "is nested deeper than %d levels: take some away", maxDepth)
 		return
 	}
 	if err := jsontext.NewDecoder(bytes.NewBuffer(value)).SkipValue(); err != nil {
-		g.At(at, path, "has an object with two members of the same name: take one away")
+		g.At(place, path, "has an object with two members of the same name: take one away")
 	}
 }
 
@@ -272,19 +272,19 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 	seen, present := map[string]bool{}, map[string]bool{}
 	_, _ = g.d.ReadToken()
 	for g.d.PeekKind() == '"' {
-		at := g.after(g.d)
+		place := g.nextPlace(g.d)
 		token, _ := g.d.ReadToken()
 		name := token.String()
 		member := s.members[name]
 		switch {
 		case member == nil:
 			if (!g.ignoreUnknown || g.deleted) && !g.Skip() { // searching for similar names takes time
-				g.At(at, path, "%s", g.unknown(s, name, path))
+				g.At(place, path, "%s", g.unknown(s, name, path))
 			}
 			_ = g.d.SkipValue()
 			continue
 		case seen[name]:
-			g.At(at, path, "there is more than one %q: take the others away", name)
+			g.At(place, path, "there is more than one %q: take the others away", name)
 			_ = g.d.SkipValue()
 			continue
 		}
@@ -302,10 +302,10 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 }
 
 func (g *diagnosis) id(path string) {
-	at := g.after(g.d)
+	place := g.nextPlace(g.d)
 	value, _ := g.d.ReadToken()
 	if err := content.CheckID(value.String()); err != nil {
-		g.At(at, path, "%v", err)
+		g.At(place, path, "%v", err)
 	}
 }
 
@@ -317,14 +317,14 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 		if g.deleted && shapes[g.typ].members[name] != nil {
 			return fmt.Sprintf("%q has no effect on %s that is deleted: leave it out, or \"deleted\"", name, a(g.typ))
 		}
-		var others []string
+		var owners []string
 		for _, typ := range types {
 			if shapes[typ].members[name] != nil {
-				others = append(others, a(typ))
+				owners = append(owners, a(typ))
 			}
 		}
-		if len(others) > 0 {
-			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(others, " or "), a(g.typ))
+		if len(owners) > 0 {
+			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(owners, " or "), a(g.typ))
 		}
 	}
 	if near, ok := problem.Nearest(name, slices.Sorted(maps.Keys(s.members))); ok {

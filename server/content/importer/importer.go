@@ -199,7 +199,7 @@ func (in *input) batch() *batch {
 			in.record(b, text)
 		}
 	}
-	b.lines, b.line, b.bytes = in.lines(), in.at.Line, in.bytes
+	b.lines, b.line, b.bytes = in.lines(), in.place.Line, in.bytes
 	return b
 }
 
@@ -220,7 +220,7 @@ func (in *input) record(b *batch, text []byte) {
 	problems, broken := diagnose(text, in.start, in.ignoreUnknown)
 	switch {
 	case broken && in.array:
-		in.ended = true
+		in.done = true
 		if problems[0].Code == moreAfter {
 			problems[0].Message += ": a comma has to come between records"
 		}

@@ -16,18 +16,18 @@ const (
 
 // input splits its text into records. If the text ends within a line or a record, the last record is incomplete.
 type input struct {
-	name   string
-	r      *bufio.Reader
-	opened bool
-	array  bool
+	name    string
+	r       *bufio.Reader
+	started bool
+	array   bool
 	// ignoreUnknown is that of Options.
 	ignoreUnknown bool
-	// ended reports that nothing more will be read.
-	ended bool
+	// done reports that nothing more will be read.
+	done bool
 	// comma reports that the last element of the array was followed by a comma.
 	comma bool
-	// at is the place of the next byte, start that of the current record.
-	at, start problem.Place
+	// place is the place of the next byte, start that of the current record.
+	place, start problem.Place
 	// bytes counts the bytes read, good the good records.
 	bytes int64
 	good  int
@@ -36,7 +36,7 @@ type input struct {
 }
 
 func newInput(name string, r io.Reader) *input {
-	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), at: problem.Place{Line: 1, Column: 1}}
+	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), place: problem.Place{Line: 1, Column: 1}}
 }
 
 // untilError is a reader that does not read again after an error. bufio would, and a terminal would wait for input
@@ -56,14 +56,14 @@ func (u *untilError) Read(p []byte) (n int, err error) {
 // next returns the text of the next record. It is valid until the next call. The error is [io.EOF] at the end, an
 // inputError, after which next may be called again, or the error of the reader.
 func (in *input) next() ([]byte, error) {
-	if !in.opened {
-		in.opened = true
+	if !in.started {
+		in.started = true
 		if err := in.open(); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case in.ended:
+	case in.done:
 		return nil, io.EOF
 	case in.array:
 		return in.element()
@@ -73,16 +73,16 @@ func (in *input) next() ([]byte, error) {
 
 // lines returns the number of lines that have been read, including an incomplete last one.
 func (in *input) lines() int {
-	if in.at.Column == 1 {
-		return in.at.Line - 1
+	if in.place.Column == 1 {
+		return in.place.Line - 1
 	}
-	return in.at.Line
+	return in.place.Line
 }
 
 // last returns an error at the next byte, and ends the input.
 func (in *input) last(format string, args ...any) error {
-	in.ended = true
-	return &inputError{Problem: in.at.Problem("", format, args...)}
+	in.done = true
+	return &inputError{Problem: in.place.Problem("", format, args...)}
 }
 
 // knownFormats are file formats that the importer recognises by their first bytes and refuses. The messages say what to
@@ -111,7 +111,7 @@ func (in *input) open() error {
 	}
 	if bytes.HasPrefix(head, []byte("\ufeff")) {
 		in.skip(3)
-		in.at.Column = 1 // a byte order mark does not count as a character
+		in.place.Column = 1 // a byte order mark does not count as a character
 	}
 	first, err := in.peek()
 	if err != nil {
@@ -141,7 +141,7 @@ func (in *input) peek() (byte, error) {
 // skip consumes n bytes, which must be in the buffer.
 func (in *input) skip(n int) {
 	text, _ := in.r.Peek(n)
-	in.at = in.at.Advance(text)
+	in.place = in.place.Advance(text)
 	in.bytes += int64(n)
 	_, _ = in.r.Discard(n)
 }
@@ -149,7 +149,7 @@ func (in *input) skip(n int) {
 // line returns the next line that is not blank.
 func (in *input) line() ([]byte, error) {
 	for {
-		in.start = in.at
+		in.start = in.place
 		text, err := in.readLine()
 		if err != nil {
 			return nil, err
@@ -174,9 +174,9 @@ func (in *input) readLine() ([]byte, error) {
 		in.bytes += int64(len(part))
 		switch {
 		case err == nil:
-			in.at = problem.Place{Line: in.at.Line + 1, Column: 1}
+			in.place = problem.Place{Line: in.place.Line + 1, Column: 1}
 		case errors.Is(err, io.EOF) && len(part)+len(in.buffer) > 0:
-			in.at = in.at.Advance(part)
+			in.place = in.place.Advance(part)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}

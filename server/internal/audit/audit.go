@@ -72,18 +72,18 @@ type Log struct {
 	head   link
 	// logged is the number of the line whose hash was logged last.
 	logged uint64
-	// taken has records that are being written, and unwritten the bytes of their lines that the target has not taken yet.
-	taken, unwritten []byte
+	// writing has records that are being written, and unwritten the bytes of their lines that the target has not taken yet.
+	writing, unwritten []byte
 }
 
 // target takes the lines.
 type target interface {
 	io.Writer
-	// begun is called once the first line of the process is written. It returns an error if the line is not on the disk.
-	begun() error
+	// started is called once the first line of the process is written. It returns an error if the line is not on the disk.
+	started() error
 	// turn closes the file and opens the next one if the file was moved away. It returns whether there is another file, which the
 	// next line must begin.
-	turn() (another bool, err error)
+	turn() (more bool, err error)
 	// sync syncs the lines to the disk. After an error, it writes them again first.
 	sync() error
 	// undo takes back what was written since the target was opened, and ends its use.
@@ -120,7 +120,7 @@ func Open(c Config) (*Log, error) {
 	l.begin(torn)
 	err := l.writeOut()
 	if err == nil {
-		err = l.target.begun()
+		err = l.target.started()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the audit log cannot be written: %w", errors.Join(err, l.target.undo()))
@@ -175,7 +175,7 @@ func (l *Log) Failure() error {
 }
 
 // Lines returns the number of lines written by this process, and that of uses that it has not recorded.
-func (l *Log) Lines() (written, lost uint64) { return l.lines.Load(), l.lost.Load() }
+func (l *Log) Lines() (lines, lost uint64) { return l.lines.Load(), l.lost.Load() }
 
 // Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written,
 // also if the disk hangs.
@@ -215,19 +215,19 @@ func (l *Log) run() {
 	head, sync := time.NewTicker(headInterval), time.NewTicker(syncInterval)
 	defer head.Stop()
 	defer sync.Stop()
-	var after <-chan time.Time
+	var timer <-chan time.Time
 	for {
 		select {
 		case <-l.wake:
-			if after == nil {
-				after = time.After(batchDelay)
+			if timer == nil {
+				timer = time.After(batchDelay)
 			}
-		case <-after:
-			after = nil
+		case <-timer:
+			timer = nil
 			_ = l.write() // noted, and tried again
-		case written := <-l.flush:
+		case done := <-l.flush:
 			_ = l.write()
-			close(written)
+			close(done)
 		case <-sync.C:
 			// This also tries again after an error, and leaves a file that was moved away if no line comes.
 			if l.write() == nil {
@@ -255,24 +255,24 @@ func (l *Log) writeRecords() error {
 	if err := l.writeOut(); err != nil {
 		return err
 	}
-	another, err := l.target.turn()
+	more, err := l.target.turn()
 	if err != nil {
 		return err
 	}
-	if another {
+	if more {
 		l.begin(0)
 		l.logHead("the audit log goes on in a new file")
 	}
 	l.mu.Lock()
 	missing := l.missing
-	l.taken, l.pending, l.missing = l.pending, l.taken, 0
+	l.writing, l.pending, l.missing = l.pending, l.writing, 0
 	l.mu.Unlock()
-	for rest := l.taken; len(rest) > 0; {
+	for rest := l.writing; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n')
 		l.unwritten = l.head.appendLine(l.unwritten, rest[:end])
 		rest = rest[end+1:]
 	}
-	l.taken = reuse(l.taken)
+	l.writing = reuse(l.writing)
 	if missing > 0 {
 		l.unwritten = l.head.appendLine(l.unwritten, appendNumber(appendBeginning(nil, l.config.Clock(), "lost", l.config.Node), "uses", missing))
 	}
@@ -295,9 +295,9 @@ func (l *Log) writeOut() error {
 		return nil
 	}
 	n, err := l.target.Write(l.unwritten)
-	whole := l.unwritten[:max(0, min(n, len(l.unwritten)))]
-	l.lines.Add(uint64(bytes.Count(whole, []byte{'\n'})))
-	if l.unwritten = append(l.unwritten[:0], l.unwritten[len(whole):]...); len(l.unwritten) == 0 {
+	complete := l.unwritten[:max(0, min(n, len(l.unwritten)))]
+	l.lines.Add(uint64(bytes.Count(complete, []byte{'\n'})))
+	if l.unwritten = append(l.unwritten[:0], l.unwritten[len(complete):]...); len(l.unwritten) == 0 {
 		l.unwritten = reuse(l.unwritten)
 	}
 	return err
@@ -314,16 +314,16 @@ func reuse(b []byte) []byte {
 // note notes the result of a write or a sync.
 func (l *Log) note(err error) {
 	l.mu.Lock()
-	before := l.err
+	previous := l.err
 	l.err = err
 	l.mu.Unlock()
 	switch then := "until it can be, requests are refused"; {
-	case err != nil && before == nil:
+	case err != nil && previous == nil:
 		if l.config.Lossy {
 			then = "uses that do not fit into memory until it can be are not recorded"
 		}
 		l.config.Logger.Error("the audit log cannot be written", slog.String("file", l.name()), slog.Any("error", err), slog.String("then", then))
-	case err == nil && before != nil:
+	case err == nil && previous != nil:
 		l.config.Logger.Info("the audit log can be written again", slog.String("file", l.name()))
 	}
 }
@@ -340,7 +340,7 @@ func (l *Log) name() string { return cmp.Or(l.config.Path, "stdout") }
 // stream is a target that is not a file.
 type stream struct{ io.Writer }
 
-func (stream) begun() error        { return nil }
+func (stream) started() error      { return nil }
 func (stream) turn() (bool, error) { return false, nil }
 func (stream) sync() error         { return nil }
 func (stream) undo() error         { return nil }

@@ -13,7 +13,7 @@ import (
 
 type verifier struct {
 	Report
-	wanted string
+	expected string
 	// from and to are the first and the last time in a line that fits.
 	from, to time.Time
 	file     string
@@ -30,8 +30,8 @@ type verifier struct {
 type head struct {
 	link
 	file string
-	// other reports whether the log has another line with the number.
-	other bool
+	// foreign reports whether the log has another line with the number.
+	foreign bool
 }
 
 // readHead reads the head beside the file at a path, if there is one.
@@ -56,7 +56,7 @@ func (v *verifier) compareHeads() {
 		switch {
 		case h.n > v.last.n:
 			v.broken("says that the last line of the log is line %d, and it is line %d: its end was cut off, or is in another file", h.n, v.last.n)
-		case h.other:
+		case h.foreign:
 			v.broken("has the hash of another line %d than that of the log: the log was made anew", h.n)
 		}
 	}
@@ -85,13 +85,13 @@ func (v *verifier) verify(s *source) error {
 func (v *verifier) read(r *bufio.Reader) error {
 	for {
 		text, err := r.ReadSlice('\n')
-		ended := errors.Is(err, io.EOF)
+		last := errors.Is(err, io.EOF)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			v.line++
 			v.broken("is longer than lines of an audit log are")
 			return nil
-		case err != nil && !ended:
+		case err != nil && !last:
 			return err
 		case len(text) == 0:
 			return nil
@@ -99,7 +99,7 @@ func (v *verifier) read(r *bufio.Reader) error {
 		v.line++
 		whole, complete := bytes.CutSuffix(text, []byte{'\n'})
 		v.check(whole, complete)
-		if v.Broken != nil || ended {
+		if v.Broken != nil || last {
 			return nil
 		}
 	}
@@ -173,16 +173,16 @@ func (v *verifier) fits(m *members) bool {
 		v.broken("says that the line before it was not written whole, and it is: a line was taken out")
 		return false
 	}
-	before, err := hex.DecodeString(m.Continues)
+	previous, err := hex.DecodeString(m.Continues)
 	switch {
 	case v.Lines == 0 && !begins:
 		v.broken("is not the first line of a file: lines before it are missing")
 	case v.Lines == 0 && m.N == 1 && m.Continues == "":
 		return true
-	case v.Lines == 0 && (m.N <= 1 || err != nil || len(before) != len(v.last.hash)):
+	case v.Lines == 0 && (m.N <= 1 || err != nil || len(previous) != len(v.last.hash)):
 		v.broken("does not say which line it continues")
 	case v.Lines == 0: // what was before it is taken from the line
-		copy(v.last.hash[:], before)
+		copy(v.last.hash[:], previous)
 		return true
 	case begins && m.N == 1:
 		v.broken("begins another log: the file before it is missing, or was removed before a process started")
@@ -190,7 +190,7 @@ func (v *verifier) fits(m *members) bool {
 		v.broken("is line %d of the log, after line %d: lines are missing before it", m.N, v.last.n)
 	case m.N <= v.last.n:
 		v.broken("is line %d of the log, after line %d: it was moved or is there twice, or the files are not in order", m.N, v.last.n)
-	case begins && (err != nil || !bytes.Equal(before, v.last.hash[:])):
+	case begins && (err != nil || !bytes.Equal(previous, v.last.hash[:])):
 		v.broken("continues other lines than those before it")
 	default:
 		return true
@@ -221,10 +221,10 @@ func (v *verifier) count(m *members, sum [32]byte) {
 	}
 	for i := range v.heads {
 		if h := &v.heads[i]; h.n == v.last.n {
-			h.other = h.hash != v.last.hash
+			h.foreign = h.hash != v.last.hash
 		}
 	}
-	if v.Found != nil && v.wanted == v.last.text() {
+	if v.Found != nil && v.expected == v.last.text() {
 		*v.Found = true
 	}
 }

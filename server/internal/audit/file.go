@@ -16,9 +16,9 @@ type file struct {
 	syncFile func(*os.File) error
 	// open is nil after the file could not be opened.
 	open *os.File
-	// again is the same file, for writing lines anew at their place, or nil if the file can only be appended to.
-	again *os.File
-	lock  *flock.Flock
+	// reopened is the same file, for writing lines anew at their place, or nil if the file can only be appended to.
+	reopened *os.File
+	lock     *flock.Flock
 	// size is the size of the file after the last write, in bytes, and found that before the first one.
 	size, found int64
 	// unsynced has what was written since the last sync. doubtful reports whether a sync has failed since, so that nobody knows how
@@ -65,25 +65,25 @@ func (f *file) reopen() error {
 	if info, err := os.Lstat(f.path); err == nil && !info.Mode().IsRegular() {
 		return errNotRegular
 	}
-	opened, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	f2, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("cannot be opened: %w", err)
 	}
-	info, err := opened.Stat()
+	info, err := f2.Stat()
 	if err != nil {
-		return errors.Join(err, opened.Close())
+		return errors.Join(err, f2.Close())
 	}
 	lock, err := lockFile(f.path, info)
 	if err != nil {
-		return errors.Join(err, opened.Close())
+		return errors.Join(err, f2.Close())
 	}
-	f.open, f.lock, f.size, f.unsynced = opened, lock, info.Size(), f.unsynced[:0]
+	f.open, f.lock, f.size, f.unsynced = f2, lock, info.Size(), f.unsynced[:0]
 	// A file that can only be appended to, as after chattr +a, cannot be opened so.
-	if again, err := os.OpenFile(f.path, os.O_WRONLY, 0); err == nil {
-		if other, _ := again.Stat(); os.SameFile(info, other) { // none after an error
-			f.again = again
+	if reopened, err := os.OpenFile(f.path, os.O_WRONLY, 0); err == nil {
+		if other, _ := reopened.Stat(); os.SameFile(info, other) { // none after an error
+			f.reopened = reopened
 		} else {
-			_ = again.Close()
+			_ = reopened.Close()
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (f *file) reopen() error {
 var errNotRegular = errors.New("is no regular file: name the file itself if it is a symbolic link; with stdout: true, the lines go to stdout")
 
 // lockFile locks the file at a path, which must be the opened one, and no link to it.
-func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
+func lockFile(path string, f2 fs.FileInfo) (*flock.Flock, error) {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|os.O_APPEND))
 	locked, err := lock.TryLock()
 	switch {
@@ -103,7 +103,7 @@ func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
 	}
 	there, err := os.Lstat(path)
 	own, ownErr := lock.Stat()
-	if !os.SameFile(there, opened) || !os.SameFile(own, opened) { // after an error, they are not
+	if !os.SameFile(there, f2) || !os.SameFile(own, f2) { // after an error, they are not
 		return nil, errors.Join(errors.New("was moved while it was opened: try again"), err, ownErr, lock.Close())
 	}
 	return lock, nil
@@ -125,7 +125,7 @@ func (f *file) Write(text []byte) (int, error) {
 	return n, err
 }
 
-func (f *file) turn() (another bool, err error) {
+func (f *file) turn() (more bool, err error) {
 	if f.open == nil {
 		return f.next()
 	}
@@ -157,7 +157,7 @@ func (f *file) turn() (another bool, err error) {
 }
 
 // next opens the file at the path, after the one before was moved away. Nothing of it may be from somebody else.
-func (f *file) next() (another bool, err error) {
+func (f *file) next() (more bool, err error) {
 	if err := f.reopen(); err != nil {
 		return false, fmt.Errorf("the next file %w", err)
 	}
@@ -196,14 +196,14 @@ func (f *file) rewrite() error {
 	if info.Size() < f.size {
 		return nil // somebody has emptied the file, and turn sees it
 	}
-	if f.again == nil {
+	if f.reopened == nil {
 		return errors.New("a sync has failed, and the file cannot be written again, only appended to: restart the gateway")
 	}
-	_, err = f.again.WriteAt(f.unsynced, f.size-int64(len(f.unsynced)))
+	_, err = f.reopened.WriteAt(f.unsynced, f.size-int64(len(f.unsynced)))
 	return err
 }
 
-func (f *file) begun() error {
+func (f *file) started() error {
 	if err := f.sync(); err != nil {
 		return err
 	}
@@ -231,10 +231,10 @@ func (f *file) shut() (err error) {
 	if f.open == nil {
 		return nil
 	}
-	if f.again != nil {
-		err = f.again.Close()
+	if f.reopened != nil {
+		err = f.reopened.Close()
 	}
 	err = errors.Join(err, f.open.Close(), f.lock.Close())
-	f.open, f.again, f.lock = nil, nil, nil
+	f.open, f.reopened, f.lock = nil, nil, nil
 	return err
 }

@@ -183,9 +183,9 @@ func (l *link) appendLine(b, members []byte) []byte {
 }
 
 // hashOf returns the hash of the line with this text after the line with the hash before.
-func hashOf(before *[sha256.Size]byte, text []byte) (sum [sha256.Size]byte) {
+func hashOf(previous *[sha256.Size]byte, text []byte) (sum [sha256.Size]byte) {
 	digest := sha256.New()
-	_, _ = digest.Write(before[:])
+	_, _ = digest.Write(previous[:])
 	_, _ = digest.Write(text)
 	digest.Sum(sum[:0])
 	return sum

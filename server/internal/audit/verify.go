@@ -57,7 +57,7 @@ type Broken struct {
 // with the head of the chain beside it, the log must have that line. Such a file may also be one of paths. Verify stops at the first
 // line that does not fit. hash, if not empty, is the hash of a line, in hex, that the log must have. The error is that of reading.
 func Verify(paths []string, hash string) (Report, error) {
-	v := &verifier{wanted: strings.ToLower(hash)}
+	v := &verifier{expected: strings.ToLower(hash)}
 	v.Empty = []string{}
 	if hash != "" {
 		v.Found = new(bool)

@@ -61,9 +61,9 @@ func (d *Document) Wider() bool {
 }
 
 // Of returns the difference between the configurations before and after. Neither has to be open.
-func Of(before, after *connectors.Set) *Document {
+func Of(from, to *connectors.Set) *Document {
 	d := &Document{Added: []string{}, Removed: []string{}, Changed: []Connector{}}
-	was, is := byPermalink(before), byPermalink(after)
+	was, is := byPermalink(from), byPermalink(to)
 	for _, permalink := range slices.Sorted(maps.Keys(was)) {
 		if is[permalink] == nil {
 			d.Removed = append(d.Removed, permalink)
@@ -72,15 +72,15 @@ func Of(before, after *connectors.Set) *Document {
 	for _, permalink := range slices.Sorted(maps.Keys(is)) {
 		if was[permalink] == nil {
 			d.Added = append(d.Added, permalink)
-		} else if changed := changes(was[permalink], is[permalink], before, after); len(changed) > 0 {
+		} else if changed := changes(was[permalink], is[permalink], from, to); len(changed) > 0 {
 			d.Changed = append(d.Changed, Connector{permalink, changed})
 		}
 	}
-	d.Others = append(compare(settings(before), settings(after)), plugins(before, after)...)
-	if !before.SameStores(after) {
+	d.Others = append(compare(settings(from), settings(to)), plugins(from, to)...)
+	if !from.SameStores(to) {
 		d.Others = append(d.Others, Member{Path: "secrets", Wider: "secrets come from other stores"})
 	}
-	if !before.State.Equal(after.State) {
+	if !from.State.Equal(to.State) {
 		d.Others = append(d.Others, Member{Path: "state"})
 	}
 	slices.SortFunc(d.Others, func(a, b Member) int { return strings.Compare(a.Path, b.Path) })
@@ -98,8 +98,8 @@ func byPermalink(s *connectors.Set) map[string]*gateway.Connector {
 
 // changes returns the members of a connector that differ, sorted by their paths. One that reads a secret that it did not read before
 // allows more.
-func changes(was, is *gateway.Connector, before, after *connectors.Set) []Member {
-	all := compare(connectorMembers(was, before), connectorMembers(is, after))
+func changes(was, is *gateway.Connector, from, to *connectors.Set) []Member {
+	all := compare(connectorMembers(was, from), connectorMembers(is, to))
 	read := was.FieldSecrets()
 	for field, secrets := range is.FieldSecrets() {
 		wider := more("the secret %s is read", equal)(member{value: read[field]}, member{value: secrets})
@@ -127,13 +127,13 @@ func compare(was, is members) []Member {
 	paths := maps.Clone(was)
 	maps.Copy(paths, is)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		before, after := was[path], is[path]
-		if same(before.value, after.value) {
+		from, to := was[path], is[path]
+		if same(from.value, to.value) {
 			continue
 		}
-		m := Member{Path: path, Wider: wider(path, before, after)}
-		if before.shown != after.shown {
-			m.Before, m.After = before.shown, after.shown
+		m := Member{Path: path, Wider: wider(path, from, to)}
+		if from.shown != to.shown {
+			m.Before, m.After = from.shown, to.shown
 		}
 		changed = append(changed, m)
 	}
@@ -141,9 +141,9 @@ func compare(was, is members) []Member {
 }
 
 // plugins returns the plugins of files that differ, and what a changed one may do that it could not before.
-func plugins(before, after *connectors.Set) (all []Member) {
+func plugins(from, to *connectors.Set) (all []Member) {
 	modules := map[string][2]*host.PluginInfo{}
-	for i, set := range []*connectors.Set{before, after} {
+	for i, set := range []*connectors.Set{from, to} {
 		for _, p := range set.Host.Plugins() {
 			if !p.BuiltIn {
 				both := modules[p.Name]

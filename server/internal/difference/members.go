@@ -176,13 +176,13 @@ func list(texts []string) string {
 }
 
 // same reports whether two values of a member are the same.
-func same(before, after any) bool {
-	was, ok := before.(*tls.Config)
-	is, both := after.(*tls.Config)
+func same(from, to any) bool {
+	was, ok := from.(*tls.Config)
+	is, both := to.(*tls.Config)
 	if ok || both {
 		return authorities(was).Equal(authorities(is)) // the rest has functions, which are never the same
 	}
-	return reflect.DeepEqual(before, after)
+	return reflect.DeepEqual(from, to)
 }
 
 // authorities returns the authorities of a TLS configuration, or nil.

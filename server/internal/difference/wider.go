@@ -13,7 +13,7 @@ import (
 type rule struct {
 	// pattern matches the paths of members, as [path.Match] does. A star matches dots, too.
 	pattern string
-	allows  func(before, after member) string
+	allows  func(from, to member) string
 }
 
 // rules are asked in order. The first whose pattern matches decides. A member that none matches allows nothing when it changes.
@@ -21,12 +21,12 @@ var rules = []rule{
 	{"method", more("callers may use %s", equal)},
 	{"paths", more("callers may reach %s", below)},
 	{"url", address},
-	{"auth.type", another("another plugin makes the credential")},
+	{"auth.type", changed("another plugin makes the credential")},
 	{"auth.config.*", credential},
-	{"headers.*.overridable", on("callers may set it")},
-	{"query.*.overridable", on("callers may set it")},
-	{"headers.*.repeated", on("callers may set it several times")},
-	{"query.*.repeated", on("callers may set it several times")},
+	{"headers.*.overridable", enabled("callers may set it")},
+	{"query.*.overridable", enabled("callers may set it")},
+	{"headers.*.repeated", enabled("callers may set it several times")},
+	{"query.*.repeated", enabled("callers may set it several times")},
 	{"resend", off("a refresh token whose answer was lost may be sent again")},
 	{"request", replaced("callers' bodies are shaped in another way, or not at all")},
 	{"response.filter", replaced("other records may pass")},
@@ -34,37 +34,37 @@ var rules = []rule{
 	{"response.records", replaced("other records may pass")},
 	{"response.headers", more("callers get the headers %s", equal)},
 	{"limits.*", raised},
-	{"plugins.*.limits.*", another("the plugin has other limits")},
+	{"plugins.*.limits.*", changed("the plugin has other limits")},
 	{"plugins.*.grants", more("the plugin has the grants %s", equal)},
-	{"tls.ca", another("servers of other authorities are trusted")},
-	{"egress.allow_http", on("plain http is allowed")},
-	{"egress.allow_private", on("private addresses are allowed")},
-	{"egress.allow", more("connections to %s are allowed", within)},
+	{"tls.ca", changed("servers of other authorities are trusted")},
+	{"egress.allow_http", enabled("plain http is allowed")},
+	{"egress.allow_private", enabled("private addresses are allowed")},
+	{"egress.allow", more("connections to %s are allowed", subset)},
 	{"egress.plain_http", more("plain http to %s is allowed", equal)},
-	{"egress.proxy", another("another proxy sees the connections")},
-	{"egress.ca_file", another("servers of other authorities are trusted")},
+	{"egress.proxy", changed("another proxy sees the connections")},
+	{"egress.ca_file", changed("servers of other authorities are trusted")},
 	{"gateway.hosts", more("callers may use the name %s", equal)},
 	{"gateway.origins", more("pages of %s may call", equal)},
 	{"gateway.user.header.required", off("requests without a user are allowed")},
-	{"gateway.user.header.proxies", more("headers of %s are believed", within)},
+	{"gateway.user.header.proxies", more("headers of %s are believed", subset)},
 	{"gateway.user.jwt.token_hosts", more("%s may get tokens of users", equal)},
 	{"gateway.user.jwt.audiences", more("tokens for %s are accepted", equal)},
 	{"gateway.user.jwt.algorithms", more("tokens signed with %s are accepted", equal)},
-	{"gateway.user.*", another("users are found in another way")},
-	{"gateway.user.*.*", another("users are found in another way")},
-	{"gateway.user.*.*.*", another("users are found in another way")},
-	{"gateway.consent.plain_http", on("browsers may use plain http")},
-	{"gateway.consent.*", another("browsers are sent elsewhere")},
+	{"gateway.user.*", changed("users are found in another way")},
+	{"gateway.user.*.*", changed("users are found in another way")},
+	{"gateway.user.*.*.*", changed("users are found in another way")},
+	{"gateway.consent.plain_http", enabled("browsers may use plain http")},
+	{"gateway.consent.*", changed("browsers are sent elsewhere")},
 	{"gateway.tls.*", func(_, a member) string { return when(a.value == nil, "callers may use plain HTTP") }},
-	{"gateway.audit.*", another("uses of credentials are recorded in another way, or not at all")},
-	{"gateway.traces", another("traces go elsewhere")},
-	{"gateway.access_log_users", on("the log has the IDs of users")},
+	{"gateway.audit.*", changed("uses of credentials are recorded in another way, or not at all")},
+	{"gateway.traces", changed("traces go elsewhere")},
+	{"gateway.access_log_users", enabled("the log has the IDs of users")},
 }
 
 // wider returns what the change of a member allows, or "".
-func wider(at string, before, after member) string {
+func wider(at string, from, to member) string {
 	if r := ruleFor(at); r != nil {
-		return r.allows(before, after)
+		return r.allows(from, to)
 	}
 	return ""
 }
@@ -88,8 +88,8 @@ func when(met bool, text string) string {
 	return text
 }
 
-// allowed returns a format with a list in it, or "" if the list is empty.
-func allowed(format string, all []string) string {
+// grants returns a format with a list in it, or "" if the list is empty.
+func grants(format string, all []string) string {
 	return when(len(all) > 0, strings.ReplaceAll(format, "%s", list(all)))
 }
 
@@ -100,27 +100,27 @@ func texts(m member) []string {
 }
 
 // more returns a rule for lists of what is allowed. covers reports whether an item of the list before allows an item of the list after.
-func more(format string, covers func(before, after string) bool) func(before, after member) string {
-	return func(before, after member) string {
-		return allowed(format, slices.DeleteFunc(slices.Clone(texts(after)), func(is string) bool {
-			return slices.ContainsFunc(texts(before), func(was string) bool { return covers(was, is) })
+func more(format string, covers func(from, to string) bool) func(from, to member) string {
+	return func(from, to member) string {
+		return grants(format, slices.DeleteFunc(slices.Clone(texts(to)), func(is string) bool {
+			return slices.ContainsFunc(texts(from), func(was string) bool { return covers(was, is) })
 		}))
 	}
 }
 
 // equal reports whether two items of a list are the same.
-func equal(before, after string) bool { return before == after }
+func equal(from, to string) bool { return from == to }
 
 // below reports whether a pattern of paths allows all that another one does.
-func below(before, after string) bool {
-	stem, rest := strings.CutSuffix(before, "/**")
-	return before == after || rest && strings.HasPrefix(after, stem+"/")
+func below(from, to string) bool {
+	stem, rest := strings.CutSuffix(from, "/**")
+	return from == to || rest && strings.HasPrefix(to, stem+"/")
 }
 
-// within reports whether a range of addresses has all addresses of another one.
-func within(before, after string) bool {
-	was, is := prefix(before), prefix(after)
-	return before == after || is.IsValid() && was.Bits() <= is.Bits() && was.Contains(is.Addr())
+// subset reports whether a range of addresses has all addresses of another one.
+func subset(from, to string) bool {
+	was, is := prefix(from), prefix(to)
+	return from == to || is.IsValid() && was.Bits() <= is.Bits() && was.Contains(is.Addr())
 }
 
 // prefix returns the range that a text describes, which may be a single address.
@@ -132,45 +132,45 @@ func prefix(text string) netip.Prefix {
 	return p
 }
 
-// on returns a rule for members that are allowed while they are true.
-func on(text string) func(before, after member) string {
-	return func(_, after member) string { return when(after.value == true, text) }
+// enabled returns a rule for members that are allowed while they are true.
+func enabled(text string) func(from, to member) string {
+	return func(_, to member) string { return when(to.value == true, text) }
 }
 
 // off returns a rule for members that forbid something while they are true.
-func off(text string) func(before, after member) string {
-	return func(_, after member) string { return when(after.value == nil, text) }
+func off(text string) func(from, to member) string {
+	return func(_, to member) string { return when(to.value == nil, text) }
 }
 
-// another returns a rule for members of which each change may allow more: nobody can say from two texts which of them allows less.
-func another(text string) func(before, after member) string {
+// changed returns a rule for members of which each change may allow more: nobody can say from two texts which of them allows less.
+func changed(text string) func(from, to member) string {
 	return func(_, _ member) string { return text }
 }
 
 // replaced returns a rule for what forbids something while it is there: each other text may allow more.
-func replaced(text string) func(before, after member) string {
-	return func(before, _ member) string { return when(before.value != nil, text) }
+func replaced(text string) func(from, to member) string {
+	return func(from, _ member) string { return when(from.value != nil, text) }
 }
 
 // address is the rule for the URL of an API.
-func address(before, after member) string {
-	return cmp.Or(elsewhere(before, after), "callers reach other paths of the host")
+func address(from, to member) string {
+	return cmp.Or(elsewhere(from, to), "callers reach other paths of the host")
 }
 
 // credential is the rule for fields of auth types: URLs to which credentials go, keys that stay in their store, and others, such as
 // a scope, of which nobody can say from two texts which one allows less.
-func credential(before, after member) string {
-	text, _ := after.value.(string)
-	return cmp.Or(elsewhere(before, after), when(strings.Contains(text, "get_key"), "another key signs"), "the credential may allow more")
+func credential(from, to member) string {
+	text, _ := to.value.(string)
+	return cmp.Or(elsewhere(from, to), when(strings.Contains(text, "get_key"), "another key signs"), "the credential may allow more")
 }
 
 // elsewhere is the rule for URLs to which credentials go. Other texts do not count.
-func elsewhere(before, after member) string {
-	return when(after.value != nil && (before.shown != after.shown || after.elsewhere), "the credential goes to another host")
+func elsewhere(from, to member) string {
+	return when(to.value != nil && (from.shown != to.shown || to.elsewhere), "the credential goes to another host")
 }
 
 // raised is the rule for limits of connectors. Those that have a default are never absent.
-func raised(before, after member) string {
+func raised(from, to member) string {
 	number := func(m member) float64 {
 		switch v := reflect.ValueOf(m.value); {
 		case !v.IsValid():
@@ -181,5 +181,5 @@ func raised(before, after member) string {
 			return v.Float()
 		}
 	}
-	return when(after.value == nil || before.value != nil && number(after) > number(before), "the limit is higher, or gone")
+	return when(to.value == nil || from.value != nil && number(to) > number(from), "the limit is higher, or gone")
 }

@@ -39,9 +39,9 @@ type Certificate struct {
 // Pair is a certificate with its key, as read from their files.
 type Pair struct {
 	files Files
-	// seen is the state of the files when they were read.
-	seen [2]os.FileInfo
-	read *tls.Certificate
+	// infos is the state of the files when they were read.
+	infos [2]os.FileInfo
+	read  *tls.Certificate
 
 	// looking is held by the connection that checks the files.
 	looking sync.Mutex
@@ -79,20 +79,20 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // look reads the files if they have changed. It does nothing while another connection checks them.
 func (c *Certificate) look() {
 	c.mu.Lock()
-	before := c.current
+	previous := c.current
 	c.mu.Unlock()
-	if !before.looking.TryLock() {
+	if !previous.looking.TryLock() {
 		return
 	}
-	defer before.looking.Unlock()
-	if seen, err := stat(before.files); err == nil && same(seen, before.seen) {
+	defer previous.looking.Unlock()
+	if infos, err := stat(previous.files); err == nil && same(infos, previous.infos) {
 		return
 	}
-	pair, err := ReadPair(before.files)
+	pair, err := ReadPair(previous.files)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.current != before: // Use was called meanwhile
+	case c.current != previous: // Use was called meanwhile
 	case err == nil:
 		c.Logger.LogAttrs(context.Background(), slog.LevelInfo, "the certificate is in use", slog.Time("expires", pair.read.Leaf.NotAfter.In(time.UTC)))
 		c.take(pair)
@@ -139,23 +139,23 @@ func same(a, b [2]os.FileInfo) bool {
 	return true
 }
 
-// others is the mode bits of everybody on the machine.
-const others = 0o007
+// worldBits is the mode bits of everybody on the machine.
+const worldBits = 0o007
 
 // ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that
 // change meanwhile are read again. It returns an error if a file cannot be read, if certificate and key do not match,
 // or if everybody on this machine has any permission for the key.
 func ReadPair(files Files) (*Pair, error) {
-	seen, err := stat(files)
+	infos, err := stat(files)
 	if err != nil {
 		return nil, err
 	}
-	if mode := seen[1].Mode().Perm(); mode&others != 0 && runtime.GOOS != "windows" { // Windows has no such modes
+	if mode := infos[1].Mode().Perm(); mode&worldBits != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 		return nil, fmt.Errorf("the key %s is open to everybody on this machine (its mode is %04o): chmod o= it, and have a new one made", files.Key, mode)
 	}
 	var texts [2][]byte
 	for i, name := range []string{files.Cert, files.Key} {
-		if texts[i], err = readFile(name, seen[i]); err != nil {
+		if texts[i], err = readFile(name, infos[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -163,7 +163,7 @@ func ReadPair(files Files) (*Pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s and %s cannot be used: %w", files.Cert, files.Key, err)
 	}
-	return &Pair{files: files, seen: seen, read: &read}, nil
+	return &Pair{files: files, infos: infos, read: &read}, nil
 }
 
 // maxPEM is the maximum size of a file of a pair in bytes. Chains have a few KiB.

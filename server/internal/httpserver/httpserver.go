@@ -131,14 +131,14 @@ func (c Config) delay(failed <-chan error) error {
 		return nil
 	}
 	c.Logger.Info("ending: /readyz says so, and callers are still accepted", slog.String("for", c.DrainDelay.String()))
-	after := c.After
-	if after == nil {
-		after = time.After
+	timer := c.After
+	if timer == nil {
+		timer = time.After
 	}
 	select {
 	case err := <-failed:
 		return err
-	case <-after(c.DrainDelay):
+	case <-timer(c.DrainDelay):
 		return nil
 	}
 }
@@ -157,11 +157,11 @@ func (c Config) callers() http.Handler {
 }
 
 // serve serves on a listener, with TLS if the server has a configuration of it.
-func serve(s *http.Server, on net.Listener) error {
+func serve(s *http.Server, l net.Listener) error {
 	if s.TLSConfig == nil {
-		return s.Serve(on)
+		return s.Serve(l)
 	}
-	return s.ServeTLS(on, "", "")
+	return s.ServeTLS(l, "", "")
 }
 
 func server(h http.Handler, logger *slog.Logger) *http.Server {
@@ -235,20 +235,20 @@ type deadlines struct {
 	harmless bool
 	// stalled reports that reading the body timed out. Then the read deadline is not extended again.
 	stalled atomic.Bool
-	// ended reports that the body was read to its end. From then on, the server reads ahead to notice that the client has
+	// done reports that the body was read to its end. From then on, the server reads ahead to notice that the client has
 	// gone. A read deadline that passed would look like that, and end the request.
-	ended atomic.Bool
+	done atomic.Bool
 	// writing is the current write deadline.
 	writing time.Time
 }
 
 // read sets the deadline of a read.
-func (d *deadlines) read(most time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(most)) }
+func (d *deadlines) read(limit time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(limit)) }
 
 // write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too if there is a
 // rest of the body, because the server may read that before it writes.
 func (d *deadlines) write() {
-	if d.body && !d.stalled.Load() && !d.ended.Load() {
+	if d.body && !d.stalled.Load() && !d.done.Load() {
 		d.read(restTime)
 	}
 	if now := time.Now(); d.writing.Sub(now) < stallTime-time.Second {
@@ -288,7 +288,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		_ = b.deadlines.control.SetReadDeadline(time.Time{})
 	}
 	if err == io.EOF {
-		b.deadlines.ended.Store(true)
+		b.deadlines.done.Store(true)
 	}
 	return n, err
 }

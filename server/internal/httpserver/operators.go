@@ -56,18 +56,18 @@ func (c Config) urls(callers, operators net.Addr) (atCallers, atOperators string
 
 // operate returns the handler for operators.
 func (c Config) operate(draining *atomic.Bool) http.Handler {
-	open, known := http.NewServeMux(), http.NewServeMux()
+	open, protected := http.NewServeMux(), http.NewServeMux()
 	open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	open.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { c.readyz(w, draining) })
-	known.HandleFunc("GET /debug/pprof/", pprof.Index)
-	known.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	known.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	protected.HandleFunc("GET /debug/pprof/", pprof.Index)
+	protected.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	protected.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	for pattern, handler := range c.Operate {
-		known.Handle(pattern, handler)
+		protected.Handle(pattern, handler)
 	}
-	guarded, listen := http.Handler(known), c.Admin
+	guarded, listen := http.Handler(protected), c.Admin
 	if c.Login != nil {
-		guarded, listen = c.Login(known), anyName
+		guarded, listen = c.Login(protected), anyName
 	}
 	open.Handle("/", guarded)
 	return refuseOtherSites(forOperators(open), listen)

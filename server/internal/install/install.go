@@ -39,7 +39,7 @@ type Result struct {
 
 // Get gets a plugin and compares it with before, which may be nil. It stores nothing. It returns an error if
 // there is something that no operator can accept: wrong bytes, a wrong signature, or a publisher that says what the module does not.
-func Get(ctx context.Context, o Options, name, reference string, before *lock.Plugin) (*Result, error) {
+func Get(ctx context.Context, o Options, name, reference string, previous *lock.Plugin) (*Result, error) {
 	if err := lock.CheckName(name); err != nil {
 		return nil, fmt.Errorf("%q %w", host.Printable(name), err)
 	}
@@ -55,7 +55,7 @@ func Get(ctx context.Context, o Options, name, reference string, before *lock.Pl
 	if err != nil {
 		return nil, err
 	}
-	signer, err := o.signer(signatures, found.Text, before)
+	signer, err := o.signer(signatures, found.Text, previous)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
@@ -67,9 +67,9 @@ func Get(ctx context.Context, o Options, name, reference string, before *lock.Pl
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
-	said, err := o.Client.Description(ctx, ref, found)
+	described, err := o.Client.Description(ctx, ref, found)
 	if err == nil {
-		err = honest(info, said, found.Annotations)
+		err = honest(info, described, found.Annotations)
 	}
 	if err == nil {
 		err = lock.CheckTag(ref.Tag, info.Version)
@@ -81,8 +81,8 @@ func Get(ctx context.Context, o Options, name, reference string, before *lock.Pl
 	p.Name, p.Ref, p.Manifest, p.Signer = name, ref.String(), found.Digest, signer
 	p.Source, p.Revision = annotation(found, artifact.AnnotationSource), annotation(found, artifact.AnnotationRevision)
 	r := &Result{Plugin: p, Info: info, Manifest: found.Text, Module: module}
-	if before != nil {
-		r.Changes = lock.Compare(*before, p)
+	if previous != nil {
+		r.Changes = lock.Compare(*previous, p)
 	}
 	return r, nil
 }
@@ -92,15 +92,15 @@ func annotation(p *registry.Plugin, name string) string { return host.Printable(
 
 // signer returns who signed a manifest. A key of the operator has to be the one. Otherwise the key that was accepted before comes
 // first, and then one that came with its signature.
-func (o *Options) signer(all []signature.Signature, manifest []byte, before *lock.Plugin) (*lock.Signer, error) {
+func (o *Options) signer(all []signature.Signature, manifest []byte, previous *lock.Plugin) (*lock.Signer, error) {
 	if o.Key != nil {
 		if s, ok := signature.By(all, *o.Key, manifest); ok {
 			return lock.SignerOf(s, *o.Key), nil
 		}
 		return nil, errors.New("it has no signature with the key of --key")
 	}
-	if before != nil && before.Signer != nil {
-		key := signature.Key{Kind: before.Signer.Kind, Text: before.Signer.Key}
+	if previous != nil && previous.Signer != nil {
+		key := signature.Key{Kind: previous.Signer.Kind, Text: previous.Signer.Key}
 		if s, ok := signature.By(all, key, manifest); ok {
 			return lock.SignerOf(s, key), nil
 		}
@@ -111,7 +111,7 @@ func (o *Options) signer(all []signature.Signature, manifest []byte, before *loc
 		}
 	}
 	switch {
-	case len(all) == 0 || before != nil && before.Signer != nil:
+	case len(all) == 0 || previous != nil && previous.Signer != nil:
 		return nil, nil //nolint:nilnil // nobody signed it, or nobody who is known
 	case slices.ContainsFunc(all, func(s signature.Signature) bool { return s.Key == (signature.Key{}) }):
 		return nil, errors.New("it is signed, and the key did not come with the signature: name the file of the public key with --key")
@@ -121,7 +121,7 @@ func (o *Options) signer(all []signature.Signature, manifest []byte, before *loc
 
 // honest returns an error if a publisher says something else of a plugin than its module does, or if its type is that of a
 // built-in one.
-func honest(info host.PluginInfo, said []byte, annotations map[string]string) error {
+func honest(info host.PluginInfo, described []byte, annotations map[string]string) error {
 	for _, name := range append([]string{info.Type}, info.Aliases...) {
 		if plugins.Of(name) != nil {
 			return fmt.Errorf("its auth type or alias %q is that of a built-in one", name)
@@ -130,10 +130,10 @@ func honest(info host.PluginInfo, said []byte, annotations map[string]string) er
 	if version := annotations[artifact.AnnotationVersion]; version != "" && version != info.Version {
 		return fmt.Errorf("its publisher says that it is version %q, and its module says %q", host.Printable(version), host.Printable(info.Version))
 	}
-	if said == nil {
+	if described == nil {
 		return nil
 	}
-	d, err := DecodeDescription(said)
+	d, err := DecodeDescription(described)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func NameOf(reference string) (string, error) {
 
 // Restore stores the manifest and the module of a plugin in a directory, from the places that have them or else from the registry, by
 // the digests in the lock. It reports whether the registry was asked.
-func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir string, places lock.Places, maxModule int) (asked bool, err error) {
+func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir string, places lock.Places, maxModule int) (interactive bool, err error) {
 	if _, _, err := p.Open(lock.Places{dir}, maxModule); err == nil {
 		return false, nil
 	}
@@ -213,11 +213,11 @@ func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir s
 		if module, err = client.Module(ctx, ref, found); err != nil {
 			return true, err
 		}
-		manifest, asked = found.Text, true
+		manifest, interactive = found.Text, true
 	}
 	if err := errors.Join(lock.Store(dir, manifest), lock.Store(dir, module)); err != nil {
-		return asked, err
+		return interactive, err
 	}
 	_, _, err = p.Open(lock.Places{dir}, maxModule)
-	return asked, err
+	return interactive, err
 }

@@ -148,9 +148,9 @@ func (c Capabilities) answer(what string, a abi.Answer, fields []abi.Field) {
 
 // wider reports whether a plugin may do more with something now. A field that is new and whose text the plugin reads is no right:
 // the operator decides whether there is such a field, and writes it.
-func wider(what string, before, now []string) bool {
-	if before == nil && strings.HasPrefix(what, "field ") && slices.Equal(now, []string{plainText}) {
+func wider(what string, previous, now []string) bool {
+	if previous == nil && strings.HasPrefix(what, "field ") && slices.Equal(now, []string{plainText}) {
 		return false
 	}
-	return slices.ContainsFunc(now, func(right string) bool { return !slices.Contains(before, right) })
+	return slices.ContainsFunc(now, func(right string) bool { return !slices.Contains(previous, right) })
 }

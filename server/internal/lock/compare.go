@@ -35,41 +35,41 @@ const (
 )
 
 // Compare returns what is different between two versions of a plugin, with the refused changes first.
-func Compare(before, now Plugin) []Change {
+func Compare(previous, now Plugin) []Change {
 	var changes []Change
-	add := func(what, before, now, why string) {
-		if before != now || why != "" {
-			changes = append(changes, Change{what, values(before), values(now), why})
+	add := func(what, previous, now, why string) {
+		if previous != now || why != "" {
+			changes = append(changes, Change{what, values(previous), values(now), why})
 		}
 	}
 	why := ""
-	if before.Contract != now.Contract {
+	if previous.Contract != now.Contract {
 		why = WhyContract
 	}
-	add("contract", strconv.Itoa(before.Contract), strconv.Itoa(now.Contract), why)
+	add("contract", strconv.Itoa(previous.Contract), strconv.Itoa(now.Contract), why)
 	why = ""
-	if before.Module != now.Module && !higher(before.Version, now.Version) {
+	if previous.Module != now.Module && !higher(previous.Version, now.Version) {
 		why = WhyLower
 	}
-	add("version", before.Version, now.Version, why)
+	add("version", previous.Version, now.Version, why)
 	why = ""
 	switch {
-	case before.Signer != nil && now.Signer == nil:
+	case previous.Signer != nil && now.Signer == nil:
 		why = WhyUnsigned
-	case before.Signer != nil && !before.Signer.Same(now.Signer):
+	case previous.Signer != nil && !previous.Signer.Same(now.Signer):
 		why = WhySigner
 	}
-	add("signer", before.Signer.String(), now.Signer.String(), why)
-	changes = append(changes, before.Capabilities.Compare(now.Capabilities)...)
+	add("signer", previous.Signer.String(), now.Signer.String(), why)
+	changes = append(changes, previous.Capabilities.Compare(now.Capabilities)...)
 	why = ""
-	if before.Signer == nil && repository(before.Ref) != repository(now.Ref) {
+	if previous.Signer == nil && repository(previous.Ref) != repository(now.Ref) {
 		why = WhyRepository // nothing else says who its publisher is
 	}
-	add("reference", before.Ref, now.Ref, why)
-	add("module", before.Module, now.Module, "")
-	add("source", before.Source, now.Source, "")
-	add("commit", before.Revision, now.Revision, "")
-	add("fuel of describe", strconv.FormatInt(before.Fuel, 10), strconv.FormatInt(now.Fuel, 10), "")
+	add("reference", previous.Ref, now.Ref, why)
+	add("module", previous.Module, now.Module, "")
+	add("source", previous.Source, now.Source, "")
+	add("commit", previous.Revision, now.Revision, "")
+	add("fuel of describe", strconv.FormatInt(previous.Fuel, 10), strconv.FormatInt(now.Fuel, 10), "")
 	slices.SortStableFunc(changes, func(a, b Change) int { return rank(a) - rank(b) })
 	return changes
 }
@@ -142,9 +142,9 @@ func VersionOf(tag string) string {
 // own is one.
 func Newest(tags []string, version string) (newest string) {
 	for _, tag := range tags {
-		named := VersionOf(tag)
-		if higher(version, named) && (newest == "" || higher(VersionOf(newest), named)) &&
-			(semver.Prerelease("v"+named) == "" || semver.Prerelease("v"+version) != "") {
+		tagVersion := VersionOf(tag)
+		if higher(version, tagVersion) && (newest == "" || higher(VersionOf(newest), tagVersion)) &&
+			(semver.Prerelease("v"+tagVersion) == "" || semver.Prerelease("v"+version) != "") {
 			newest = tag
 		}
 	}
@@ -153,7 +153,7 @@ func Newest(tags []string, version string) (newest string) {
 
 // CheckTag returns an error if a tag names another version than a plugin's own.
 func CheckTag(tag, version string) error {
-	if named := VersionOf(tag); named != "" && named != version {
+	if tagVersion := VersionOf(tag); tagVersion != "" && tagVersion != version {
 		return fmt.Errorf("the tag is %s, and the plugin says that it is version %s: they have to be the same", tag, host.Printable(version))
 	}
 	return nil
@@ -161,6 +161,6 @@ func CheckTag(tag, version string) error {
 
 // higher reports whether a version is above another one, by the rules of semantic versioning. It is false for a text that is no
 // such version.
-func higher(before, now string) bool {
-	return semver.IsValid("v"+before) && semver.Compare("v"+before, "v"+now) < 0
+func higher(previous, now string) bool {
+	return semver.IsValid("v"+previous) && semver.Compare("v"+previous, "v"+now) < 0
 }

@@ -82,11 +82,11 @@ type Signer struct {
 }
 
 // Same reports whether two signers have the same key. Both may be nil.
-func (s *Signer) Same(other *Signer) bool {
-	if s == nil || other == nil {
-		return s == other
+func (s *Signer) Same(t *Signer) bool {
+	if s == nil || t == nil {
+		return s == t
 	}
-	return s.Kind == other.Kind && s.Key == other.Key
+	return s.Kind == t.Kind && s.Key == t.Key
 }
 
 // String returns the kind and the key of the signer, as people compare it. For nil it returns "".
@@ -181,16 +181,16 @@ func parse(text []byte) (*Lock, error) {
 	case len(l.Plugins) > maxPlugins:
 		return nil, fmt.Errorf("%s has more than %d plugins", Name, maxPlugins)
 	}
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, p := range l.Plugins {
 		err := p.check()
-		if err == nil && seen[p.Name] {
+		if err == nil && names[p.Name] {
 			err = errors.New("is there twice")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: plugin %q: %w", Name, host.Printable(p.Name), err)
 		}
-		seen[p.Name] = true
+		names[p.Name] = true
 	}
 	return l, nil
 }

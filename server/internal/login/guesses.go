@@ -39,18 +39,18 @@ func (g *guesses) begin(remote string) (right func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	peer := networkOf(remote)
-	known, there := g.peers.Get(peer)
+	limiter, there := g.peers.Get(peer)
 	if !there {
-		known = rate.NewLimiter(rate.Every(guessPause), guessesAtOnce)
-		g.peers.Add(peer, known)
+		limiter = rate.NewLimiter(rate.Every(guessPause), guessesAtOnce)
+		g.peers.Add(peer, limiter)
 	}
 	now := g.clock()
-	counted := known.ReserveN(now, 1)
-	if counted.DelayFrom(now) > 0 {
-		counted.CancelAt(now)
+	reservation := limiter.ReserveN(now, 1)
+	if reservation.DelayFrom(now) > 0 {
+		reservation.CancelAt(now)
 		return nil
 	}
-	return func() { counted.CancelAt(now) }
+	return func() { reservation.CancelAt(now) }
 }
 
 // networkOf returns the address of a peer, or its network of 64 bits for IPv6, which one machine may have all of.

@@ -85,10 +85,10 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 	mux.HandleFunc("POST /login", l.enter)
 	mux.Handle("POST /logout", http.NewCrossOriginProtection().Handler(http.HandlerFunc(l.leave)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		session, refused := l.admit(r)
+		session, denial := l.admit(r)
 		switch {
-		case refused != nil:
-			l.refuse(w, r, refused)
+		case denial != nil:
+			l.refuse(w, r, denial)
 			return
 		case session:
 			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, true))
@@ -107,25 +107,25 @@ func HasSession(r *http.Request) bool { return r.Context().Value(sessionKey{}) !
 // one of operators may still be a session token, so it counts as wrong unless the request has an operator's session. Whether it is a
 // session token of somebody else does not matter: the session may come from a cookie (threats.md 156).
 func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
-	var wanted digest
+	var expected digest
 	var unread error
 	if l.token != nil {
-		if wanted, unread = l.token.wanted(r.Context()); unread == nil && l.sessions.has(r, wanted) {
+		if expected, unread = l.token.expected(r.Context()); unread == nil && l.sessions.contains(r, expected) {
 			return true, nil
 		}
 	}
-	given, there := bearer(r.Header)
+	token, there := bearer(r.Header)
 	var right func()
 	if there {
 		right = l.guesses.begin(r.RemoteAddr)
 	}
-	if right != nil && (l.token != nil && unread == nil && given.equals(wanted) || l.forMetrics(r, given)) {
+	if right != nil && (l.token != nil && unread == nil && token.equals(expected) || l.forMetrics(r, token)) {
 		right()
 		return false, nil
 	}
-	refused := l.byClaim(r)
+	denial := l.byClaim(r)
 	switch {
-	case refused == nil:
+	case denial == nil:
 		if right != nil {
 			right()
 		}
@@ -135,19 +135,19 @@ func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
 	case there:
 		l.wrong(r)
 	}
-	if unread != nil && refused.status == http.StatusUnauthorized {
+	if unread != nil && denial.status == http.StatusUnauthorized {
 		return false, &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
 	}
-	return false, refused
+	return false, denial
 }
 
 // forMetrics reports whether a request is one for the metrics, with the token for these.
-func (l *Login) forMetrics(r *http.Request, given digest) bool {
+func (l *Login) forMetrics(r *http.Request, token digest) bool {
 	if l.metrics == nil || r.URL.Path != "/metrics" || r.Method != http.MethodGet {
 		return false
 	}
-	wanted, err := l.metrics.wanted(r.Context())
-	return err == nil && given.equals(wanted)
+	expected, err := l.metrics.expected(r.Context())
+	return err == nil && token.equals(expected)
 }
 
 // byClaim returns nil if the session of a request has the claim of operators.
@@ -174,18 +174,18 @@ func (l *Login) wrong(r *http.Request) {
 }
 
 // refuse answers a request that is not of an operator. A person gets a page.
-func (l *Login) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
+func (l *Login) refuse(w http.ResponseWriter, r *http.Request, denial *refusal) {
 	switch {
 	case !navigates(r):
-		if refused.status == http.StatusUnauthorized {
+		if denial.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="keywright operators"`)
 		}
-		refused.retry(w.Header())
-		http.Error(w, refused.text, refused.status)
-	case l.token != nil && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden):
+		denial.retry(w.Header())
+		http.Error(w, denial.text, denial.status)
+	case l.token != nil && (denial.status == http.StatusUnauthorized || denial.status == http.StatusForbidden):
 		http.Redirect(w, r, loginURL(r.URL.RequestURI()), http.StatusSeeOther)
 	default:
-		l.show(w, refused.status, &page{Problem: refused.text, Claim: l.config.Claim, Value: l.config.Value})
+		l.show(w, denial.status, &page{Problem: denial.text, Claim: l.config.Claim, Value: l.config.Value})
 	}
 }
 
@@ -219,4 +219,4 @@ type digest [sha256.Size]byte
 
 func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
-func (d digest) equals(other digest) bool { return subtle.ConstantTimeCompare(d[:], other[:]) == 1 }
+func (d digest) equals(e digest) bool { return subtle.ConstantTimeCompare(d[:], e[:]) == 1 }

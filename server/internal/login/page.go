@@ -65,8 +65,8 @@ func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 	p := &page{To: local(r.URL.Query().Get("to"))}
 	status := http.StatusOK
 	if l.token == nil {
-		if refused := l.byClaim(r); refused != nil {
-			p.Problem, p.Claim, p.Value, status = refused.text, l.config.Claim, l.config.Value, refused.status
+		if denial := l.byClaim(r); denial != nil {
+			p.Problem, p.Claim, p.Value, status = denial.text, l.config.Claim, l.config.Value, denial.status
 		} else {
 			http.Redirect(w, r, p.To, http.StatusSeeOther)
 			return
@@ -83,26 +83,26 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := &page{To: local(r.PostForm.Get("to"))}
-	given := strings.TrimSpace(r.PostForm.Get("token"))
+	text := strings.TrimSpace(r.PostForm.Get("token"))
 	if l.token == nil {
 		http.NotFound(w, r)
 		return
 	}
-	wanted, err := l.token.wanted(r.Context())
+	expected, err := l.token.expected(r.Context())
 	var status int
 	switch right := l.guesses.begin(r.RemoteAddr); {
 	case err != nil:
 		status, p.Problem = http.StatusServiceUnavailable, "The token of operators cannot be read. The log says why."
 	case right == nil:
 		status, p.Problem = errTooMany.status, "There were too many wrong tokens from this address. Try again in a minute."
-	case given == "":
+	case text == "":
 		status, p.Problem = http.StatusBadRequest, "The token is missing."
-	case !digestOf(given).equals(wanted):
+	case !digestOf(text).equals(expected):
 		l.wrong(r)
 		status, p.Problem = http.StatusUnauthorized, "This is not the token of operators."
 	default:
 		right()
-		http.SetCookie(w, l.sessions.begin(r, wanted))
+		http.SetCookie(w, l.sessions.begin(r, expected))
 		l.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "an operator has logged in", slog.String("peer", r.RemoteAddr))
 		http.Redirect(w, r, p.To, http.StatusSeeOther)
 		return

@@ -42,9 +42,9 @@ func cookieName(r *http.Request) string {
 }
 
 // cookie returns the cookie of a session. Pages of other sites make no browser send it, and no script reads it.
-func cookie(r *http.Request, value string, most time.Duration) *http.Cookie {
+func cookie(r *http.Request, value string, maxAge time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName(r), Value: value, Path: "/", MaxAge: int(most / time.Second), Secure: r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName(r), Value: value, Path: "/", MaxAge: int(maxAge / time.Second), Secure: r.TLS != nil, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
@@ -55,20 +55,20 @@ func (s *sessions) begin(r *http.Request, token digest) *http.Cookie {
 	return cookie(r, value, sessionTime)
 }
 
-// has reports whether a request is of a session that was begun with a token.
-func (s *sessions) has(r *http.Request, token digest) bool {
-	given, err := r.Cookie(cookieName(r))
+// contains reports whether a request is of a session that was begun with a token.
+func (s *sessions) contains(r *http.Request, token digest) bool {
+	c, err := r.Cookie(cookieName(r))
 	if err != nil {
 		return false
 	}
-	found, there := s.all.Peek(digestOf(given.Value)) // which leaves the order as it is
+	found, there := s.all.Peek(digestOf(c.Value)) // which leaves the order as it is
 	return there && s.clock().Before(found.end) && found.token.equals(token)
 }
 
 // end ends the session of a request, and returns the cookie that takes the old one out of the browser.
 func (s *sessions) end(r *http.Request) *http.Cookie {
-	if given, err := r.Cookie(cookieName(r)); err == nil {
-		s.all.Remove(digestOf(given.Value))
+	if c, err := r.Cookie(cookieName(r)); err == nil {
+		s.all.Remove(digestOf(c.Value))
 	}
 	return cookie(r, "", -time.Second)
 }

@@ -19,8 +19,8 @@ const (
 	maxToken = 4 << 10
 )
 
-// others is the mode bits of everybody on the machine.
-const others = 0o007
+// worldBits is the mode bits of everybody on the machine.
+const worldBits = 0o007
 
 // tokenFile is a file with a token. It is read each time, which costs little and finds every change.
 type tokenFile struct {
@@ -31,8 +31,8 @@ type tokenFile struct {
 	failure string
 }
 
-// wanted returns the digest of the token. It logs an error that is not the one of the last time, so that nobody fills the log.
-func (f *tokenFile) wanted(ctx context.Context) (digest, error) {
+// expected returns the digest of the token. It logs an error that is not the one of the last time, so that nobody fills the log.
+func (f *tokenFile) expected(ctx context.Context) (digest, error) {
 	d, err := f.read()
 	failure := ""
 	if err != nil {
@@ -59,7 +59,7 @@ func (f *tokenFile) read() (digest, error) {
 		return digest{}, err
 	case !info.Mode().IsRegular(): // opening a pipe would block until something writes to it
 		return digest{}, fmt.Errorf("%s is no regular file: put a token there", f.path)
-	case info.Mode().Perm()&others != 0 && runtime.GOOS != "windows": // Windows has no such modes
+	case info.Mode().Perm()&worldBits != 0 && runtime.GOOS != "windows": // Windows has no such modes
 		return digest{}, fmt.Errorf("%s is open to everybody on this machine (its mode is %04o): chmod o= it, and make a new token", f.path, info.Mode().Perm())
 	}
 	content, err := files.Read(f.path, maxToken)

@@ -46,8 +46,8 @@ func (m *Memo[K, V]) All() map[K]V {
 }
 
 // Remove removes the values of the keys for which gone returns true.
-func (m *Memo[K, V]) Remove(gone func(K) bool) {
+func (m *Memo[K, V]) Remove(stale func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.values, func(key K, _ V) bool { return gone(key) })
+	maps.DeleteFunc(m.values, func(key K, _ V) bool { return stale(key) })
 }

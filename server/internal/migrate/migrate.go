@@ -54,16 +54,16 @@ func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
 // Check returns an error if a database does not have a schema, which wraps [ErrNewer] if the schema of the database is newer. It writes
 // nothing.
 func Check(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
-	_, has, known, err := versions(ctx, db, dialect, schema)
-	if err == nil && has < known {
-		return fmt.Errorf("its schema is version %d, and this program needs version %d: open it once where it can be written", has, known)
+	_, current, latest, err := versions(ctx, db, dialect, schema)
+	if err == nil && current < latest {
+		return fmt.Errorf("its schema is version %d, and this program needs version %d: open it once where it can be written", current, latest)
 	}
 	return err
 }
 
 // versions returns the version of the schema that a database has, and the one that this program knows. It returns an error for a newer
 // one.
-func versions(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (provider *goose.Provider, has, known int64, err error) {
+func versions(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (provider *goose.Provider, current, latest int64, err error) {
 	files, err := fs.Sub(schema.Files, "migrations")
 	if err != nil {
 		return nil, 0, 0, err
@@ -72,20 +72,20 @@ func versions(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (
 	if err != nil {
 		return nil, 0, 0, fmt.Errorf("read the migrations: %w", err)
 	}
-	has, known, err = provider.GetVersions(ctx)
+	current, latest, err = provider.GetVersions(ctx)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("find out the version of the schema: %w", err)
-	case has > known:
-		err = fmt.Errorf("%w: its schema is version %d, and this program knows those up to %d; use the newer program, or another database", ErrNewer, has, known)
+	case current > latest:
+		err = fmt.Errorf("%w: its schema is version %d, and this program knows those up to %d; use the newer program, or another database", ErrNewer, current, latest)
 	}
-	return provider, has, known, err
+	return provider, current, latest, err
 }
 
 // up is one try of Up.
 func up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
-	provider, has, known, err := versions(ctx, db, dialect, schema)
-	if err != nil || has == known {
+	provider, current, latest, err := versions(ctx, db, dialect, schema)
+	if err != nil || current == latest {
 		return err
 	}
 	if schema.Before != "" {

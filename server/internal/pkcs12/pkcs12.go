@@ -35,7 +35,7 @@ func Read(file []byte, passphrase string) (*tls.Certificate, error) {
 	if hidesKey(file, passphrase) {
 		return nil, errUnknownForm
 	}
-	key, first, others, err := pkcs12.DecodeChain(file, passphrase)
+	key, first, chain, err := pkcs12.DecodeChain(file, passphrase)
 	var unknown pkcs12.NotImplementedError
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
@@ -58,7 +58,7 @@ func Read(file []byte, passphrase string) (*tls.Certificate, error) {
 		return nil, errors.New("its key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
 	}
 	both := &tls.Certificate{PrivateKey: signer}
-	for _, one := range append([]*x509.Certificate{first}, others...) {
+	for _, one := range append([]*x509.Certificate{first}, chain...) {
 		public, ok := one.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 		if both.Leaf == nil && ok && public.Equal(signer.Public()) { // wherever it stands in the file
 			both.Leaf, both.Certificate = one, append([][]byte{one.Raw}, both.Certificate...)

@@ -11,9 +11,9 @@ import (
 // owner returns the attributes to start PostgreSQL with. It refuses to run as root, so in place of root another user
 // runs it and becomes the owner of the directory.
 func owner(directory string) (*syscall.SysProcAttr, error) {
-	as := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Geteuid() != 0 {
-		return as, nil
+		return attributes, nil
 	}
 	who, err := user.Lookup("postgres")
 	if err != nil {
@@ -23,6 +23,6 @@ func owner(directory string) (*syscall.SysProcAttr, error) {
 	}
 	uid, _ := strconv.ParseUint(who.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(who.Gid, 10, 32)
-	as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return as, os.Chown(directory, int(uid), int(gid))
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, os.Chown(directory, int(uid), int(gid))
 }

@@ -25,7 +25,7 @@ func Pooler(t testing.TB, address string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
-	as, err := owner(directory)
+	attributes, err := owner(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +35,9 @@ func Pooler(t testing.TB, address string) string {
 	if err := os.WriteFile(configuration, []byte(text), 0o644); err != nil { //nolint:gosec // another user reads it
 		t.Fatal(err)
 	}
-	as.Pdeathsig = 0 // the thread that starts it may end
+	attributes.Pdeathsig = 0 // the thread that starts it may end
 	command := exec.CommandContext(context.Background(), "pgbouncer", configuration)
-	command.Dir, command.SysProcAttr = directory, as
+	command.Dir, command.SysProcAttr = directory, attributes
 	log, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -49,12 +49,12 @@ func Pooler(t testing.TB, address string) string {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	var said strings.Builder
-	for lines := bufio.NewScanner(log); !strings.Contains(said.String(), "process up"); {
+	var output strings.Builder
+	for lines := bufio.NewScanner(log); !strings.Contains(output.String(), "process up"); {
 		if !lines.Scan() {
-			t.Fatalf("PgBouncer ended: %s", &said)
+			t.Fatalf("PgBouncer ended: %s", &output)
 		}
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
 	database.RawQuery = url.Values{"host": {directory}, "port": {"6432"}}.Encode()

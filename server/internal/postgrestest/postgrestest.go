@@ -29,7 +29,7 @@ type Server struct {
 	directory string
 	command   func() *exec.Cmd
 	stop      func()
-	ended     chan struct{}
+	done      chan struct{}
 	databases atomic.Int64
 }
 
@@ -40,7 +40,7 @@ func Start(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{directory: directory, ended: make(chan struct{})}
+	s := &Server{directory: directory, done: make(chan struct{})}
 	if err := s.start(settings); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a PostgreSQL for tests: %w", err), os.RemoveAll(directory))
 	}
@@ -48,7 +48,7 @@ func Start(settings ...string) (*Server, error) {
 }
 
 func (s *Server) start(settings []string) error {
-	as, err := owner(s.directory)
+	attributes, err := owner(s.directory)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Server) start(settings []string) error {
 	// The default collation does not sort by bytes, so that tests find columns that rely on the default.
 	create := exec.CommandContext(context.Background(), initdb, "--pgdata", filepath.Join(s.directory, "data"), "--username", "test", "--auth", "trust", "--no-sync",
 		"--encoding", "UTF8", "--locale", "C.UTF-8", "--locale-provider", "icu", "--icu-locale", "en")
-	create.Dir, create.SysProcAttr = s.directory, as
+	create.Dir, create.SysProcAttr = s.directory, attributes
 	if output, err := create.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, output)
 	}
@@ -72,7 +72,7 @@ func (s *Server) start(settings []string) error {
 	}
 	s.command = func() *exec.Cmd {
 		command := exec.CommandContext(context.Background(), postgres, arguments...)
-		command.Dir, command.SysProcAttr = s.directory, as
+		command.Dir, command.SysProcAttr = s.directory, attributes
 		return command
 	}
 	return s.run(s.command())
@@ -81,9 +81,9 @@ func (s *Server) start(settings []string) error {
 // Restart ends the server, which breaks all connections, calls meanwhile, and starts the server again with the same data.
 func (s *Server) Restart(meanwhile func()) error {
 	s.stop()
-	<-s.ended
+	<-s.done
 	meanwhile()
-	s.ended = make(chan struct{})
+	s.done = make(chan struct{})
 	if err := s.run(s.command()); err != nil {
 		return fmt.Errorf("start a PostgreSQL for tests again: %w", err)
 	}
@@ -100,24 +100,24 @@ func (s *Server) run(command *exec.Cmd) error {
 	ready := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		defer close(s.ended)
+		defer close(s.done)
 		if err := command.Start(); err != nil {
 			ready <- err
 			return
 		}
 		s.stop = func() { _ = command.Process.Signal(syscall.SIGINT) } // a fast shutdown
-		var said strings.Builder
+		var output strings.Builder
 		started := false
 		for lines := bufio.NewScanner(log); lines.Scan(); {
 			if !started {
-				fmt.Fprintln(&said, lines.Text())
+				fmt.Fprintln(&output, lines.Text())
 				if started = strings.Contains(lines.Text(), "ready to accept connections"); started {
 					ready <- nil
 				}
 			}
 		}
 		if err := command.Wait(); !started {
-			ready <- fmt.Errorf("it ended: %w\n%s", err, said.String())
+			ready <- fmt.Errorf("it ended: %w\n%s", err, output.String())
 		}
 	}()
 	return <-ready
@@ -126,7 +126,7 @@ func (s *Server) run(command *exec.Cmd) error {
 // Stop ends the server and removes its data.
 func (s *Server) Stop() error {
 	s.stop()
-	<-s.ended
+	<-s.done
 	return os.RemoveAll(s.directory)
 }
 

@@ -40,10 +40,10 @@ func Config(address string, own map[string]string, pooler bool) (*pgx.ConnConfig
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 		return config, nil
 	}
-	given := config.RuntimeParams
+	parameters := config.RuntimeParams
 	config.RuntimeParams = maps.Clone(settings)
 	maps.Copy(config.RuntimeParams, own)
-	maps.Copy(config.RuntimeParams, given)
+	maps.Copy(config.RuntimeParams, parameters)
 	// A statement that waited for a row must see what the others wrote, and not fail.
 	config.RuntimeParams["default_transaction_isolation"] = "read committed"
 	return config, nil

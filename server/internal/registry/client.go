@@ -106,15 +106,15 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type boundedBody struct {
 	io.ReadCloser
-	left int64
+	remaining int64
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, errors.New("the registry sends more than is allowed")
 	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.remaining)])
+	b.remaining -= int64(n)
 	return n, err
 }
 
@@ -233,15 +233,15 @@ func fetch(ctx context.Context, r *remote.Repository, d ocispec.Descriptor) ([]b
 }
 
 // Push puts a plugin into a registry, under the tag of ref, and returns the digest of its manifest.
-func (c *Client) Push(ctx context.Context, ref Reference, made artifact.Made) (string, error) {
+func (c *Client) Push(ctx context.Context, ref Reference, a artifact.Made) (string, error) {
 	if ref.Tag == "" {
 		return "", errors.New("a plugin is pushed under a tag, and this reference has a digest")
 	}
-	blobs := map[string][]byte{artifact.TypeConfig: made.Config, artifact.TypeModule: made.Module, artifact.TypeDescription: made.Description}
+	blobs := map[string][]byte{artifact.TypeConfig: a.Config, artifact.TypeModule: a.Module, artifact.TypeDescription: a.Description}
 	err := c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		return push(ctx, r, ref.Tag, blobs, made.Manifest)
+		return push(ctx, r, ref.Tag, blobs, a.Manifest)
 	})
-	return artifact.Digest(made.Manifest), err
+	return artifact.Digest(a.Manifest), err
 }
 
 // push puts blobs, by their media type, and then a manifest under a tag.

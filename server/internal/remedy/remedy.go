@@ -94,19 +94,19 @@ var ofPlugin = map[host.PluginFailure]string{
 
 // ofGrant says what to do about a grant.
 func ofGrant(g *host.GrantError) string {
-	first, again := "the operator has to run keywright connect.", "run keywright connect, or configure a new refresh token, whichever the auth type has."
+	first, retry := "the operator has to run keywright connect.", "run keywright connect, or configure a new refresh token, whichever the auth type has."
 	if g.User != "" {
-		first, again = "the user has to connect.", "the user has to connect again."
+		first, retry = "the user has to connect.", "the user has to connect again."
 	}
 	switch g.Condition {
 	case host.NotConnected:
 		return "Nobody has given consent yet: " + first
 	case host.Refused:
-		return "The grant was revoked or has ended: " + again
+		return "The grant was revoked or has ended: " + retry
 	case host.Uncertain:
-		return "Nobody knows whether the authorization server still takes the grant: a later request tries again. If that does not help, " + again
+		return "Nobody knows whether the authorization server still takes the grant: a later request tries again. If that does not help, " + retry
 	case host.Lost:
-		return "The grant may be lost: " + again
+		return "The grant may be lost: " + retry
 	}
 	return ""
 }

@@ -11,14 +11,14 @@ import (
 
 // ofToken says what to do about an answer of a token endpoint.
 func ofToken(e *host.TokenError) string {
-	other, known := ofCode[e.Code]
-	if !known {
-		other = ofStatus(e)
+	text, ok := ofCode[e.Code]
+	if !ok {
+		text = ofStatus(e)
 	}
 	if e.Status >= http.StatusInternalServerError {
-		return other
+		return text
 	}
-	return withClock("token endpoint", e.Offset, other)
+	return withClock("token endpoint", e.Offset, text)
 }
 
 const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."
@@ -63,19 +63,19 @@ func ofStatus(e *host.TokenError) string {
 const leastOffset = time.Minute
 
 // withClock says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
-func withClock(whose string, offset time.Duration, other string) string {
+func withClock(whose string, offset time.Duration, text string) string {
 	if offset.Abs() < leastOffset {
-		return other
+		return text
 	}
 	word := "ahead of"
 	if offset < 0 {
 		word = "behind"
 	}
 	clock := fmt.Sprintf("The clocks differ: that of the %s is %s %s this machine's. Set the clock, with NTP.", whose, about(offset.Abs()), word)
-	if other == "" {
+	if text == "" {
 		return clock
 	}
-	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(other[:1]) + other[1:]
+	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(text[:1]) + text[1:]
 }
 
 // about returns a duration of at least a minute for people, in whole days, hours or minutes.

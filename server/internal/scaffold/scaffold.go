@@ -178,9 +178,9 @@ func WriteFields(dir, table string) error {
 	if err != nil {
 		return err
 	}
-	before, rest, begins := strings.Cut(string(text), fieldsBegin)
-	_, after, ends := strings.Cut(rest, fieldsEnd)
-	changed := before + fieldsBegin + table + fieldsEnd + after
+	head, rest, begins := strings.Cut(string(text), fieldsBegin)
+	_, tail, ends := strings.Cut(rest, fieldsEnd)
+	changed := head + fieldsBegin + table + fieldsEnd + tail
 	if !begins || !ends || changed == string(text) {
 		return nil
 	}

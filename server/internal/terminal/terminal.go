@@ -125,14 +125,14 @@ func Table(s Style, width int, rows [][]string) string {
 	for _, width := range widths {
 		indent += width + 2
 	}
-	const least = 24 // columns; narrower text is hard to read
-	below := width > 0 && width-indent-1 < least
+	const minWidth = 24 // columns; narrower text is hard to read
+	below := width > 0 && width-indent-1 < minWidth
 	if below {
 		indent = 4
 	}
 	room := 0
 	if width > 0 {
-		room = max(width-indent-1, least)
+		room = max(width-indent-1, minWidth)
 	}
 	var b strings.Builder
 	for i, row := range rows {

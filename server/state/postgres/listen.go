@@ -31,7 +31,7 @@ type listener struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	done   sync.WaitGroup
 
 	mutex     sync.Mutex
 	listening bool
@@ -64,7 +64,7 @@ func (l *listener) turn(listening bool) {
 // start begins to listen. It calls wake for each change. The log has a line when that fails, and none for further attempts until it
 // listens again.
 func (l *listener) start(wake func(hoststate.ID)) {
-	l.ended.Go(func() {
+	l.done.Go(func() {
 		pause, logged := firstPause, false
 		for l.ctx.Err() == nil {
 			err := l.listen(wake)
@@ -92,7 +92,7 @@ func (l *listener) start(wake func(hoststate.ID)) {
 // stop ends the connection.
 func (l *listener) stop() {
 	l.cancel()
-	l.ended.Wait()
+	l.done.Wait()
 }
 
 // listen listens until the connection breaks.

@@ -25,7 +25,7 @@ type batch struct {
 type article struct {
 	id      string
 	trashed bool
-	stored  string
+	table   string
 	record  string
 	// deleted reports that the article is to be removed.
 	deleted bool
@@ -62,7 +62,7 @@ func (b *batch) add(r content.Record) error {
 		if err != nil {
 			return fmt.Errorf("article: %w", err)
 		}
-		b.articles[r.Article.ID] = article{id: r.Article.ID, trashed: r.Article.Trashed, stored: instant(r.Article.LastActivityAt), record: text}
+		b.articles[r.Article.ID] = article{id: r.Article.ID, trashed: r.Article.Trashed, table: instant(r.Article.LastActivityAt), record: text}
 	case r.Reply != nil:
 		if err := content.CheckID(r.ArticleID); err != nil {
 			return fmt.Errorf("article of a reply: %w", err)
@@ -120,7 +120,7 @@ func (b *batch) remove(r content.Record) error {
 
 // checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would
 // make reading a whole page fail.
-func checked(id string, record, again any) (string, error) {
+func checked(id string, record, copied any) (string, error) {
 	if err := content.CheckID(id); err != nil {
 		return "", err
 	}
@@ -128,7 +128,7 @@ func checked(id string, record, again any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("it cannot be stored: %w", err)
 	}
-	if err := decode([]byte(text), again); err != nil {
+	if err := decode([]byte(text), copied); err != nil {
 		return "", fmt.Errorf("it could not be read again: %w", err)
 	}
 	return text, nil
@@ -154,8 +154,8 @@ func (b *batch) touched() [][]any {
 // article, or "".
 type key struct{ first, id string }
 
-func (k key) compare(other key) int {
-	return cmp.Or(cmp.Compare(k.first, other.first), cmp.Compare(k.id, other.id))
+func (k key) compare(l key) int {
+	return cmp.Or(cmp.Compare(k.first, l.first), cmp.Compare(k.id, l.id))
 }
 
 // allReplies returns the rows of the replies.
@@ -171,17 +171,17 @@ func (b *batch) allReplies() map[key][]any {
 
 // sorted returns rows sorted by key, because databases write them fastest in this order. removed has the keys of the rows
 // that are nil, as rows of one column, or of two for replies.
-func sorted(rows map[key][]any) (written, removed [][]any) {
-	written = make([][]any, 0, len(rows))
+func sorted(rows map[key][]any) (inserts, removed [][]any) {
+	inserts = make([][]any, 0, len(rows))
 	for _, k := range slices.SortedFunc(maps.Keys(rows), key.compare) {
 		switch row := rows[k]; {
 		case row != nil:
-			written = append(written, row)
+			inserts = append(inserts, row)
 		case k.first == "":
 			removed = append(removed, []any{k.id})
 		default:
 			removed = append(removed, []any{k.first, k.id})
 		}
 	}
-	return written, removed
+	return inserts, removed
 }

@@ -14,13 +14,13 @@ var migrations embed.FS
 // Dialect is the SQL dialect of a database.
 type Dialect struct {
 	dialect migrate.Dialect
-	before  string
+	prelude string
 }
 
 // The dialects.
 var (
 	SQLite   = Dialect{dialect: migrate.SQLite}
-	Postgres = Dialect{dialect: migrate.Postgres, before: `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`}
+	Postgres = Dialect{dialect: migrate.Postgres, prelude: `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`}
 )
 
 // Migrate brings a database to the schema of this version, as [migrate.Up] does.
@@ -34,5 +34,5 @@ func Check(ctx context.Context, db *sql.DB, dialect Dialect) error {
 }
 
 func (d Dialect) schema() migrate.Schema {
-	return migrate.Schema{Files: migrations, Versions: "content_migrations", Before: d.before}
+	return migrate.Schema{Files: migrations, Versions: "content_migrations", Before: d.prelude}
 }

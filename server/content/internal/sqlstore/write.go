@@ -65,8 +65,8 @@ WHERE product_updates.record <> excluded.record`, `DELETE FROM product_updates W
 ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied = excluded.replied, record = excluded.record
 WHERE replies.record <> excluded.record`, `DELETE FROM replies WHERE (article_id, id) IN (`},
 	} {
-		written, removed := sorted(table.rows)
-		if err := forRows(ctx, tx, table.insert, written, table.conflict); err != nil {
+		inserts, removed := sorted(table.rows)
+		if err := forRows(ctx, tx, table.insert, inserts, table.conflict); err != nil {
 			return err
 		}
 		if err := forRows(ctx, tx, table.remove, removed, `)`); err != nil {
@@ -83,20 +83,20 @@ func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) err
 	if err != nil {
 		return err
 	}
-	var written, removed, moved [][]any
+	var inserts, removed, moved [][]any
 	var from, to []key
 	for _, was := range states {
 		is := was
 		a, ok := b.articles[was.id]
 		if ok {
-			is.exists, is.listed, is.stored = !a.deleted, !a.deleted && !a.trashed, a.stored
+			is.exists, is.listed, is.table = !a.deleted, !a.deleted && !a.trashed, a.table
 		}
-		is.activity = max(is.stored, was.newestReply)
+		is.activity = max(is.table, was.newestReply)
 		switch {
 		case a.deleted:
 			removed = append(removed, []any{a.id})
 		case ok:
-			written = append(written, []any{a.id, a.trashed, a.stored, is.activity, a.record})
+			inserts = append(inserts, []any{a.id, a.trashed, a.table, is.activity, a.record})
 		case is.exists && is.activity != was.activity:
 			moved = append(moved, []any{is.id, is.activity})
 		default:
@@ -112,7 +112,7 @@ func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) err
 			to = append(to, key{is.activity, is.id})
 		}
 	}
-	if err := forRows(ctx, tx, `INSERT INTO articles (id, trashed, stored, activity, record) `, written, `
+	if err := forRows(ctx, tx, `INSERT INTO articles (id, trashed, stored, activity, record) `, inserts, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, stored = excluded.stored, activity = excluded.activity, record = excluded.record
 WHERE articles.record <> excluded.record OR articles.activity <> excluded.activity`); err != nil {
 		return err
@@ -132,9 +132,9 @@ UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = mov
 
 // state is the row of an article, which need not exist, and the newest of its replies.
 type state struct {
-	id               string
-	exists, listed   bool
-	stored, activity string
+	id              string
+	exists, listed  bool
+	table, activity string
 	// newestReply is the instant of the newest visible reply, or "".
 	newestReply string
 }
@@ -153,7 +153,7 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 		defer rows.Close()
 		for rows.Next() {
 			var s state
-			if err := rows.Scan(&s.id, &s.exists, &s.listed, &s.stored, &s.activity, &s.newestReply); err != nil {
+			if err := rows.Scan(&s.id, &s.exists, &s.listed, &s.table, &s.activity, &s.newestReply); err != nil {
 				return err
 			}
 			states = append(states, s)
@@ -164,9 +164,9 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 }
 
 // forRows executes the statement before + VALUES + after for all rows.
-func forRows(ctx context.Context, tx *sql.Tx, before string, rows [][]any, after string) error {
+func forRows(ctx context.Context, tx *sql.Tx, prelude string, rows [][]any, suffix string) error {
 	return inParts(rows, func(values string, arguments []any) error {
-		_, err := tx.ExecContext(ctx, before+values+after, arguments...)
+		_, err := tx.ExecContext(ctx, prelude+values+suffix, arguments...)
 		return err
 	})
 }

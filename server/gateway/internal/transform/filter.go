@@ -54,21 +54,21 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	if in.NoRecords = array.Kind() == 'n'; in.NoRecords {
 		array = jsontext.Value("[]")
 	}
-	kept, all, problem := f.keep(r, array)
+	result, all, problem := f.keep(r, array)
 	if problem != nil {
 		return nil, problem
 	}
 	if all {
-		kept = array
+		result = array
 	}
 	if f.records == "" {
-		return kept, nil
+		return result, nil
 	}
 	name, err := jsontext.AppendQuote([]byte{'{'}, f.records)
 	if err != nil {
 		return nil, expr.Malformed(err)
 	}
-	return append(append(append(name, ':'), kept...), '}'), nil
+	return append(append(append(name, ':'), result...), '}'), nil
 }
 
 // find returns the array of records of a body, or null if that is in its place or the named member is missing. It returns an error unless the whole body is well-formed JSON.
@@ -119,12 +119,12 @@ func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
 
 // keep returns the array without the records for which the expression is false. all reports whether no record was removed.
 // The array must be well-formed.
-func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err *expr.Error) {
+func (f *Filter) keep(r *run, array []byte) (result []byte, all bool, err *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(array))
 	if err := expr.SkipToken(d); err != nil {
 		return nil, false, err
 	}
-	kept, all = append(kept, '['), true
+	result, all = append(result, '['), true
 	for d.PeekKind() != ']' {
 		start := d.InputOffset()
 		if r.record, err = r.DecodeNext(d, array); err != nil {
@@ -141,10 +141,10 @@ func (f *Filter) keep(r *run, array []byte) (kept []byte, all bool, err *expr.Er
 		case !pass:
 			all = false
 			continue
-		case len(kept) > 1:
-			kept = append(kept, ',')
+		case len(result) > 1:
+			result = append(result, ',')
 		}
-		kept = append(kept, bytes.TrimLeft(array[start:d.InputOffset()], " \t\r\n,")...)
+		result = append(result, bytes.TrimLeft(array[start:d.InputOffset()], " \t\r\n,")...)
 	}
-	return append(kept, ']'), all, nil
+	return append(result, ']'), all, nil
 }

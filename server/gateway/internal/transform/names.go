@@ -52,14 +52,14 @@ type family struct {
 // families maps the names of groups to families.
 var families = func() map[string]family {
 	query := func(in *Input) map[string][]string { return in.Request.Query }
-	sent := func(in *Input) map[string][]string { return in.Request.Header }
+	headers := func(in *Input) map[string][]string { return in.Request.Header }
 	answer := func(in *Input) map[string][]string { return in.Response.Header }
 	same := func(name string) string { return name }
 	return map[string]family{
 		"request.query":          {everywhere, same, query, false},
 		"request.query_values":   {everywhere, same, query, true},
-		"request.headers":        {everywhere, http.CanonicalHeaderKey, sent, false},
-		"request.header_values":  {everywhere, http.CanonicalHeaderKey, sent, true},
+		"request.headers":        {everywhere, http.CanonicalHeaderKey, headers, false},
+		"request.header_values":  {everywhere, http.CanonicalHeaderKey, headers, true},
 		"response.headers":       {answered, http.CanonicalHeaderKey, answer, false},
 		"response.header_values": {answered, http.CanonicalHeaderKey, answer, true},
 	}
@@ -107,7 +107,7 @@ func (where place) name(group, name string) (n *expr.Name, wrong string) {
 	if group != "" {
 		path = group + "." + name
 	}
-	if in, known := inputs[path]; known {
+	if in, ok := inputs[path]; ok {
 		n = &expr.Name{Kind: in.kind, Get: func(r *expr.Run) (any, *expr.Error) { return in.get(r.Values.(*run)) }}
 		return n, in.where.problem(where, path)
 	}
@@ -126,9 +126,9 @@ func (where place) name(group, name string) (n *expr.Name, wrong string) {
 	}
 }
 
-// problem returns a problem if at is not one of the places where. path is the name for the message.
-func (where place) problem(at place, path string) string {
-	if where&at == 0 {
+// problem returns a problem if context is not one of the places where. path is the name for the message.
+func (where place) problem(context place, path string) string {
+	if where&context == 0 {
 		return path + " is not available here"
 	}
 	return ""
@@ -165,9 +165,9 @@ func (where place) available(group string) []string {
 }
 
 // suggest returns the end of a message about an unknown name: the known name that was probably meant, or a list of all.
-func suggest(name string, known []string) string {
-	if meant, ok := problem.Nearest(name, known); ok {
-		return "did you mean " + meant + "?"
+func suggest(name string, names []string) string {
+	if suggestion, ok := problem.Nearest(name, names); ok {
+		return "did you mean " + suggestion + "?"
 	}
-	return "there are " + strings.Join(known, ", ")
+	return "there are " + strings.Join(names, ", ")
 }

@@ -60,8 +60,8 @@ func (r *run) list(texts []string) *expr.List {
 	if len(texts) == 0 {
 		return expr.Texts(nil)
 	}
-	list, known := r.lists[&texts[0]]
-	if !known {
+	list, ok := r.lists[&texts[0]]
+	if !ok {
 		list = expr.Texts(texts)
 		if r.lists == nil {
 			r.lists = map[*string]*expr.List{}

@@ -14,18 +14,18 @@ import (
 const (
 	// page is the number of rows that are read at once.
 	page = 100
-	// kept is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
+	// keepTime is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
 	// longer than a lease: a holder that comes back later finds no row, or another one, and writes nothing.
-	kept = time.Hour
+	keepTime = time.Hour
 	// swept is the number of rows that a sweep deletes with one statement.
 	swept = 1000
 )
 
 // Rows implements [hoststate.Store]. It reads the rows page by page in the order of their ids, so f may write.
 func (s *Store) Rows(ctx context.Context, f func(hoststate.ID, hoststate.Row) error) error {
-	after := []byte{}
+	last := []byte{}
 	for {
-		found, err := s.page(ctx, after)
+		found, err := s.page(ctx, last)
 		if err != nil {
 			return s.fault(ctx, "read the rows", err)
 		}
@@ -39,7 +39,7 @@ func (s *Store) Rows(ctx context.Context, f func(hoststate.ID, hoststate.Row) er
 		if len(found) < page {
 			return nil
 		}
-		after = found[page-1].id
+		last = found[page-1].id
 	}
 }
 
@@ -49,10 +49,10 @@ type listed struct {
 	columns
 }
 
-func (s *Store) page(ctx context.Context, after []byte) ([]listed, error) {
+func (s *Store) page(ctx context.Context, last []byte) ([]listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
-	rows, err := s.query(ctx, s.config.Reads, s.statements.rows, []any{s.now(), after, page})
+	rows, err := s.query(ctx, s.config.Reads, s.statements.rows, []any{s.now(), last, page})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Store) page(ctx context.Context, after []byte) ([]listed, error) {
 	var all []listed
 	for rows.Next() {
 		var c listed
-		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.written, &c.expires, &c.leased, &c.now); err != nil {
+		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.writtenAt, &c.expires, &c.leaseEnd, &c.now); err != nil {
 			return nil, err
 		}
 		if len(c.id) != len(hoststate.ID{}) {
@@ -75,10 +75,10 @@ func (s *Store) page(ctx context.Context, after []byte) ([]listed, error) {
 var errID = errors.New("an id has another length")
 
 // Sweep implements [state.Database].
-func (s *Store) Sweep(ctx context.Context, most int) (int, error) {
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
-	result, err := s.config.Writes.ExecContext(limited, s.statements.sweep, s.now(), kept.Microseconds(), most)
+	result, err := s.config.Writes.ExecContext(limited, s.statements.sweep, s.now(), keepTime.Microseconds(), limit)
 	if err != nil {
 		return 0, s.fault(ctx, "sweep", err)
 	}
@@ -94,14 +94,14 @@ func (s *Store) sweepNowAndThen() {
 	for {
 		timer := time.NewTimer(jitter(s.config.Sweep))
 		select {
-		case <-s.ended.Done():
+		case <-s.done.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
 		}
 		for n := swept; n == swept; {
 			var err error
-			if n, err = s.Sweep(s.ended, swept); err != nil && s.ended.Err() == nil {
+			if n, err = s.Sweep(s.done, swept); err != nil && s.done.Err() == nil {
 				s.config.Logger.Warn("old rows of the state stay for now", "error", err)
 			}
 		}

@@ -62,7 +62,7 @@ type Store struct {
 	waiters    waiters
 	prepared   map[string]*sql.Stmt
 
-	ended      context.Context
+	done       context.Context
 	end        context.CancelFunc
 	background sync.WaitGroup
 }
@@ -73,7 +73,7 @@ var _ state.Database = (*Store)(nil)
 // an error.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, statements: newStatements(config.Now, config.Changed), prepared: map[string]*sql.Stmt{}}
-	s.ended, s.end = context.WithCancel(context.Background())
+	s.done, s.end = context.WithCancel(context.Background())
 	if config.Prepare {
 		if err := s.prepare(ctx); err != nil {
 			_ = s.Close()
@@ -120,7 +120,7 @@ func (s *Store) Close() error {
 // Get implements [hoststate.Store].
 func (s *Store) Get(ctx context.Context, id hoststate.ID) (hoststate.Row, error) {
 	var found columns
-	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.written, &found.expires, &found.leased, &found.now)
+	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.writtenAt, &found.expires, &found.leaseEnd, &found.now)
 	if err != nil {
 		return hoststate.Row{}, s.fault(ctx, "read a row", err)
 	}
@@ -135,11 +135,11 @@ func (s *Store) Acquire(ctx context.Context, id hoststate.ID, generation int64, 
 		query, number = s.statements.create, rand.Int64N(1024)
 	}
 	arguments := []any{s.now(), id[:], number, micros(d)}
-	taken, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
+	ok, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
 	if err != nil {
 		return hoststate.Lease{}, false, s.fault(ctx, "acquire a lease", err)
 	}
-	if !taken {
+	if !ok {
 		return hoststate.Lease{}, false, nil
 	}
 	return lease, true, nil
@@ -234,26 +234,26 @@ func micros(d time.Duration) int64 {
 
 // columns are the columns of a row.
 type columns struct {
-	generation, now          int64
-	value                    []byte
-	written, expires, leased sql.NullInt64
+	generation, now              int64
+	value                        []byte
+	writtenAt, expires, leaseEnd sql.NullInt64
 }
 
 // row returns the row at the time that it was read.
 func (c *columns) row() hoststate.Row {
 	row := hoststate.Row{Generation: c.generation}
-	left := func(until sql.NullInt64) time.Duration {
+	remaining := func(until sql.NullInt64) time.Duration {
 		return max(0, time.Duration(until.Int64-c.now)*time.Microsecond)
 	}
-	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now && c.written.Int64 <= c.now+hoststate.Slack.Microseconds()) {
+	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now && c.writtenAt.Int64 <= c.now+hoststate.Slack.Microseconds()) {
 		row.Value = c.value
-		row.Age = max(0, time.Duration(c.now-c.written.Int64)*time.Microsecond)
+		row.Age = max(0, time.Duration(c.now-c.writtenAt.Int64)*time.Microsecond)
 		if c.expires.Valid {
-			row.ExpiresIn = left(c.expires)
+			row.ExpiresIn = remaining(c.expires)
 		}
 	}
-	if c.leased.Valid {
-		row.LeasedFor = left(c.leased)
+	if c.leaseEnd.Valid {
+		row.LeasedFor = remaining(c.leaseEnd)
 	}
 	return row
 }

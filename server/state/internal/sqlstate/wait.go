@@ -35,7 +35,7 @@ func (s *Store) Wait(ctx context.Context, id hoststate.ID, generation int64) err
 		case <-woken:
 			timer.Stop()
 			return nil
-		case <-s.ended.Done():
+		case <-s.done.Done():
 			timer.Stop()
 			return nil
 		case <-ctx.Done():
@@ -56,27 +56,27 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // waiters are the calls of a process that wait.
 type waiters struct {
-	mutex sync.Mutex
-	of    map[hoststate.ID]map[chan struct{}]struct{}
+	mutex   sync.Mutex
+	waiters map[hoststate.ID]map[chan struct{}]struct{}
 }
 
 // add returns a channel that is closed when somebody wakes the waiters of the row, and a function that ends the waiting.
 func (w *waiters) add(id hoststate.ID) (woken <-chan struct{}, done func()) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.of == nil {
-		w.of = map[hoststate.ID]map[chan struct{}]struct{}{}
+	if w.waiters == nil {
+		w.waiters = map[hoststate.ID]map[chan struct{}]struct{}{}
 	}
-	if w.of[id] == nil {
-		w.of[id] = map[chan struct{}]struct{}{}
+	if w.waiters[id] == nil {
+		w.waiters[id] = map[chan struct{}]struct{}{}
 	}
 	channel := make(chan struct{})
-	w.of[id][channel] = struct{}{}
+	w.waiters[id][channel] = struct{}{}
 	return channel, func() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		if delete(w.of[id], channel); len(w.of[id]) == 0 {
-			delete(w.of, id)
+		if delete(w.waiters[id], channel); len(w.waiters[id]) == 0 {
+			delete(w.waiters, id)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (w *waiters) add(id hoststate.ID) (woken <-chan struct{}, done func()) {
 func (w *waiters) wake(id hoststate.ID) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	for channel := range w.of[id] {
+	for channel := range w.waiters[id] {
 		close(channel)
 	}
-	delete(w.of, id)
+	delete(w.waiters, id)
 }
