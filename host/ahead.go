@@ -17,19 +17,19 @@ import (
 // An entry is not replaced if the user's token ends no later: the next one would end with that, too.
 func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *subject) {
 	for _, old := range out.putIn {
-		left, ending := c.host.cache.entries.Ending(old, c.config.RefreshAhead)
+		remaining, ending := c.host.cache.entries.Ending(old, c.config.RefreshAhead)
 		switch {
 		case !ending:
 			continue
-		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= left:
+		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= remaining:
 			return
 		}
 		free, ok := c.host.aheadPlaces.Try(c.owners...)
 		if !ok { // a later request begins
 			return
 		}
-		begun, first := old.BeginAhead(left)
-		if !begun || c.host.enter() != nil {
+		holder, first := old.BeginAhead(remaining)
+		if !holder || c.host.enter() != nil {
 			free()
 			return
 		}
@@ -64,9 +64,9 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 			return
 		}
 		defer right.End(ctx)
-		within, cancel := right.Within(ctx)
+		exchangeCtx, cancel := right.Within(ctx)
 		defer cancel()
-		shared, ctx = right, within
+		shared, ctx = right, exchangeCtx
 	}
 	local := c.host.cache.entries.AcquireAhead(old)
 	if local == nil {
@@ -98,8 +98,8 @@ func (c *Connector) shareAhead(ctx context.Context, old *tokencache.Handle) (*le
 	token, right, err := c.host.cache.state.node.TryExchange(ctx, entryKey(old.Key), func(t lease.Token) bool {
 		var err error
 		pieces, err = seal.Unmarshal(t.Value)
-		left, _ := entries.Ending(old, c.config.RefreshAhead)
-		return err == nil && t.Generation != old.Shared && t.ExpiresIn > left
+		remaining, _ := entries.Ending(old, c.config.RefreshAhead)
+		return err == nil && t.Generation != old.Shared && t.ExpiresIn > remaining
 	})
 	if token.Value == nil { // there is an error, a right, or another node that is about to ask
 		return right, err

@@ -11,22 +11,22 @@ import (
 // been configured with that name, with its partition in the cache, its grants and its sinks. Only errors have the alias.
 func (k *checker) aliases() {
 	c := k.connector
-	given := c.config.Auth.Config
+	authConfig := c.config.Auth.Config
 	c.aliases = map[string]string{}
-	config := maps.Clone(given)
+	config := maps.Clone(authConfig)
 	for _, f := range c.plugin.info.Fields {
-		_, named := given[f.Name]
-		written := f.Name
+		_, present := authConfig[f.Name]
+		configName := f.Name
 		for _, alias := range f.Aliases {
-			value, there := given[alias]
+			value, there := authConfig[alias]
 			switch {
 			case !there:
 				continue
-			case named:
-				k.Wrong(c.path(alias), "is a former name of %s, and %s is there too: remove it", f.Name, written)
+			case present:
+				k.Wrong(c.path(alias), "is a former name of %s, and %s is there too: remove it", f.Name, configName)
 			default:
 				config[f.Name], c.aliases[f.Name] = value, alias
-				named, written = true, alias
+				present, configName = true, alias
 			}
 			delete(config, alias)
 		}

@@ -18,15 +18,15 @@ type exchanged struct {
 	response *http.Response
 	out      *outcome
 	guard    *guard
-	// refused is why the answer is not passed on, or nil. Its status and headers count all the same.
-	refused error
+	// rejection is why the answer is not passed on, or nil. Its status and headers count all the same.
+	rejection error
 }
 
 // result returns what the caller of the request gets.
 func (e *exchanged) result(c *Connector) (*http.Response, error) {
-	if e.refused != nil {
+	if e.rejection != nil {
 		_ = e.response.Body.Close()
-		return nil, c.fail(StageResponse, e.refused)
+		return nil, c.fail(StageResponse, e.rejection)
 	}
 	return e.guard.response(e.response)
 }
@@ -51,35 +51,35 @@ func (b *repeated) credentials() []string {
 	return b.first.out.call.Credentials(b.first.out.mutation)
 }
 
-// another reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
-// also learns from the answer, and another returns what the next call gets of it. If the request cannot be sent once more,
+// checkRetry reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
+// also learns from the answer, and checkRetry returns what the next call gets of it. If the request cannot be sent once more,
 // there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
 //
 // earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
 // would see it, and there is no other call.
-func (c *Connector) another(sent exchanged, earlier []string, may func() bool) (answer *hostfn.APIAnswer, again bool) {
-	response, repeated := sent.response, ""
+func (c *Connector) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
+	response, repeated := attempt.response, ""
 	if challenge := c.plugin.info.Challenge; challenge != nil {
 		c.plan.Offset.Learn(response.StatusCode, response.Header, c.host.config.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
-			answer, repeated = sent.out.call.Learn(response, beginning(response, declared && c.readsBody(), c.host.config.ContentCodings), declared, sent.out.mutation, earlier)
+			answer, repeated = attempt.out.call.Learn(response, beginning(response, declared && c.readsBody(), c.host.config.ContentCodings), declared, attempt.out.mutation, earlier)
 		}
 		if repeated != "" {
 			c.log.warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
 			return nil, false
 		}
-		if declared && may() {
+		if declared && canRetry() {
 			return answer, true
 		}
 	}
 	if response.StatusCode != http.StatusUnauthorized {
 		return nil, false
 	}
-	for _, entry := range sent.out.putIn {
-		again = c.host.cache.entries.Reject(entry.Key, entry.Generation) || again
+	for _, entry := range attempt.out.putIn {
+		retry = c.host.cache.entries.Reject(entry.Key, entry.Generation) || retry
 	}
-	return nil, again && may()
+	return nil, retry && canRetry()
 }
 
 // readsBody reports whether an answer of the challenge is in the body.
@@ -92,8 +92,8 @@ const maxRead = 64 << 10
 
 // beginning returns the body of an answer, without its codings, if that is not longer than maxRead, and otherwise nil. The caller of the API gets
 // the whole body in any case.
-func beginning(response *http.Response, wanted bool, codings map[string]answers.Coding) []byte {
-	if !wanted || response.Body == nil {
+func beginning(response *http.Response, wantBody bool, codings map[string]answers.Coding) []byte {
+	if !wantBody || response.Body == nil {
 		return nil
 	}
 	read, err := files.ReadAll(response.Body, maxRead)
@@ -108,9 +108,9 @@ func beginning(response *http.Response, wanted bool, codings map[string]answers.
 	if err != nil || len(read) > maxRead {
 		return nil
 	}
-	whole := *response
-	whole.Body = io.NopCloser(bytes.NewReader(read))
-	if read, err = answers.Read(&whole, codings, maxRead); err != nil || len(read) > maxRead {
+	clone := *response
+	clone.Body = io.NopCloser(bytes.NewReader(read))
+	if read, err = answers.Read(&clone, codings, maxRead); err != nil || len(read) > maxRead {
 		return nil
 	}
 	return read

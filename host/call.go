@@ -143,11 +143,11 @@ func (c *Connector) store(values []string, subject subject, call *hostfn.Call, o
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
-	kept := &cachedMutation{values: slices.Clone(values), outcome: out, connector: c}
+	entry := &cachedMutation{values: slices.Clone(values), outcome: out, connector: c}
 	if !c.personal() {
-		c.lastMutation.Store(kept)
+		c.lastMutation.Store(entry)
 	}
-	c.host.reuse.keep(kept, c.plan, subject, call.Size())
+	c.host.reuse.keep(entry, c.plan, subject, call.Size())
 }
 
 // fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
@@ -164,8 +164,8 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	case hit:
 		return nil, &entry
 	}
-	within, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitRequest})
-	waited, err := lease.Wait(within)
+	waitCtx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitRequest})
+	waited, err := lease.Wait(waitCtx)
 	if end != nil {
 		end(endWith(errors.Join(err, waited.Err)))
 	}
@@ -240,9 +240,9 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 		}
 		defer right.End(ctx)
 		shared = right
-		leased, cancel := right.Within(ctx)
+		exchangeCtx, cancel := right.Within(ctx)
 		defer cancel()
-		ctx = leased
+		ctx = exchangeCtx
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
@@ -267,15 +267,15 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
 	ctx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitNode})
-	var gone error
+	var waitErr error
 	if end != nil {
-		defer func() { end(endWith(gone)) }()
+		defer func() { end(endWith(waitErr)) }()
 	}
 	gaveUp := func(err error) *outcome {
-		gone = c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))
-		return &outcome{err: gone}
+		waitErr = c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))
+		return &outcome{err: waitErr}
 	}
-	refused, err := local.Dropped(ctx)
+	lastGeneration, err := local.Dropped(ctx)
 	if err != nil {
 		return nil, gaveUp(err)
 	}
@@ -283,7 +283,7 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	token, exchange, err := s.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte, generation int64) bool {
 		var err error
 		pieces, err = seal.Unmarshal(value)
-		return err == nil && generation > refused // the store may have failed when the value was to be dropped
+		return err == nil && generation > lastGeneration // the store may have failed when the value was to be dropped
 	})
 	switch {
 	case err != nil:

@@ -42,18 +42,18 @@ func (h *Host) Callback(ctx context.Context, back Callback, connector func(name 
 		return "", err
 	}
 	name = pending.Connector
-	refused := func(reason ConsentReason, code, text string) (string, error) {
+	refuse := func(reason ConsentReason, code, text string) (string, error) {
 		return name, &ConsentError{Connector: name, Reason: reason, Code: code, Text: text}
 	}
 	if reason, text := pending.foreign(ctx, back); text != "" {
-		return refused(reason, "", text)
+		return refuse(reason, "", text)
 	}
 	if reason, code, text := pending.answer(back.Response); text != "" {
-		return refused(reason, code, text)
+		return refuse(reason, code, text)
 	}
 	c := connector(name)
 	if c == nil || !c.Consents() || c.host.config.State != h.config.State || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
-		return refused(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
+		return refuse(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
 	}
 	if pending.User != nil {
 		if _, there := UserFrom(ctx); !there {
@@ -64,7 +64,7 @@ func (h *Host) Callback(ctx context.Context, back Callback, connector func(name 
 		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
 	})
 	if errors.Is(err, hostfn.ErrIDToken) {
-		return refused(ConsentForged, "", err.Error())
+		return refuse(ConsentForged, "", err.Error())
 	}
 	return name, err
 }
@@ -142,8 +142,8 @@ func (p *pendingConsent) from(iss string) bool {
 	if err != nil {
 		return false
 	}
-	at, err := request.OriginOf(u)
-	return err == nil && at.String() == p.Origin
+	origin, err := request.OriginOf(u)
+	return err == nil && origin.String() == p.Origin
 }
 
 // maxCode is the maximum length of a code, in bytes.

@@ -101,7 +101,7 @@ func (k *checker) run(ctx context.Context) {
 	if len(k.Problems) > 0 {
 		return
 	}
-	k.shown(ctx)
+	k.checkConsent(ctx)
 	if err := c.seed(); err != nil {
 		k.Wrong("auth.config", "%v", err)
 	}
@@ -155,10 +155,10 @@ func (k *checker) origins() {
 // fields checks each member of the configuration against the plugin's description.
 func (k *checker) fields() {
 	c := k.connector
-	known := make([]string, 0, len(c.plugin.Fields))
+	fieldNames := make([]string, 0, len(c.plugin.Fields))
 	for _, own := range c.plugin.Fields {
 		field, f := &own, &own.Field
-		known = append(known, f.Name)
+		fieldNames = append(fieldNames, f.Name)
 		value, present := c.config.Auth.Config[f.Name]
 		value = plainValue(value)
 		reason := k.needed(field)
@@ -176,17 +176,17 @@ func (k *checker) fields() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.config.Auth.Config)) {
-		if slices.Contains(known, name) {
+		if slices.Contains(fieldNames, name) {
 			continue
 		}
 		if k.Skip() {
 			continue
 		}
-		if len(known) == 0 {
+		if len(fieldNames) == 0 {
 			k.Wrong(k.connector.path(name), "auth type %s has no configuration, remove it", c.plugin.info.Type)
 			continue
 		}
-		k.Wrong(k.connector.path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, known))
+		k.Wrong(k.connector.path(name), "is not a field of auth type %s%s", c.plugin.info.Type, problem.DidYouMean(name, fieldNames))
 	}
 }
 
@@ -245,7 +245,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		if _, isList := value.([]any); isList && f.Doc != "" { // it says what separates the parts of a text
 			doc = ": " + hint(f.Doc)
 		}
-		k.Wrong(k.connector.path(f.Name), "is %s, %s is wanted%s", typeOf(value), wanted(f.Kind), doc)
+		k.Wrong(k.connector.path(f.Name), "is %s, %s is wanted%s", typeOf(value), kindName(f.Kind), doc)
 		return
 	}
 	compiled, errs := template.CompileEscaped(text, f.Escape)
@@ -317,11 +317,11 @@ func (k *checker) template(field string, errs []*template.Error) {
 		if k.Skip() {
 			continue
 		}
-		at := k.connector.path(field)
+		path := k.connector.path(field)
 		if e.Path != "" {
-			at += dot(e.Path) + e.Path
+			path += dot(e.Path) + e.Path
 		}
-		k.At(problem.Place{Column: e.Column}, at, "%s", e.Message)
+		k.At(problem.Place{Column: e.Column}, path, "%s", e.Message)
 	}
 }
 
@@ -373,9 +373,9 @@ func (k *checker) complaint(line string) {
 // compared checks a field whose template is compared with a pattern. Users who choose a part of the text could ask about a secret in it
 // with each of their names (threats.md 296). A user's own secret is their choice as well.
 func (k *checker) compared(f *hostfn.Field, names template.Names) {
-	chosen := slices.ContainsFunc(names.User, func(name string) bool { return name != "id" }) || slices.ContainsFunc(names.Secrets, expr.OfUser)
+	choosable := slices.ContainsFunc(names.User, func(name string) bool { return name != "id" }) || slices.ContainsFunc(names.Secrets, expr.OfUser)
 	shared := slices.ContainsFunc(names.Secrets, func(secret string) bool { return !expr.OfUser(secret) })
-	if f.Matcher != nil && chosen && shared {
+	if f.Matcher != nil && choosable && shared {
 		k.Wrong(k.connector.path(f.Name), "names a secret beside what users choose, and is compared with a pattern, so that users could test guesses: leave one of them out")
 	}
 }

@@ -12,7 +12,7 @@ import (
 // template determines the value of its field: calls check that.
 func (k *checker) needed(field *hostfn.Field) (reason string) {
 	for _, condition := range field.RequiredIf {
-		if value, holds, _ := k.condition(&condition); holds {
+		if value, ok, _ := k.condition(&condition); ok {
 			field.Required = true
 			if len(condition.Values) > 0 {
 				condition.Values = []string{value}
@@ -28,8 +28,8 @@ func (k *checker) needed(field *hostfn.Field) (reason string) {
 func (k *checker) effective(f *abi.Field) bool {
 	reasons := make([]string, 0, len(f.OnlyIf))
 	for _, condition := range f.OnlyIf {
-		_, holds, known := k.condition(&condition)
-		if holds || !known {
+		_, ok, certain := k.condition(&condition)
+		if ok || !certain {
 			return true
 		}
 		reasons = append(reasons, condition.String())
@@ -40,9 +40,9 @@ func (k *checker) effective(f *abi.Field) bool {
 	return len(reasons) == 0
 }
 
-// condition returns the value of a condition's field, and reports whether the condition holds. known is false if that depends
+// condition returns the value of a condition's field, and reports whether the condition holds. certain is false if that depends
 // on a template, or on a value that is an error itself.
-func (k *checker) condition(condition *abi.Condition) (value string, holds, known bool) {
+func (k *checker) condition(condition *abi.Condition) (value string, ok, certain bool) {
 	source, present := k.connector.config.Auth.Config[condition.Field]
 	if len(condition.Values) == 0 {
 		return "", present, true

@@ -118,7 +118,7 @@ const maxGrants = 1 << 16
 // knownGrants remembers the names of grants.
 type knownGrants struct {
 	mu    sync.Mutex
-	known *lru.Cache[lease.Key, knownGrant]
+	cache *lru.Cache[lease.Key, knownGrant]
 	// forgotten is the number of grants that this host has taken back or replaced. A name that was asked for before is not
 	// remembered after it has risen: it may be that of the grant before.
 	forgotten int
@@ -126,31 +126,31 @@ type knownGrants struct {
 
 // knownGrant is the name of a grant, and when the store was asked for it.
 type knownGrant struct {
-	name  string
-	asked time.Time
+	name    string
+	askTime time.Time
 }
 
 // ask returns the name of a grant that is remembered, if there is one, and reports whether the store must be asked for it. If it
 // must, ask also returns what remember needs, and other calls use the name meanwhile.
-func (k *knownGrants) ask(key lease.Key, now time.Time) (name string, ok, must bool, before int) {
+func (k *knownGrants) ask(key lease.Key, now time.Time) (name string, ok, must bool, epoch int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known, ok := k.known.Get(key)
-	if age := now.Sub(known.asked); ok && age >= 0 && age < grantKnown {
-		return known.name, true, false, 0
+	grant, ok := k.cache.Get(key)
+	if age := now.Sub(grant.askTime); ok && age >= 0 && age < grantKnown {
+		return grant.name, true, false, 0
 	}
 	if ok {
-		k.known.Add(key, knownGrant{known.name, now})
+		k.cache.Add(key, knownGrant{grant.name, now})
 	}
-	return known.name, ok, true, k.forgotten
+	return grant.name, ok, true, k.forgotten
 }
 
 // remember remembers a name, unless a grant was forgotten since ask returned before.
-func (k *knownGrants) remember(key lease.Key, name string, now time.Time, before int) {
+func (k *knownGrants) remember(key lease.Key, name string, now time.Time, epoch int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.forgotten == before {
-		k.known.Add(key, knownGrant{name, now})
+	if k.forgotten == epoch {
+		k.cache.Add(key, knownGrant{name, now})
 	}
 }
 
@@ -159,7 +159,7 @@ func (k *knownGrants) forget(key lease.Key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgotten++
-	k.known.Remove(key)
+	k.cache.Remove(key)
 }
 
 // grantName returns the name of the grant of the context's user, which is a part of the partition of what was got with it. If
@@ -171,7 +171,7 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 	}
 	key, tenant, user := c.grantKey(ctx)
 	now := c.host.config.Clock()
-	name, ok, must, before := c.host.grants.ask(key, now)
+	name, ok, must, epoch := c.host.grants.ask(key, now)
 	if !must {
 		return name, nil
 	}
@@ -183,9 +183,9 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be read: %w", err)))
 	case found.Grant == "": // another node may know a new one at any time
-		c.host.grants.known.Remove(key)
+		c.host.grants.cache.Remove(key)
 		return "", c.fail(StageToken, &GrantError{Connector: c.config.Name, Tenant: tenant, User: user, Condition: NotConnected, Renew: connectFirst})
 	}
-	c.host.grants.remember(key, found.Grant, now, before)
+	c.host.grants.remember(key, found.Grant, now, epoch)
 	return found.Grant, nil
 }

@@ -84,7 +84,7 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	if err != nil {
 		return "", err
 	}
-	at, err := request.OriginOf(authorization.URL)
+	origin, err := request.OriginOf(authorization.URL)
 	if err != nil {
 		return "", c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
 	}
@@ -105,7 +105,7 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	row, err := json.Marshal(pendingConsent{
 		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
 		Verifier: verifier, Nonce: nonce, Issuer: cmp.Or(authorization.Issuer, server), IssRequired: authorization.IssRequired || promised,
-		Origin: at.String(), CodeParameter: authorization.CodeParameter,
+		Origin: origin.String(), CodeParameter: authorization.CodeParameter,
 	})
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
@@ -118,9 +118,9 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	return authorization.URL.String(), nil
 }
 
-// shown runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
+// checkConsent runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
 // depend on the values, or on the user.
-func (k *checker) shown(ctx context.Context) {
+func (k *checker) checkConsent(ctx context.Context) {
 	c := k.connector
 	if !c.Consents() {
 		return
@@ -137,13 +137,13 @@ func (k *checker) shown(ctx context.Context) {
 		return
 	}
 	_, failure = call.Authorization(result.Output)
-	var shown *hostfn.ShownError
+	var shownErr *hostfn.ShownError
 	switch {
-	case failure == nil || !errors.As(failure, &shown):
-	case shown.Field == "":
-		k.Wrong("auth.config", "%v", shown)
+	case failure == nil || !errors.As(failure, &shownErr):
+	case shownErr.Field == "":
+		k.Wrong("auth.config", "%v", shownErr)
 	default:
-		k.Wrong(c.path(shown.Field), "%v", shown)
+		k.Wrong(c.path(shownErr.Field), "%v", shownErr)
 	}
 }
 

@@ -69,8 +69,8 @@ func (c *Connector) discover(ctx context.Context, subject *subject, values []str
 	bounded := false
 	for _, d := range c.plan.Names.Discovered {
 		key := discovery.Key{Issuer: d.Issuer, Trust: trust}
-		endpoint, known := c.host.cache.documents.Known(key, d.Member)
-		if !known {
+		endpoint, ok := c.host.cache.documents.Known(key, d.Member)
+		if !ok {
 			if !bounded { // most calls know all, and need no timer
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, c.exchangeTime())
@@ -148,7 +148,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		span.Scheme, span.Host = issuer.Scheme, issuer.Host
 	}
 	ctx, end := c.startSpan(ctx, span)
-	begun := false // and not stats, which would be allocated for each request then
+	didStart := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
 		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && (c.tls.certificate != nil || c.tls.pkcs12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
 		Failure: func(err error) error {
@@ -160,12 +160,12 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		Place: c.place,
 		Go: func(task func()) error {
 			err := c.host.start(task)
-			begun = err == nil
+			didStart = err == nil
 			return err
 		},
 		Changed: c.log.metadata,
 	})
-	if begun {
+	if didStart {
 		stats.Discoveries++
 	}
 	var failed *discovery.Error

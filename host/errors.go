@@ -152,11 +152,11 @@ const (
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
-		at := ""
+		column := ""
 		if p.Column > 0 {
-			at = fmt.Sprintf(", column %d", p.Column)
+			column = fmt.Sprintf(", column %d", p.Column)
 		}
-		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", cmp.Or(Printable(e.Connector), "(unnamed)"), Printable(p.Path), at, Printable(p.Message))
+		lines[i] = fmt.Sprintf("connectors.%s.%s%s: %s", cmp.Or(Printable(e.Connector), "(unnamed)"), Printable(p.Path), column, Printable(p.Message))
 	}
 	if e.More > 0 {
 		lines = append(lines, fmt.Sprintf("connectors.%s: and %d more problems", Printable(e.Connector), e.More))

@@ -142,16 +142,16 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 	return lease.Key{Partition: c.host.config.State.node.Partition(parts...)}, tenant, user
 }
 
-// beginTurn takes the turn of the grant of a call. again is not set if the call has no need of a token that may have been sent.
-func (c *Connector) beginTurn(ctx context.Context, seed []byte, again bool) (hostfn.Turn, error) {
+// beginTurn takes the turn of the grant of a call. resend is not set if the call has no need of a token that may have been sent.
+func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (hostfn.Turn, error) {
 	key, tenant, user := c.grantKey(ctx)
 	if seed != nil && c.grantOwner.user && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{connector: c, tenant: tenant, user: user}
-	within, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitTurn})
+	waitCtx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitTurn})
 	var err error
-	if t.Turn, err = c.host.config.State.node.Begin(within, key, seed, again && !c.config.NeverResend); err != nil {
+	if t.Turn, err = c.host.config.State.node.Begin(waitCtx, key, seed, resend && !c.config.NeverResend); err != nil {
 		err = t.error(ctx, err, nil)
 	}
 	if end != nil {
@@ -210,11 +210,11 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 
 // Intent implements hostfn.Turn.
 func (t *turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	within, cancel, err := t.Turn.Intent(ctx)
+	intentCtx, cancel, err := t.Turn.Intent(ctx)
 	if err != nil {
 		return nil, nil, hostfn.Passing(err) // nothing was sent
 	}
-	return within, cancel, nil
+	return intentCtx, cancel, nil
 }
 
 // Refused implements hostfn.Turn.

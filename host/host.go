@@ -75,19 +75,19 @@ type Host struct {
 // A full disk or a damaged file in CodeCache is not an error: New then compiles all plugins without it and logs a warning.
 func New(ctx context.Context, c Config) (*Host, error) {
 	h, err := tryHost(ctx, c)
-	var refused *sandbox.RefusedError
-	if c.CodeCache == "" || !errors.As(err, &refused) || !refused.Compiler {
+	var refusedErr *sandbox.RefusedError
+	if c.CodeCache == "" || !errors.As(err, &refusedErr) || !refusedErr.Compiler {
 		return h, err
 	}
 	// A full disk or a damaged file in the code cache must not stop the host.
 	dir := c.CodeCache
 	c.CodeCache = ""
-	h, without := tryHost(ctx, c)
-	if without == nil {
+	h, retryErr := tryHost(ctx, c)
+	if retryErr == nil {
 		h.config.Logger.LogAttrs(ctx, slog.LevelWarn, "the code cache cannot be used, and everything was compiled: see to its disk, or delete what it holds",
 			slog.String("directory", dir), slog.Any("error", err))
 	}
-	return h, without
+	return h, retryErr
 }
 
 // Inspect returns the description of a plugin, which it loads as a host with these limits does. It also accepts a plugin whose
@@ -122,7 +122,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
 	}
 	h.reuse = newReuse(c.Limits)
-	if h.grants.known, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
+	if h.grants.cache, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}
 	if h.identities, err = newIdentities(); err != nil {
@@ -281,8 +281,8 @@ func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64
 func (h *Host) register(p *plugin) error {
 	names := append([]string{p.info.Type}, p.info.Aliases...)
 	for _, name := range names {
-		if other := h.types[name]; other != nil {
-			return fmt.Errorf("auth type %q is taken already, by plugin %q: give this one another", name, other.info.Name)
+		if holder := h.types[name]; holder != nil {
+			return fmt.Errorf("auth type %q is taken already, by plugin %q: give this one another", name, holder.info.Name)
 		}
 	}
 	for _, name := range names {

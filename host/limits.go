@@ -88,7 +88,7 @@ func (l Limits) check() error {
 			return fmt.Errorf("limits: %s is %d: give a positive number, or 0 for the default", field.Name, value)
 		}
 		bounds, bounded := field.Tag.Lookup("range")
-		if least, most, _ := strings.Cut(bounds, " to "); bounded && (value < parseLimit(least) || value > parseLimit(most)) {
+		if minimum, maximum, _ := strings.Cut(bounds, " to "); bounded && (value < parseLimit(minimum) || value > parseLimit(maximum)) {
 			return fmt.Errorf("limits: %s is %d: give %s, or 0 for the default", field.Name, value, bounds)
 		}
 	}
@@ -97,8 +97,8 @@ func (l Limits) check() error {
 
 // parseLimit parses a number in a tag of Limits. It returns a time in nanoseconds.
 func parseLimit(text string) int64 {
-	if each, least, ok := strings.Cut(text, " for each processor, at least "); ok {
-		return max(parseLimit(least), parseLimit(each)*int64(runtime.GOMAXPROCS(0)))
+	if each, minimum, ok := strings.Cut(text, " for each processor, at least "); ok {
+		return max(parseLimit(minimum), parseLimit(each)*int64(runtime.GOMAXPROCS(0)))
 	}
 	number, unit, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseInt(strings.ReplaceAll(number, ",", ""), 10, 64)

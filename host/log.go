@@ -42,8 +42,8 @@ func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
 // write is line with further attributes.
 func (l *connectorLog) write(ctx context.Context, level abi.Level, text string, more ...slog.Attr) {
 	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
-	known := append([]slog.Attr{slog.String("connector", Printable(l.connector)), slog.String("type", l.authType)}, more...)
-	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text, known...)
+	attrs := append([]slog.Attr{slog.String("connector", Printable(l.connector)), slog.String("type", l.authType)}, more...)
+	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text, attrs...)
 }
 
 // warn logs a warning of the host about a member of the connector, or with path "" about something else.
@@ -57,18 +57,18 @@ func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
 }
 
 // once logs or reports a warning, unless seen contains it or is full.
-func (l *connectorLog) once(ctx context.Context, seen *map[Problem]bool, p Problem) {
+func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p Problem) {
 	l.mu.Lock()
-	known := (*seen)[p] || len(*seen) >= maxWarnings
-	if !known {
-		if *seen == nil {
-			*seen = map[Problem]bool{}
+	skip := (*problems)[p] || len(*problems) >= maxWarnings
+	if !skip {
+		if *problems == nil {
+			*problems = map[Problem]bool{}
 		}
-		(*seen)[p] = true
+		(*problems)[p] = true
 	}
 	l.mu.Unlock()
 	switch {
-	case known:
+	case skip:
 	case l.report != nil:
 		l.report(l.connector, p)
 	case p.Path != "":
@@ -82,8 +82,8 @@ func (l *connectorLog) once(ctx context.Context, seen *map[Problem]bool, p Probl
 // refusals of their own. The same inputs are never refused again sooner than this.
 const minRefusalGap = 800 * time.Millisecond
 
-// refused logs that a token endpoint refused a token, unless another refusal was logged just before.
-func (l *connectorLog) refused(ctx context.Context, endpoint, text string) {
+// logRefusal logs that a token endpoint refused a token, unless another refusal was logged just before.
+func (l *connectorLog) logRefusal(ctx context.Context, endpoint, text string) {
 	l.seldom(ctx, text, slog.String("endpoint", endpoint))
 }
 

@@ -33,8 +33,8 @@ type outcome struct {
 	filled *tokencache.Entry[[]seal.Piece]
 	// lastScanner is the scanner that was used last, if it is kept.
 	lastScanner atomic.Pointer[requestScanner]
-	// kept is set while the outcome is kept for later requests. The mutex of reuse is for it.
-	kept bool
+	// reusable is set while the outcome is kept for later requests. The mutex of reuse is for it.
+	reusable bool
 }
 
 // ends returns the value of expires.
@@ -52,10 +52,10 @@ func (o *outcome) ends() (first time.Time) {
 
 // requestScanner is a scanner for the credentials of a request.
 type requestScanner struct {
-	// others are the credentials from [WithCredentials].
-	others  []string
-	scanner *leakscan.Scanner
-	outcome *outcome
+	// credentials are the credentials from [WithCredentials].
+	credentials []string
+	scanner     *leakscan.Scanner
+	outcome     *outcome
 	// used is set by each request, and cleared when the scanner is the next to lose its place.
 	used atomic.Bool
 }

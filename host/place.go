@@ -18,12 +18,12 @@ func (c *Connector) places() {
 		if f.Kind != abi.KindURL || f.Text == nil {
 			continue
 		}
-		at := f.Text.Source()
-		if scheme, rest, _ := strings.Cut(at, "://"); urlcheck.FixedHost(at + "/") {
+		origin := f.Text.Source()
+		if scheme, rest, _ := strings.Cut(origin, "://"); urlcheck.FixedHost(origin + "/") {
 			end := strings.IndexAny(rest+"/", "/?#")
-			at = strings.ToLower(scheme + "://" + rest[:end])
+			origin = strings.ToLower(scheme + "://" + rest[:end])
 		}
-		c.owners = append(c.owners, at)
+		c.owners = append(c.owners, origin)
 	}
 	slices.Sort(c.owners)
 	c.owners = append(slices.Compact(c.owners), "connector "+c.config.Name)
@@ -32,16 +32,16 @@ func (c *Connector) places() {
 // place waits for one of the places of the connector's detached calls, and returns a function that frees it. It waits for half of the
 // time of an exchange, so that the other half is left for that. A call may wait for the store of keys whatever it waits for first.
 func (c *Connector) place(ctx context.Context) (free func(), err error) {
-	all, others := c.host.exchangePlaces, "token endpoints"
+	all, resource := c.host.exchangePlaces, "token endpoints"
 	if c.plan.AsksKeys {
-		all, others = c.host.keyPlaces, "the store of keys"
+		all, resource = c.host.keyPlaces, "the store of keys"
 	}
 	if free, ok := all.Try(c.owners...); ok {
 		return free, nil
 	}
 	ctx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitPlace})
 	if free, err = all.Enter(ctx, c.exchangeTime()/2, c.owners...); err != nil {
-		err = hostfn.Passing(fmt.Errorf("%w wait for %s", ErrBusy, others))
+		err = hostfn.Passing(fmt.Errorf("%w wait for %s", ErrBusy, resource))
 	}
 	if end != nil {
 		end(endWith(err))

@@ -41,7 +41,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Log:           c.log.line,
 		Warn:          func(ctx context.Context, field, text string) { c.log.warn(ctx, c.path(field), text) },
 		GuestWarns:    c.log.warnOfGuest,
-		Refused:       c.log.refused,
+		Refused:       c.log.logRefusal,
 		Revealed:      h.hooks.Reveal,
 		Explains:      h.hooks.Explain != nil,
 		RandomText:    h.hooks.Random,

@@ -38,7 +38,7 @@ func (c *Connector) hasLeft(r *http.Request) bool {
 // leave sends a request that hasLeft reports, without a credential.
 func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
 	count := 0
-	for at := r; at != nil && at.Response != nil && count <= maxRedirects; at = at.Response.Request {
+	for hop := r; hop != nil && hop.Response != nil && count <= maxRedirects; hop = hop.Response.Request {
 		count++
 	}
 	var err error

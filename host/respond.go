@@ -74,16 +74,16 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 
 // scanner returns a scanner for the credentials of the mutation and for others. It returns nil if all of them are too
 // short.
-func (c *Connector) scanner(o *outcome, others []string) *leakscan.Scanner {
-	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.others, others) {
+func (c *Connector) scanner(o *outcome, credentials []string) *leakscan.Scanner {
+	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, credentials) {
 		if !e.used.Load() {
 			e.used.Store(true)
 		}
 		return e.scanner
 	}
-	scanner := leakscan.New(append(o.call.Credentials(o.mutation), others...))
+	scanner := leakscan.New(append(o.call.Credentials(o.mutation), credentials...))
 	if scanner != nil && scanner.Size() <= maxScanner {
-		c.host.reuse.keepScanner(c, &requestScanner{others: others, scanner: scanner, outcome: o})
+		c.host.reuse.keepScanner(c, &requestScanner{credentials: credentials, scanner: scanner, outcome: o})
 	}
 	return scanner
 }
@@ -102,8 +102,8 @@ const acceptEncoding = "Accept-Encoding"
 // guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context. It returns nil if there
 // is nothing to search for.
 func (c *Connector) guard(ctx context.Context, out *outcome, earlier []string) *guard {
-	others, _ := ctx.Value(credentialsKey{}).([]string)
-	scanner := c.scanner(out, append(slices.Clip(others), earlier...))
+	credentials, _ := ctx.Value(credentialsKey{}).([]string)
+	scanner := c.scanner(out, append(slices.Clip(credentials), earlier...))
 	if scanner == nil {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (g *guard) request(r *http.Request) *http.Request {
 	}
 	guarded := *trace
 	guarded.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
-		return trace.Got1xxResponse(code, textproto.MIMEHeader(g.without(http.Header(header))))
+		return trace.Got1xxResponse(code, textproto.MIMEHeader(g.strip(http.Header(header))))
 	}
 	return r.WithContext(withTrace(r.Context(), &guarded))
 }
@@ -165,10 +165,10 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 	if g.scanner.Holds(r.Status) {
 		r.Status = fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
 	}
-	r.Header, r.Trailer = g.without(r.Header), g.without(r.Trailer)
+	r.Header, r.Trailer = g.strip(r.Header), g.strip(r.Trailer)
 	if r.Body != http.NoBody {
 		r.Body = g.scanner.Body(r.Body, func(err error) error {
-			r.Trailer = g.without(r.Trailer) // at the end of the body, net/http has set its values
+			r.Trailer = g.strip(r.Trailer) // at the end of the body, net/http has set its values
 			switch {
 			case err == io.EOF: //nolint:errorlint // that very value is the end
 				return err
@@ -201,36 +201,36 @@ func (g *guard) checkAnswer(r *http.Response) error {
 	return nil
 }
 
-// without returns headers without those that contain the credential. It logs a warning for each one that it drops.
-func (g *guard) without(headers http.Header) http.Header {
+// strip returns headers without those that contain the credential. It logs a warning for each one that it drops.
+func (g *guard) strip(headers http.Header) http.Header {
 	if len(headers) == 0 { // as most trailers
 		return headers
 	}
 	var buffer [2 << 10]byte
-	all, named := buffer[:0], false
+	all, inName := buffer[:0], false
 	for name, values := range headers {
-		named = named || g.scanner.HoldsFolded(name)
+		inName = inName || g.scanner.HoldsFolded(name)
 		all = append(append(all, name...), '\n')
 		for _, value := range values {
 			all = append(append(all, value...), '\n')
 		}
 	}
-	if !named && !g.scanner.Found(all) {
+	if !inName && !g.scanner.Found(all) {
 		return headers
 	}
-	kept := http.Header{}
+	result := http.Header{}
 	for name, values := range headers {
 		switch {
 		case g.scanner.Holds(name) || g.scanner.HoldsFolded(name):
 			name = "with the credential in its name"
 		case slices.ContainsFunc(values, g.scanner.Holds):
 		default:
-			kept[name] = values
+			result[name] = values
 			continue
 		}
 		g.connector.log.warn(context.Background(), "", fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
 	}
-	return kept
+	return result
 }
 
 // error returns err without the credential.

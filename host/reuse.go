@@ -32,7 +32,7 @@ func newReuse(l Limits) *reuse {
 	}
 	r.mutations.Used = func(m *cachedMutation) bool { return m.used.Swap(false) }
 	r.mutations.Dropped = func(m *cachedMutation) {
-		m.outcome.kept = false
+		m.outcome.reusable = false
 		m.connector.lastMutation.CompareAndSwap(m, nil)
 		r.scanners.Remove(m.connector.config.Name, m.outcome)
 	}
@@ -53,7 +53,7 @@ func (r *reuse) mutation(c *Connector, s *subject) *cachedMutation {
 func (r *reuse) keep(m *cachedMutation, plan *hostfn.Plan, s subject, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m.outcome.kept = true
+	m.outcome.reusable = true
 	r.mutations.Add(m.connector.config.Name, mutationKey{plan, s.key()}, m, int64(size+mutationOverhead))
 }
 
@@ -61,7 +61,7 @@ func (r *reuse) keep(m *cachedMutation, plan *hostfn.Plan, s subject, size int) 
 func (r *reuse) keepScanner(c *Connector, s *requestScanner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s.outcome.kept {
+	if s.outcome.reusable {
 		s.outcome.lastScanner.Store(s)
 		r.scanners.Add(c.config.Name, s.outcome, s, int64(s.scanner.Size()))
 	}

@@ -112,8 +112,8 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 	if len(value) > maxSecret {
 		return "", fmt.Errorf("secret %q has more than %d bytes", name, maxSecret)
 	}
-	text, ended := strings.CutSuffix(string(value), "\n")
-	if ended {
+	text, hasNewline := strings.CutSuffix(string(value), "\n")
+	if hasNewline {
 		text = strings.TrimSuffix(text, "\r")
 	}
 	return text, nil
@@ -164,32 +164,32 @@ func readSecret(ctx context.Context, store Secrets, names *template.Names, name 
 // readOwned is like readSecret, for a secret of a tenant or a user. Its errors do not have the id of either.
 func readOwned(ctx context.Context, store Secrets, name string) (string, error) {
 	u, _ := UserFrom(ctx)
-	stored, err := SecretName(name, u)
+	fullName, err := SecretName(name, u)
 	if err != nil {
 		return "", fmt.Errorf("secret %q: %w", name, err)
 	}
-	value, err := readStored(ctx, store, stored, name)
+	value, err := readStored(ctx, store, fullName, name)
 	if err != nil {
-		return "", &anonymousError{err, stored[:strings.LastIndexByte(stored, '/')], name[:strings.LastIndexByte(name, '/')]}
+		return "", &anonymousError{err, fullName[:strings.LastIndexByte(fullName, '/')], name[:strings.LastIndexByte(name, '/')]}
 	}
 	return value, nil
 }
 
 // anonymousError is an error with other text in place of the directory of a tenant or a user.
 type anonymousError struct {
-	err                error
-	directory, instead string
+	err                    error
+	directory, replacement string
 }
 
 func (e *anonymousError) Error() string {
-	return strings.ReplaceAll(e.err.Error(), e.directory, e.instead)
+	return strings.ReplaceAll(e.err.Error(), e.directory, e.replacement)
 }
 
 func (e *anonymousError) Unwrap() error { return e.err }
 
 // readStored returns the value that a store has under the name stored. Its errors begin with name.
-func readStored(ctx context.Context, store Secrets, stored, name string) (string, error) {
-	value, err := store.Secret(ctx, stored)
+func readStored(ctx context.Context, store Secrets, fullName, name string) (string, error) {
+	value, err := store.Secret(ctx, fullName)
 	switch {
 	case err == nil && value != "" && '!' <= value[0] && value[0] <= '~': // most are like that
 		return value, nil

@@ -139,38 +139,38 @@ func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, again := t.connector.another(first, nil, func() bool { return body.CanRepeat(r) })
-	if !again {
+	answer, retry := t.connector.checkRetry(first, nil, func() bool { return body.CanRepeat(r) })
+	if !retry {
 		return first.result(t.connector)
 	}
 	body.Second = true
-	before := &repeated{first, answer}
-	second, err := t.send(r, body, before)
+	previous := &repeated{first, answer}
+	second, err := t.send(r, body, previous)
 	if err != nil {
 		return nil, err
 	}
 	if second != first {
-		t.connector.another(second, first.out.call.Texts(first.out.mutation), func() bool { return false })
+		t.connector.checkRetry(second, first.out.call.Texts(first.out.mutation), func() bool { return false })
 	}
 	return second.result(t.connector)
 }
 
-// send authenticates a clone of the request and sends it. If before is not nil, it is the second attempt. Then send discards
+// send authenticates a clone of the request and sends it. If previous is not nil, it is the second attempt. Then send discards
 // the first answer, or returns the first attempt if the plugin passes that answer on.
-func (t *authTransport) send(r *http.Request, body *request.Body, before *repeated) (exchanged, error) {
+func (t *authTransport) send(r *http.Request, body *request.Body, previous *repeated) (exchanged, error) {
 	var answer *hostfn.APIAnswer
-	if before != nil {
-		answer = before.answer
+	if previous != nil {
+		answer = previous.answer
 	}
-	if before != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
-		before.discard()
+	if previous != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
+		previous.discard()
 	}
 	authenticated, out := t.connector.clone(r, body, answer)
 	switch {
-	case before != nil && out.err == nil && out.mutation.Pass:
-		return before.first, nil
+	case previous != nil && out.err == nil && out.mutation.Pass:
+		return previous.first, nil
 	case answer != nil:
-		before.discard()
+		previous.discard()
 	}
 	if out.err != nil {
 		body.Close(r)
@@ -184,11 +184,11 @@ func (t *authTransport) send(r *http.Request, body *request.Body, before *repeat
 			authenticated.Header["User-Agent"] = []string{agent}
 		}
 	}
-	sent := exchanged{out: out}
+	attempt := exchanged{out: out}
 	if t.guarded {
-		sent.guard = t.connector.guard(r.Context(), out, before.credentials())
+		attempt.guard = t.connector.guard(r.Context(), out, previous.credentials())
 	}
-	response, err := t.roundTrip(sent, authenticated, before != nil) //nolint:bodyclose // exchanged.result closes what it does not return
+	response, err := t.roundTrip(attempt, authenticated, previous != nil) //nolint:bodyclose // exchanged.result closes what it does not return
 	if err != nil {
 		return exchanged{}, err
 	}
@@ -196,21 +196,21 @@ func (t *authTransport) send(r *http.Request, body *request.Body, before *repeat
 	if response.Body == nil { // not every base follows the rule that there is one
 		response.Body = http.NoBody
 	}
-	if sent.guard != nil {
-		sent.refused = answers.Decode(response, t.connector.host.config.ContentCodings)
+	if attempt.guard != nil {
+		attempt.rejection = answers.Decode(response, t.connector.host.config.ContentCodings)
 	}
-	sent.response, sent.refused = response, cmp.Or(sent.refused, dropCredential(response, out.mutation))
-	if sent.refused == nil && t.connector.config.CrossOriginRedirects && response.Header["Location"] != nil {
-		if g := t.connector.guard(r.Context(), out, before.credentials()); g != nil {
-			sent.refused = g.checkAnswer(response)
+	attempt.response, attempt.rejection = response, cmp.Or(attempt.rejection, dropCredential(response, out.mutation))
+	if attempt.rejection == nil && t.connector.config.CrossOriginRedirects && response.Header["Location"] != nil {
+		if g := t.connector.guard(r.Context(), out, previous.credentials()); g != nil {
+			attempt.rejection = g.checkAnswer(response)
 		}
 	}
-	return sent, nil
+	return attempt, nil
 }
 
 // roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
 // is one.
-func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
+func (t *authTransport) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
 	ctx, end := t.connector.startSpan(authenticated.Context(), Span{
 		Name: SpanSend, Second: second, Method: methodName(authenticated.Method), Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
 	})
@@ -221,7 +221,7 @@ func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, s
 	if trace != nil {
 		began = t.connector.host.config.Clock()
 	}
-	response, err := t.base.RoundTrip(sent.guard.request(authenticated))
+	response, err := t.base.RoundTrip(attempt.guard.request(authenticated))
 	if len(authenticated.Header["Upgrade"]) == 0 {
 		response, err = answers.Final(response, err)
 	}
@@ -231,7 +231,7 @@ func (t *authTransport) roundTrip(sent exchanged, authenticated *http.Request, s
 		if _, plain := t.base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
 			err = egress.Failure(err)
 		}
-		response, err = nil, sent.guard.error(err, sent.out.call)
+		response, err = nil, attempt.guard.error(err, attempt.out.call)
 	}
 	if end != nil {
 		end(answeredWith(response, err))

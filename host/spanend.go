@@ -52,10 +52,10 @@ func answeredWith(response *http.Response, err error) SpanEnd {
 }
 
 // endExchange returns the end of the span of an exchange: the status of its answer or 0, and why there is no token, or nil.
-func endExchange(status int, refused *hostfn.TokenError, err error) SpanEnd {
+func endExchange(status int, tokenErr *hostfn.TokenError, err error) SpanEnd {
 	e := endWith(err)
-	if refused != nil {
-		e.Error, e.Retryable, e.RetryAfter = refusalType((*TokenError)(refused)), refused.Passing(), refused.RetryAfter
+	if tokenErr != nil {
+		e.Error, e.Retryable, e.RetryAfter = refusalType((*TokenError)(tokenErr)), tokenErr.Passing(), tokenErr.RetryAfter
 	}
 	e.Status = status
 	return e
@@ -83,14 +83,14 @@ var errorTypes = []struct {
 // errorType returns the value of error.type for an error: a word of a list, so that no text of an error gets into a span.
 func errorType(err error) string {
 	var grant *GrantError
-	var refused *TokenError
+	var tokenErr *TokenError
 	var inner *hostfn.TokenError
 	var network net.Error
 	switch {
 	case errors.As(err, &grant):
 		return "grant_" + strings.ReplaceAll(string(grant.Condition), " ", "_")
-	case errors.As(err, &refused):
-		return refusalType(refused)
+	case errors.As(err, &tokenErr):
+		return refusalType(tokenErr)
 	case errors.As(err, &inner):
 		return refusalType((*TokenError)(inner))
 	case errors.As(err, new(*http.MaxBytesError)):
@@ -98,9 +98,9 @@ func errorType(err error) string {
 	case errors.As(err, new(*CertificateError)):
 		return "client_certificate"
 	}
-	for _, known := range errorTypes {
-		if errors.Is(err, known.err) {
-			return known.word
+	for _, entry := range errorTypes {
+		if errors.Is(err, entry.err) {
+			return entry.word
 		}
 	}
 	switch {
@@ -117,12 +117,12 @@ func errorType(err error) string {
 }
 
 // refusalType returns the value of error.type for the refusal of a token endpoint.
-func refusalType(refused *TokenError) string {
+func refusalType(tokenErr *TokenError) string {
 	switch {
-	case refused.Code != "" && refused.Code != "other":
-		return refused.Code
-	case refused.Status >= http.StatusBadRequest:
-		return strconv.Itoa(refused.Status)
+	case tokenErr.Code != "" && tokenErr.Code != "other":
+		return tokenErr.Code
+	case tokenErr.Status >= http.StatusBadRequest:
+		return strconv.Itoa(tokenErr.Status)
 	}
 	return "no_token"
 }

@@ -179,7 +179,7 @@ func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inpu
 }
 
 // parse parses the texts. The errors are of StageConfig.
-func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientCertificate, failure *hostfn.Failure) {
+func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, certificate *ClientCertificate, failure *hostfn.Failure) {
 	var err error
 	path := "tls.certificate"
 	switch {
@@ -191,7 +191,7 @@ func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientC
 	}
 	if id.Certificate != nil {
 		leaf := id.Certificate.Leaf
-		shown = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter, Path: path}
+		certificate = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter, Path: path}
 	}
 	if err == nil && t.ca != nil {
 		id.Roots, err = parseRoots(texts.ca)
@@ -199,7 +199,7 @@ func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, shown *ClientC
 	if err != nil {
 		return egress.Identity{}, nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	return id, shown, nil
+	return id, certificate, nil
 }
 
 // identity returns the identity for the inputs of a call. It returns a failure if the certificate has ended, because the
@@ -210,13 +210,13 @@ func (c *Connector) identity(ctx context.Context, in *hostfn.Inputs) (*identity,
 		return nil, failure
 	}
 	key := identityKey{c, texts}
-	id, known := c.host.identities.Get(key)
-	if !known {
+	id, ok := c.host.identities.Get(key)
+	if !ok {
 		if id, failure = c.newIdentity(texts); failure != nil {
 			return nil, failure
 		}
-		if other, there, _ := c.host.identities.PeekOrAdd(key, id); there {
-			id = other
+		if current, there, _ := c.host.identities.PeekOrAdd(key, id); there {
+			id = current
 		}
 	}
 	if id.certificate != nil {
@@ -250,12 +250,12 @@ func (c *Connector) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 // replace drops the identity that the connector used before, if its secrets have changed since. If the templates name
 // something of the user, several identities are in use at once, and only the limit drops them.
 func (c *Connector) replace(key identityKey) {
-	before := c.lastIdentity.Load()
-	if c.personal() || before != nil && *before == key {
+	last := c.lastIdentity.Load()
+	if c.personal() || last != nil && *last == key {
 		return
 	}
-	if before = c.lastIdentity.Swap(&key); before != nil && *before != key {
-		c.host.identities.Remove(*before)
+	if last = c.lastIdentity.Swap(&key); last != nil && *last != key {
+		c.host.identities.Remove(*last)
 	}
 }
 

@@ -66,7 +66,7 @@ type Tracer interface {
 	// may read the span from it and send a traceparent. The host itself sends none.
 	//
 	// A span may end after those around it: a caller that goes away does not end the request to a token endpoint.
-	Start(ctx context.Context, s Span) (within context.Context, end func(SpanEnd))
+	Start(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd))
 }
 
 // SpanName names the part of the host's work that a [Span] covers.
@@ -151,9 +151,9 @@ func (s Span) Attributes() []slog.Attr {
 	return texts(all, "keywright.field", s.Field, "keywright.awaits", string(s.Awaits), "keywright.export", s.Export)
 }
 
-// texts appends the attributes whose values are not empty. named has names and values by turns.
-func texts(all []slog.Attr, named ...string) []slog.Attr {
-	for pair := range slices.Chunk(named, 2) {
+// texts appends the attributes whose values are not empty. pairs has names and values by turns.
+func texts(all []slog.Attr, pairs ...string) []slog.Attr {
+	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
 			all = append(all, slog.String(pair[0], pair[1]))
 		}
@@ -216,7 +216,7 @@ func (e SpanEnd) Attributes() []slog.Attr {
 }
 
 // startSpan begins a span of the connector if the host has a Tracer. Otherwise it returns ctx and nil, and allocates nothing.
-func (c *Connector) startSpan(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+func (c *Connector) startSpan(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
 	if c.host == nil || c.host.config.Tracer == nil { // c.host is nil if Host.Connect has not made the connector
 		return ctx, nil
 	}
@@ -226,21 +226,21 @@ func (c *Connector) startSpan(ctx context.Context, s Span) (within context.Conte
 
 // startWith begins a span.
 func (c *Connector) startWith(ctx context.Context, s Span) (context.Context, func(SpanEnd)) {
-	within, end := c.askTracer(ctx, s)
+	spanCtx, end := c.askTracer(ctx, s)
 	switch {
 	case end == nil:
 		return ctx, nil
-	case within == nil:
-		within = ctx
+	case spanCtx == nil:
+		spanCtx = ctx
 	}
-	return within, func(e SpanEnd) {
+	return spanCtx, func(e SpanEnd) {
 		defer c.untraced(ctx)
 		end(e)
 	}
 }
 
 // askTracer calls the Tracer. If that panics, askTracer returns nil.
-func (c *Connector) askTracer(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+func (c *Connector) askTracer(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
 	defer c.untraced(ctx)
 	return c.host.config.Tracer.Start(ctx, s)
 }
@@ -258,16 +258,16 @@ func (c *Connector) callSpan(ctx context.Context, s hostfn.Span) (context.Contex
 	if r := s.Exchange; r != nil {
 		span = Span{Name: SpanExchange, Field: s.Field, Method: methodName(r.Method), Scheme: r.URL.Scheme, Host: s.Host}
 	}
-	within, end := c.startSpan(ctx, span)
+	spanCtx, end := c.startSpan(ctx, span)
 	if end == nil {
-		return within, nil
+		return spanCtx, nil
 	}
-	return within, func(e hostfn.SpanEnd) {
-		ended := endWith(e.Err)
+	return spanCtx, func(e hostfn.SpanEnd) {
+		result := endWith(e.Err)
 		if s.Exchange != nil {
-			ended = endExchange(e.Status, e.Refused, e.Err)
+			result = endExchange(e.Status, e.Refused, e.Err)
 		}
-		end(ended)
+		end(result)
 	}
 }
 

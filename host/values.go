@@ -52,8 +52,8 @@ func scalar(kind string, value any) (string, bool) {
 	return "", false
 }
 
-// wanted names the values of a kind, for errors.
-func wanted(kind string) string {
+// kindName names the values of a kind, for errors.
+func kindName(kind string) string {
 	switch kind {
 	case abi.KindInteger:
 		return "an integer"

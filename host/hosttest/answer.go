@@ -105,17 +105,17 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 			h.tb.Errorf("hosttest: the token request to %s is no form: %v", r.URL, err)
 		}
 	}
-	h.evidence.sent(r.Header, form)
+	h.evidence.noteRequest(r.Header, form)
 	h.mu.Lock()
 	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.endpoints[anyEndpoint])
-	known := slices.Sorted(maps.Keys(h.endpoints))
+	urls := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
 		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: string(body)})
 	}
 	h.mu.Unlock()
 	if endpoint == nil {
 		h.tb.Errorf("hosttest: a token request went to %q, for which the test has no answer: give it one with h.TokenEndpoint(%q, …), or in endpoints of a case; there are answers for %q",
-			r.URL, r.URL, known)
+			r.URL, r.URL, urls)
 		return nil, errors.New("hosttest: the test has no answer for this URL")
 	}
 	response, err := h.answer(r, endpoint)

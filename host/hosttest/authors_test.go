@@ -32,7 +32,7 @@ func TestMemoryAfterReveal(t *testing.T) {
 	e.secret(`secret "a"`, "revealed-secret")
 	e.secret(`secret "b"`, "another-secret")
 	e.reveal("revealed-secret")
-	e.sent(http.Header{"Authorization": {"Acme composed-credential"}}, nil)
+	e.noteRequest(http.Header{"Authorization": {"Acme composed-credential"}}, nil)
 	e.memory([]byte(memory), nil)
 	e.end()
 	e.text("a log line", "revealed-secret composed-credential")

@@ -32,10 +32,10 @@ type evidence struct {
 type needle struct {
 	what, form string
 	text       []byte
-	// whole is the text itself.
-	whole string
-	// sent is set for a credential of a request that is not known to be one of the host's secrets.
-	sent bool
+	// original is the text itself.
+	original string
+	// fromRequest is set for a credential of a request that is not known to be one of the host's secrets.
+	fromRequest bool
 }
 
 // output is a text that came out of the host.
@@ -60,8 +60,8 @@ func (e *evidence) reveal(text string) {
 // mayHave reports whether a guest may have a text in its memory: a part of a revealed value, or after it has revealed
 // any, a credential of a request.
 func (e *evidence) mayHave(n needle) bool {
-	return n.sent && len(e.revealed) > 0 ||
-		slices.ContainsFunc(e.revealed, func(text string) bool { return strings.Contains(text, n.whole) })
+	return n.fromRequest && len(e.revealed) > 0 ||
+		slices.ContainsFunc(e.revealed, func(text string) bool { return strings.Contains(text, n.original) })
 }
 
 // parts returns the parts of a secret that must not leak on their own: the lines of a PEM block, which may leak without
@@ -80,25 +80,25 @@ func parts(text string) []string {
 }
 
 // note records a text and its forms, unless it is known.
-func (e *evidence) note(what, text string, forms []testworld.Form, sent bool) {
+func (e *evidence) note(what, text string, forms []testworld.Form, fromRequest bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if slices.ContainsFunc(e.needles, func(n needle) bool { return n.whole == text }) {
+	if slices.ContainsFunc(e.needles, func(n needle) bool { return n.original == text }) {
 		return
 	}
-	written := map[string]bool{}
+	texts := map[string]bool{}
 	for _, f := range forms {
-		if !written[f.Text] {
-			written[f.Text] = true
-			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), whole: text, sent: sent})
+		if !texts[f.Text] {
+			texts[f.Text] = true
+			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), original: text, fromRequest: fromRequest})
 		}
 	}
 }
 
 var compactJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)`)
 
-// sent records the credentials of an outgoing request: those of Authorization headers, and each JWT.
-func (e *evidence) sent(header http.Header, values url.Values) {
+// noteRequest records the credentials of an outgoing request: those of Authorization headers, and each JWT.
+func (e *evidence) noteRequest(header http.Header, values url.Values) {
 	for _, value := range header.Values("Authorization") {
 		if _, credential, found := strings.Cut(value, " "); found {
 			value = credential
@@ -184,9 +184,9 @@ func (e *evidence) searchMemories() {
 }
 
 // search searches a text for all needles that are not allowed, and adds to found.
-func (e *evidence) search(where string, text []byte, allowed func(needle) bool) {
+func (e *evidence) search(where string, text []byte, allow func(needle) bool) {
 	for _, n := range e.needles {
-		if !bytes.Contains(text, n.text) || allowed(n) {
+		if !bytes.Contains(text, n.text) || allow(n) {
 			continue
 		}
 		if leak := fmt.Sprintf("%s holds %s, %s", where, n.what, n.form); !slices.Contains(e.found, leak) {

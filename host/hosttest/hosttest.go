@@ -217,10 +217,10 @@ func (h *Harness) live() *host.Host {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.Lock()
-	made, config := h.host, h.config
+	instance, config := h.host, h.config
 	h.mu.Unlock()
-	if made != nil {
-		return made
+	if instance != nil {
+		return instance
 	}
 	random := func(bytes int64) string {
 		h.mu.Lock()
@@ -233,22 +233,22 @@ func (h *Harness) live() *host.Host {
 	ctx := testhook.With(context.Background(), testhook.Hooks{
 		Memory: h.evidence.memory, Reveal: h.evidence.reveal, Random: random, Explain: h.explain, Code: code,
 	})
-	made, err := host.New(ctx, config)
-	if err == nil && len(made.Plugins()[0].State) > 0 {
+	instance, err := host.New(ctx, config)
+	if err == nil && len(instance.Plugins()[0].State) > 0 {
 		config.State = h.newState()
-		_ = made.Close(ctx)
-		made, err = host.New(ctx, config)
+		_ = instance.Close(ctx)
+		instance, err = host.New(ctx, config)
 	}
 	if err != nil {
 		h.tb.Fatalf("hosttest: the plugin cannot be loaded: %v", err)
 	}
 	if !h.builtIn {
-		h.checkType(made.Plugins()[0])
+		h.checkType(instance.Plugins()[0])
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.host = made
-	return made
+	h.host = instance
+	return instance
 }
 
 // explain logs an explanation of a call in the sandbox, in a verbose test. It may hold no credential.

@@ -158,7 +158,7 @@ func TestMemoryIsSearchedForSentCredentials(t *testing.T) {
 	var e evidence
 	e.begin()
 	e.memory([]byte("\x00\x00eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl\x00\x00"), []byte("and U2VjcmV0 a basic-credential"))
-	e.sent(http.Header{"Authorization": {"Basic basic-credential"}, "X-Proof": {"eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl"}}, nil)
+	e.noteRequest(http.Header{"Authorization": {"Basic basic-credential"}, "X-Proof": {"eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl"}}, nil)
 	e.end()
 	if got := strings.Join(e.leaks(), "; "); got != "the guest's memory holds a signed JWT, as it is; "+
 		"the guest's memory holds the credential of an Authorization header, as it is; "+
@@ -174,7 +174,7 @@ func TestMemorySearchWaitsForRequests(t *testing.T) {
 	e.begin()
 	e.memory([]byte("the-credential"), nil)
 	e.end()
-	e.sent(http.Header{"Authorization": {"the-credential"}}, nil)
+	e.noteRequest(http.Header{"Authorization": {"the-credential"}}, nil)
 	e.end()
 	if got := e.leaks(); len(got) != 1 {
 		t.Error(got)

@@ -97,10 +97,10 @@ func goroutine() []byte {
 
 // stackOf returns the stack trace that begins with name.
 func stackOf(name []byte) string {
-	const most = 16 << 20
+	const maxStack = 16 << 20
 	b := make([]byte, 1<<20)
 	n := runtime.Stack(b, true)
-	for n == len(b) && len(b) < most {
+	for n == len(b) && len(b) < maxStack {
 		b = make([]byte, 2*len(b))
 		n = runtime.Stack(b, true)
 	}

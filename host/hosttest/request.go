@@ -215,13 +215,13 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := r.Clone(context.WithoutCancel(r.Context()))
-	maps.DeleteFunc(kept.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
-	kept.Body = io.NopCloser(bytes.NewReader(body))
-	u.result.Request = kept
-	u.result.Requests = append(u.result.Requests, kept)
+	clone := r.Clone(context.WithoutCancel(r.Context()))
+	maps.DeleteFunc(clone.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
+	clone.Body = io.NopCloser(bytes.NewReader(body))
+	u.result.Request = clone
+	u.result.Requests = append(u.result.Requests, clone)
 	u.result.Attempts++
-	u.harness.evidence.sent(r.Header, r.URL.Query())
+	u.harness.evidence.noteRequest(r.Header, r.URL.Query())
 	return u.harness.answer(r, &u.harness.api)
 }
 

@@ -34,7 +34,7 @@ type TB interface {
 func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
 	t.Helper()
 	name := t.Name() // the same for both runs
-	passed := t.Run("sandbox", func(t *testing.T) {
+	ok := t.Run("sandbox", func(t *testing.T) {
 		test(t, New(t, name, Module{Name: filepath.Base(wasm), Wasm: readModule(t, wasm, p != nil), Verbose: testing.Verbose()}))
 	})
 	if p == nil {
@@ -42,7 +42,7 @@ func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness
 	}
 	t.Run("native", func(t *testing.T) {
 		limit := callTimeout
-		if !passed { // perhaps for want of fuel: the stack of a loop is wanted soon
+		if !ok { // perhaps for want of fuel: the stack of a loop is wanted soon
 			limit = failedTimeout
 		}
 		test(t, newNativeHarness(t, name, p, wasm, limit))

@@ -30,16 +30,16 @@ func (h *Harness) newState() *host.State {
 	if h.store == nil {
 		h.store = &store{state.NewMemory(h.Now), &h.evidence}
 	}
-	kept := h.store
+	stateStore := h.store
 	h.mu.Unlock()
-	made, err := host.NewState(context.Background(), host.StateConfig{Store: kept, Keys: [][]byte{[]byte(stateKey)[:32]}, Clock: h.Now})
+	hostState, err := host.NewState(context.Background(), host.StateConfig{Store: stateStore, Keys: [][]byte{[]byte(stateKey)[:32]}, Clock: h.Now})
 	if err != nil {
 		h.tb.Fatalf("hosttest: the state cannot be made: %v", err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state = made
-	return made
+	h.state = hostState
+	return hostState
 }
 
 // Restart closes the host. The next request is one of a new host, which has the same secrets and variables, and the same store
@@ -51,13 +51,13 @@ func (h *Harness) stop() {
 	h.making.Lock()
 	defer h.making.Unlock()
 	h.mu.Lock()
-	made, state := h.host, h.state
+	instance, state := h.host, h.state
 	h.host, h.state, h.connectors = nil, nil, map[string]*host.Connector{}
 	h.mu.Unlock()
-	if made == nil {
+	if instance == nil {
 		return
 	}
-	if err := made.Close(context.Background()); err != nil {
+	if err := instance.Close(context.Background()); err != nil {
 		h.tb.Errorf("hosttest: closing the host: %v", err)
 	}
 	if state == nil {

@@ -158,10 +158,10 @@ func (c contract) checkImport(i Import, kind byte, t Signature) string {
 	if kind != kindFunction {
 		return fmt.Sprintf("it imports the %s %q %q, but a plugin has to bring its own", kindNames[kind], cut(i.Module), cut(i.Name))
 	}
-	allowed, ok := c.imports[i]
+	hostFunc, ok := c.imports[i]
 	switch {
-	case ok && t != allowed.Signature:
-		return fmt.Sprintf("%s as %s, but it is %s", text, t, allowed.Signature)
+	case ok && t != hostFunc.Signature:
+		return fmt.Sprintf("%s as %s, but it is %s", text, t, hostFunc.Signature)
 	case ok:
 		return ""
 	case i.Module == abi.ModuleEnv && strings.HasPrefix(i.Name, "http_"):

@@ -9,13 +9,13 @@ const functionNames = 1
 // name sets the Name of the reasons from the module's name section. The section is optional and only helps the module's
 // author, so a module whose names cannot be read is not refused for that.
 func name(wasm []byte, reasons []Reason) {
-	wanted := map[uint32][]int{} // reasons, by function
+	indexes := map[uint32][]int{} // reasons, by function
 	for i, reason := range reasons {
 		if reason.Function >= 0 {
-			wanted[uint32(reason.Function)] = append(wanted[uint32(reason.Function)], i)
+			indexes[uint32(reason.Function)] = append(indexes[uint32(reason.Function)], i)
 		}
 	}
-	if len(wanted) == 0 {
+	if len(indexes) == 0 {
 		return
 	}
 	r := reader{wasm: wasm, pos: len(magic), end: len(wasm)}
@@ -37,7 +37,7 @@ func name(wasm []byte, reasons []Reason) {
 				if names.failed() {
 					break
 				}
-				for _, i := range wanted[function] {
+				for _, i := range indexes[function] {
 					reasons[i].Name = cut(string(bytes.ToValidUTF8(text, []byte("\uFFFD"))))
 				}
 			}

@@ -149,9 +149,9 @@ func caseError(message string) string {
 	if found == nil {
 		return message
 	}
-	kind, known := kinds[found[2]]
+	kind, ok := kinds[found[2]]
 	switch {
-	case known:
+	case ok:
 	case strings.HasPrefix(found[2], "[]"):
 		kind = "a list"
 	default:

@@ -19,7 +19,7 @@ func (c *Case) Run(tb hosttest.TB, h *hosttest.Harness) {
 	tb.Helper()
 	c.prepare(h)
 	if len(c.Problems) > 0 {
-		c.refused(tb, h)
+		c.checkProblems(tb, h)
 		return
 	}
 	steps := c.Steps
@@ -59,8 +59,8 @@ func (c *Case) prepare(h *hosttest.Harness) {
 	c.set(h)
 }
 
-// refused checks that the configuration has the problems of the case.
-func (c *Case) refused(tb hosttest.TB, h *hosttest.Harness) {
+// checkProblems checks that the configuration has the problems of the case.
+func (c *Case) checkProblems(tb hosttest.TB, h *hosttest.Harness) {
 	k := comparison{tb, h, c.place}
 	var texts []string
 	for _, p := range h.Problems(c.Config) {
@@ -125,8 +125,8 @@ func (s *Step) run(tb hosttest.TB, h *hosttest.Harness, config hosttest.Config) 
 		c.exchanges(h.Exchanges()[exchanges:], s.Expect.Exchanges)
 	}
 	for _, call := range h.Calls()[calls:] {
-		if most := s.Expect.Fuel; most > 0 && call.Fuel > most {
-			c.errorf("the plugin used %d units of fuel, and not at most %d", call.Fuel, most)
+		if limit := s.Expect.Fuel; limit > 0 && call.Fuel > limit {
+			c.errorf("the plugin used %d units of fuel, and not at most %d", call.Fuel, limit)
 		}
 	}
 }
@@ -192,9 +192,9 @@ func (s *Step) compare(c comparison, result *hosttest.Result, err error) {
 
 // consent goes through the consent of a user.
 func (s *Step) consent(c comparison, config hosttest.Config) {
-	opened := false
+	sawPage := false
 	err := c.harness.Consent(config, func(page *url.URL) url.Values {
-		opened = true
+		sawPage = true
 		c.target(page, s.Expect)
 		answer := url.Values{}
 		for name, value := range s.Consent {
@@ -202,7 +202,7 @@ func (s *Step) consent(c comparison, config hosttest.Config) {
 		}
 		return answer
 	})
-	if c.failure(err, s.Expect.Error) && !opened && s.Expect.ofRequest() {
+	if c.failure(err, s.Expect.Error) && !sawPage && s.Expect.ofRequest() {
 		c.errorf("the browser went to no page, so that its url and query cannot be as expected")
 	}
 }
@@ -216,14 +216,14 @@ func (r *Request) http() (*http.Request, error) {
 	case method == "":
 		method = http.MethodPost
 	}
-	made, err := http.NewRequest(method, r.URL, strings.NewReader(r.Body)) //nolint:noctx // Try adds the context
+	request, err := http.NewRequest(method, r.URL, strings.NewReader(r.Body)) //nolint:noctx // Try adds the context
 	if err != nil {
 		return nil, err
 	}
 	for name, value := range r.Headers {
-		made.Header.Add(name, value)
+		request.Header.Add(name, value)
 	}
-	return made, nil
+	return request, nil
 }
 
 // answers returns the answers that replies describe.

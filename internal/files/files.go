@@ -10,18 +10,18 @@ import (
 )
 
 // ReadAll reads r to its end, or one byte more than most, by which the caller sees that there is too much.
-func ReadAll[N int | int64](r io.Reader, most N) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(r, int64(most)+1))
+func ReadAll[N int | int64](r io.Reader, limit N) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, int64(limit)+1))
 }
 
 // Read is [ReadAll] for a file. Opening a pipe blocks until its other end is opened, so a caller that wants none looks first.
-func Read[N int | int64](name string, most N) ([]byte, error) {
+func Read[N int | int64](name string, limit N) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return ReadAll(file, most)
+	return ReadAll(file, limit)
 }
 
 // Replace replaces a file by one with this content and mode, so that no reader sees a part of it.

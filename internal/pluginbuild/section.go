@@ -39,11 +39,11 @@ func RecordedDigest(wasm []byte) (string, error) {
 	}
 	for len(rest) > 0 {
 		id := rest[0]
-		content, after, ok := cutSized(rest[1:])
+		content, tail, ok := cutSized(rest[1:])
 		if !ok {
 			return "", fmt.Errorf("section at byte %d is cut off", len(wasm)-len(rest))
 		}
-		rest = after
+		rest = tail
 		if id != customSection {
 			continue
 		}

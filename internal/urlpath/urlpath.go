@@ -24,15 +24,15 @@ func Join(base *url.URL, path string) (*url.URL, error) {
 		return nil, err
 	}
 	result := *base
-	whole := base.EscapedPath()
+	fullPath := base.EscapedPath()
 	if path != "" {
-		whole = strings.TrimSuffix(whole, "/") + "/" + Encode(strings.TrimPrefix(path, "/"))
+		fullPath = strings.TrimSuffix(fullPath, "/") + "/" + Encode(strings.TrimPrefix(path, "/"))
 	}
-	decoded, err := url.PathUnescape(whole)
+	decoded, err := url.PathUnescape(fullPath)
 	if err != nil {
 		return nil, errors.New("the path has a % that no two hexadecimal digits follow: write %25")
 	}
-	result.Path, result.RawPath = decoded, whole
+	result.Path, result.RawPath = decoded, fullPath
 	result.RawQuery, result.ForceQuery = Escape(query, ascii), hasQuery && query == ""
 	result.Fragment, result.RawFragment, result.User, result.Opaque = "", "", nil, ""
 	return &result, nil

@@ -61,17 +61,17 @@ func Again(status int) bool {
 // Mismatch returns "" if the member issuer of a document is the issuer that was asked for (RFC 8414 section 3.3), and otherwise
 // what is wrong with it. The text quotes nothing of the document.
 func Mismatch(member any, issuer string) string {
-	named, isText := member.(string)
+	value, isText := member.(string)
 	switch {
 	case !isText:
 		return "has no issuer"
-	case named == issuer:
+	case value == issuer:
 		return ""
-	case named == issuer+"/":
+	case value == issuer+"/":
 		return "has this issuer with a slash at its end: write the issuer with it"
-	case named+"/" == issuer:
+	case value+"/" == issuer:
 		return "has this issuer without the slash at its end: write the issuer without it"
-	case strings.ContainsAny(named, "{}"):
+	case strings.ContainsAny(value, "{}"):
 		return "has a placeholder in its issuer, because it is for several tenants: write the issuer of one"
 	}
 	return "is of another issuer: write the value of its member issuer"

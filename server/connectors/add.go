@@ -17,27 +17,27 @@ import (
 // AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
 // which begins with a hyphen. All else stays as it is. It returns an error for a file that it cannot change so, such as one in JSON.
 func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error) {
-	before, err := rootOf(ctx, text)
+	oldRoot, err := rootOf(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	changed := []byte(addItem(string(text), before.get("connectors"), "connectors", item))
-	if after, err := rootOf(ctx, changed); err != nil || !hasOneMore(before, after) {
+	changed := []byte(addItem(string(text), oldRoot.get("connectors"), "connectors", item))
+	if newRoot, err := rootOf(ctx, changed); err != nil || !hasOneMore(oldRoot, newRoot) {
 		return nil, errors.Join(ctx.Err(), errors.New("the file is written in a way that only you can change: leave out -c, and put the connector into it"))
 	}
 	return changed, nil
 }
 
 // hasOneMore reports whether a file has one connector more than before, and is otherwise the same.
-func hasOneMore(before, after *node) bool {
-	want, _ := before.decoded().(map[string]any)
-	got, _ := after.decoded().(map[string]any)
+func hasOneMore(oldRoot, newRoot *node) bool {
+	want, _ := oldRoot.decoded().(map[string]any)
+	got, _ := newRoot.decoded().(map[string]any)
 	had, _ := want["connectors"].([]any)
-	has, _ := got["connectors"].([]any)
-	if len(has) != len(had)+1 {
+	items, _ := got["connectors"].([]any)
+	if len(items) != len(had)+1 {
 		return false
 	}
-	want["connectors"] = append(had, has[len(had)])
+	want["connectors"] = append(had, items[len(had)])
 	return reflect.DeepEqual(want, got)
 }
 
@@ -118,8 +118,8 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 		layout.Listed = true
 		layout.add(name, m.value)
 	}
-	dir, given := stringOf(root.get("connectors_dir"))
-	if !given || strings.TrimSpace(dir) == "" {
+	dir, ok := stringOf(root.get("connectors_dir"))
+	if !ok || strings.TrimSpace(dir) == "" {
 		return layout, nil
 	}
 	if layout.Dir = dir; !filepath.IsAbs(dir) {
@@ -144,8 +144,8 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 // add adds the connectors of a list in a file.
 func (l *Layout) add(file string, list *node) {
 	for _, item := range list.items {
-		permalink, given := stringOf(item.get("permalink"))
-		if name, _ := stringOf(item.get("name")); !given {
+		permalink, ok := stringOf(item.get("permalink"))
+		if name, _ := stringOf(item.get("name")); !ok {
 			permalink = gateway.Permalink(name)
 		}
 		if l.Files[permalink] == "" {

@@ -62,7 +62,7 @@ func (l *loader) isReadable(n *node, path, name string) bool {
 		why = "cannot be read: " + cause(err)
 	}
 	if l.options.ReadSecrets || err == nil {
-		l.at(n.Place, path, "%s, and `serve` does not start without it", why)
+		l.report(n.Place, path, "%s, and `serve` does not start without it", why)
 	} else {
 		l.warn(n.Place, path, "%s, and `serve` does not start without it", why)
 	}
@@ -84,16 +84,16 @@ func (l *loader) ownCertificate(root *node) {
 	}
 	chain, err := certificates(files.Cert)
 	if err != nil {
-		l.at(cert.Place, certPath, "%v", err)
+		l.report(cert.Place, certPath, "%v", err)
 		return
 	}
 	if keyReadable {
 		if _, err := httpserver.ReadPair(httpserver.Files(files)); err != nil {
-			l.at(key.Place, keyPath, "%v", err)
+			l.report(key.Place, keyPath, "%v", err)
 		}
 	}
 	if end := chain[0].NotAfter; l.now().After(end) {
-		l.at(cert.Place, certPath, "the certificate ended at %s, and callers refuse it: renew it", moment(end))
+		l.report(cert.Place, certPath, "the certificate ended at %s, and callers refuse it: renew it", moment(end))
 		return
 	}
 	l.warnOfEnds(chain, cert, certPath)
@@ -145,7 +145,7 @@ func (l *loader) sessionKeys(ctx context.Context, root *node) {
 	}
 	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, HTTP: l.set.Egress.AllowsHTTP})
 	if err != nil {
-		l.at(n.Place, path, "%v", err)
+		l.report(n.Place, path, "%v", err)
 		return
 	}
 	defer users.Close()

@@ -57,8 +57,8 @@ func directive(text string) (line int) {
 			return 0
 		}
 		i += next
-		before, _ := utf8.DecodeLastRuneInString(text[:i])
-		if i == 0 || strings.ContainsRune("\n\r\u0085\u2028\u2029", before) { // the parser's line ends
+		previous, _ := utf8.DecodeLastRuneInString(text[:i])
+		if i == 0 || strings.ContainsRune("\n\r\u0085\u2028\u2029", previous) { // the parser's line ends
 			return 1 + strings.Count(text[:i], "\n")
 		}
 	}

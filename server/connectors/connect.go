@@ -40,7 +40,7 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
 		if l.expressions > maxExpressions {
-			l.at(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: use several gateways", maxExpressions>>10)
+			l.report(c.member.Place, c.path(), "makes the texts with expressions in them longer than %d KiB, all of the file together: use several gateways", maxExpressions>>10)
 		}
 	}
 	if l.expressions > maxExpressions {
@@ -75,13 +75,13 @@ func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host
 func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
-		l.at(c.member.Place, c.path(), "%v", err)
+		l.report(c.member.Place, c.path(), "%v", err)
 		return nil
 	}
 	misspelt := c.misspelt()
 	for _, p := range wrong.Problems {
-		known := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
-		if !known && !misspelt[p.Path] && !l.mayLackPlugin(c, p) {
+		duplicate := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
+		if !duplicate && !misspelt[p.Path] && !l.mayLackPlugin(c, p) {
 			l.reportProblem(c, p)
 		}
 	}
@@ -119,8 +119,8 @@ func (c *definition) misspelt() map[string]bool {
 	}
 	paths := map[string]bool{}
 	for name := range c.gateway.Auth.Config {
-		if meant, ok := problem.Nearest(name, fields); ok && meant != name {
-			paths["auth.config."+meant] = true
+		if suggestion, ok := problem.Nearest(name, fields); ok && suggestion != name {
+			paths["auth.config."+suggestion] = true
 		}
 	}
 	for _, f := range c.info.Fields {
@@ -150,15 +150,15 @@ func (l *loader) reportProblem(c *definition, p host.Problem) {
 	message := p.Message
 	name, inConfig := strings.CutPrefix(path, "auth.config.")
 	first, _, _ := step(name)
-	_, known := c.field(first) // if not, the name is wrong, and the place is that of the name
+	_, isField := c.field(first) // if not, the name is wrong, and the place is that of the name
 	switch {
 	case p.Column > 0 && found:
-		at, ok := l.source.character(n, p.Column)
+		place, ok := l.source.character(n, p.Column)
 		if !ok {
 			message = fmt.Sprintf("at character %d of the text: %s", p.Column, message)
 		}
-		where = at
-	case found && n.kind == scalar && (!inConfig || known):
+		where = place
+	case found && n.kind == scalar && (!inConfig || isField):
 		where = n.Place
 	}
 	switch p.Code { // the host does not know the members
@@ -169,5 +169,5 @@ func (l *loader) reportProblem(c *definition, p host.Problem) {
 	case host.CodeNoState:
 		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", c.info.Type)
 	}
-	l.at(where, c.path()+"."+path, "%s", message)
+	l.report(where, c.path()+"."+path, "%s", message)
 }

@@ -243,7 +243,7 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 
 // Find returns the connector with a permalink or name. It returns an error if there is none, or if several have the name.
 func (s *Set) Find(name string) (*gateway.Connector, error) {
-	var named []*gateway.Connector
+	var matches []*gateway.Connector
 	permalinks := make([]string, 0, len(s.Connectors))
 	for _, c := range s.Connectors {
 		permalinks = append(permalinks, c.Definition().Permalink)
@@ -251,27 +251,27 @@ func (s *Set) Find(name string) (*gateway.Connector, error) {
 			return c, nil
 		}
 		if c.Definition().Name == name {
-			named = append(named, c)
+			matches = append(matches, c)
 		}
 	}
-	switch len(named) {
+	switch len(matches) {
 	case 1:
-		return named[0], nil
+		return matches[0], nil
 	case 0:
 		if len(permalinks) == 0 {
 			return nil, errors.New("the file has no connectors")
 		}
-		if meant, ok := problem.Nearest(name, permalinks); ok {
-			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(name), meant)
+		if suggestion, ok := problem.Nearest(name, permalinks); ok {
+			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(name), suggestion)
 		}
-		const most = 20
+		const limit = 20
 		more := ""
-		if len(permalinks) > most {
-			permalinks, more = permalinks[:most], fmt.Sprintf(" and %d more", len(permalinks)-most)
+		if len(permalinks) > limit {
+			permalinks, more = permalinks[:limit], fmt.Sprintf(" and %d more", len(permalinks)-limit)
 		}
 		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(name), strings.Join(permalinks, ", "), more)
 	}
-	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(named), host.Printable(name))
+	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(matches), host.Printable(name))
 }
 
 // CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
@@ -283,14 +283,14 @@ func (s *Set) CheckSecret(ctx context.Context, name string, u host.User) error {
 
 // secret is like CheckSecret, and returns the value.
 func (s *Set) secret(ctx context.Context, name string, u host.User) (value string, err error) {
-	stored, err := host.SecretName(name, u)
+	secretName, err := host.SecretName(name, u)
 	if err != nil {
 		return "", err
 	}
 	if s.secrets == nil {
 		return "", host.ErrSecretNotFound
 	}
-	value, err = s.secrets.Secret(ctx, stored)
+	value, err = s.secrets.Secret(ctx, secretName)
 	if err == nil && strings.TrimSpace(value) == "" {
 		err = errors.New("it is empty")
 	}
@@ -298,7 +298,7 @@ func (s *Set) secret(ctx context.Context, name string, u host.User) (value strin
 }
 
 // SameStores reports whether two files describe the same stores of secrets in the same words.
-func (s *Set) SameStores(other *Set) bool { return reflect.DeepEqual(s.stores, other.stores) }
+func (s *Set) SameStores(t *Set) bool { return reflect.DeepEqual(s.stores, t.stores) }
 
 // Close closes the host.
 func (s *Set) Close(ctx context.Context) (err error) {

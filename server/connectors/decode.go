@@ -48,8 +48,8 @@ var (
 
 // fieldsOf returns the fields of a struct, including those of embedded structs.
 func fieldsOf(t reflect.Type) (all []field) {
-	if known, ok := fieldsByType.Load(t); ok {
-		return known.([]field)
+	if cachedFields, ok := fieldsByType.Load(t); ok {
+		return cachedFields.([]field)
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("file"), ",")
@@ -100,24 +100,24 @@ func (d *definer) members(n *node, path string, to reflect.Value) {
 		case m != nil:
 			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
 		case f.is("required") && !d.reportedAsTypo(n, f.name):
-			d.at(n.Place, problem.Join(path, f.name), "is missing")
+			d.report(n.Place, problem.Join(path, f.name), "is missing")
 		}
 	}
 }
 
 // rejectUnknown reports unknown members.
 func (d *definer) rejectUnknown(n *node, path string, fields []field) {
-	known := make([]string, len(fields))
+	names := make([]string, len(fields))
 	for i := range fields {
-		known[i] = fields[i].name
+		names[i] = fields[i].name
 	}
 	for _, m := range n.members {
-		if slices.Contains(known, m.name) || d.skip() {
+		if slices.Contains(names, m.name) || d.skip() {
 			continue
 		}
-		d.at(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, known))
-		if meant, ok := problem.Nearest(m.name, known); ok {
-			d.suggestions[n] = append(d.suggestions[n], meant)
+		d.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
+		if suggestion, ok := problem.Nearest(m.name, names); ok {
+			d.suggestions[n] = append(d.suggestions[n], suggestion)
 		}
 	}
 }
@@ -139,14 +139,14 @@ func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 	case *bool:
 		yes, ok := n.value.(bool)
 		if *to = yes; !ok {
-			d.at(n.Place, path, "is %s: true or false is wanted", n.describe())
+			d.report(n.Place, path, "is %s: true or false is wanted", n.describe())
 		}
 	case *float64:
 		*to = d.number(n, path)
 	case *int:
-		*to = int(d.whole(n, path))
+		*to = int(d.integer(n, path))
 	case *int64:
-		*to = int64(d.whole(n, path))
+		*to = int64(d.integer(n, path))
 	case *time.Duration:
 		*to = d.duration(n, path)
 	case *map[string]any:
@@ -179,7 +179,7 @@ func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 // is reports whether a value is of kind k, and adds a problem if it is not.
 func (d *definer) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
-		d.at(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
+		d.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
 	}
 	return n.kind == k
 }
@@ -194,12 +194,12 @@ func (d *definer) text(n *node, path string, f *field) string {
 	text, ok := n.value.(string)
 	switch _, number := n.value.(json.Number); {
 	case number:
-		d.at(n.Place, path, "is a number, text is wanted: put it in quotes")
+		d.report(n.Place, path, "is a number, text is wanted: put it in quotes")
 	case !ok:
-		d.at(n.Place, path, "is %s, text is wanted", n.describe())
+		d.report(n.Place, path, "is %s, text is wanted", n.describe())
 	case text == "" && f.is("blank"):
 	case strings.TrimSpace(text) == "":
-		d.at(n.Place, path, "is empty")
+		d.report(n.Place, path, "is empty")
 		return ""
 	case f.is("path") && !filepath.IsAbs(text):
 		return filepath.Join(d.dir, text)
@@ -216,12 +216,12 @@ func (d *definer) texts(n *node, path string, f *field) (all []string) {
 		}
 		return nil
 	case object:
-		d.at(n.Place, path, "is an object: a text, or a list of texts, is wanted")
+		d.report(n.Place, path, "is an object: a text, or a list of texts, is wanted")
 	}
 	for i, item := range n.items {
 		text, ok := item.value.(string)
 		if !ok {
-			d.at(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
+			d.report(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
 			continue
 		}
 		all = append(all, text)
@@ -233,16 +233,16 @@ func (d *definer) number(n *node, path string) float64 {
 	text, ok := n.value.(json.Number)
 	value, err := text.Float64()
 	if !ok || err != nil || value <= 0 {
-		d.at(n.Place, path, "is not a number above 0")
+		d.report(n.Place, path, "is not a number above 0")
 		return 0
 	}
 	return value
 }
 
-func (d *definer) whole(n *node, path string) float64 {
+func (d *definer) integer(n *node, path string) float64 {
 	value := d.number(n, path)
 	if value != float64(int64(value)) || value > 1<<40 {
-		d.at(n.Place, path, "is not a whole number, or too large")
+		d.report(n.Place, path, "is not a whole number, or too large")
 		return 0
 	}
 	return value
@@ -253,7 +253,7 @@ func (d *definer) duration(n *node, path string) time.Duration {
 	text, _ := n.value.(string)
 	value, err := time.ParseDuration(text)
 	if err != nil || value <= 0 || value > time.Hour {
-		d.at(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		d.report(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
 		return 0
 	}
 	return value

@@ -66,9 +66,9 @@ type pluginFile struct {
 	Limits host.PluginLimits
 
 	member *node
-	// at is the path of the item in problems.
-	at     string
-	grants []string
+	// itemPath is the path of the item in problems.
+	itemPath string
+	grants   []string
 }
 
 // maxPlugins limits the plugins of a file, because each is read and compiled.
@@ -159,17 +159,17 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 	switch m := root.get("connectors"); {
 	case m == nil && root.get("connectors_dir") != nil:
 	case m == nil && !d.reportedAsTypo(root, "connectors"):
-		d.at(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
+		d.report(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
-		d.at(m.value.Place, "connectors", "is empty: it needs one connector at least")
+		d.report(m.value.Place, "connectors", "is empty: it needs one connector at least")
 	}
 	d.directory(root)
 	permalinks := map[string]*definition{}
 	for i, n := range d.file.Connectors {
 		c := d.connector(n, i)
-		if other := permalinks[c.permalink]; other != nil && c.permalink != "" {
-			d.at(c.keyOrPlace("permalink", "name"), c.path(),
-				"its permalink is also that of the connector on %s: give one of them another permalink", d.placeText(other.member.Place, c.member.Place))
+		if previous := permalinks[c.permalink]; previous != nil && c.permalink != "" {
+			d.report(c.keyOrPlace("permalink", "name"), c.path(),
+				"its permalink is also that of the connector on %s: give one of them another permalink", d.placeText(previous.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)
@@ -181,7 +181,7 @@ func (d *definer) document(root *node) (connectors []*definition, plugins []plug
 func (d *definer) plugins(items []*node) (all []pluginFile) {
 	for i, n := range items {
 		if i == maxPlugins {
-			d.at(n.Place, "plugins", "has more than %d plugins", maxPlugins)
+			d.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
 		all = append(all, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
@@ -219,16 +219,16 @@ func (d *definer) connector(n *node, index int) *definition {
 		d.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
 		c.gateway.Egress = &own
 	}
-	name, given := c.gateway.Name, c.gateway.Permalink
+	name, permalink := c.gateway.Name, c.gateway.Permalink
 	if name != "" && host.Printable(name) != name {
-		d.at(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
+		d.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
 	}
 	switch {
 	case c.permalink != "":
-	case given != "":
-		d.at(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", gateway.MaxPermalink)
+	case permalink != "":
+		d.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", gateway.MaxPermalink)
 	case name != "" && n.get("permalink") == nil:
-		d.at(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
+		d.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}
 	d.url(c, path)
 	d.auth(c, path)
@@ -255,7 +255,7 @@ func (d *definer) url(c *definition, path string) {
 		err = errors.New("is plain http, which sends everything in the open: use https" + orName)
 	}
 	if err != nil {
-		d.at(c.member.get("url").value.Place, path+".url", "%v", err)
+		d.report(c.member.get("url").value.Place, path+".url", "%v", err)
 		return
 	}
 	c.url = u
@@ -265,12 +265,12 @@ func (d *definer) auth(c *definition, path string) {
 	m := c.member.get("auth")
 	if m == nil {
 		if !d.reportedAsTypo(c.member, "auth") {
-			d.at(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
+			d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		}
 		return
 	}
 	if m.value.kind == object && m.value.get("type") == nil && !d.reportedAsTypo(m.value, "type") {
-		d.at(m.value.Place, path+".auth.type", "is missing")
+		d.report(m.value.Place, path+".auth.type", "is missing")
 	}
 	if config := m.value.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
 		c.gateway.Auth.Type = "" // otherwise the host would report a missing configuration
@@ -278,24 +278,24 @@ func (d *definer) auth(c *definition, path string) {
 }
 
 func (d *definer) plugin(n *node, path string) pluginFile {
-	p := pluginFile{member: n, at: path}
+	p := pluginFile{member: n, itemPath: path}
 	if !d.is(n, object, path, "plugins[]") {
 		return p
 	}
 	d.decode(n, path, &p)
 	d.pluginSource(n, &p)
 	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
-		d.at(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
+		d.report(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
 		p.Path, p.Ref = "", "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
 		grant, ok := item.value.(string)
-		at := fmt.Sprintf("%s.grants[%d]", path, i)
+		grantPath := fmt.Sprintf("%s.grants[%d]", path, i)
 		switch {
 		case !ok:
-			d.at(item.Place, at, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
+			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
 		case !slices.Contains(abi.Grants, grant):
-			d.at(item.Place, at, "there is no grant %q%s", grant, problem.DidYouMean(grant, abi.Grants))
+			d.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, abi.Grants))
 		default:
 			p.grants = append(p.grants, grant)
 		}

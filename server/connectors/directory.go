@@ -56,7 +56,7 @@ func (d *definer) directory(root *node) {
 	d.files = append(d.files, name)
 	parts, err := d.readParts(name)
 	if err != nil {
-		d.at(where, "connectors_dir", "%v", err)
+		d.report(where, "connectors_dir", "%v", err)
 		return
 	}
 	text := padded(d.source.text)
@@ -67,7 +67,7 @@ func (d *definer) directory(root *node) {
 		yaml += yamlOf(parts[i].text)
 	}
 	if marks(yaml) > 0 {
-		d.at(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
+		d.report(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
 		return
 	}
 	d.source.text, d.parts = text, parts
@@ -78,13 +78,13 @@ func (d *definer) directory(root *node) {
 			continue
 		}
 		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {
-			d.at(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
+			d.report(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
 			return
 		}
 		d.ofPart(n)
 	}
 	if len(d.file.Connectors) == 0 && len(d.all) == 0 {
-		d.at(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
+		d.report(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
 	}
 }
 
@@ -121,11 +121,11 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 }
 
 // readRegular reads a regular file, up to one byte more than most. To open a pipe would block until its other end is opened.
-func readRegular(name string, most int) ([]byte, error) {
+func readRegular(name string, limit int) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")
 	}
-	text, err := files.Read(name, most)
+	text, err := files.Read(name, limit)
 	if err != nil {
 		return nil, errors.New(cause(err))
 	}
@@ -172,21 +172,21 @@ func (d *definer) ofPart(n *node) {
 	}
 	for _, m := range n.members {
 		if m.name != "connectors" {
-			d.at(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
+			d.report(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
 		}
 	}
 	m := n.get("connectors")
 	if m == nil {
-		d.at(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
+		d.report(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
 		return
 	}
 	d.file.Connectors = append(d.file.Connectors, d.items(m.value, "connectors", "connectors")...)
 }
 
 // placeText returns where a place is, in words: the line, with the file if that is another than the one of from.
-func (d *definer) placeText(at, from problem.Place) string {
-	name, line := locatePart(d.parts, at.Line)
-	if other, _ := locatePart(d.parts, from.Line); other == name {
+func (d *definer) placeText(place, from problem.Place) string {
+	name, line := locatePart(d.parts, place.Line)
+	if fromName, _ := locatePart(d.parts, from.Line); fromName == name {
 		return fmt.Sprintf("line %d", line)
 	}
 	if name == "" {

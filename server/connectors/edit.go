@@ -57,8 +57,8 @@ func SetPluginRef(ctx context.Context, text []byte, name, ref string) ([]byte, e
 		want = append(want, PluginRef{name, ref})
 		changed = addItem(string(text), root.get("plugins"), "plugins", "- name: "+name+"\n  ref: "+ref+"\n")
 	}
-	after, err := PluginRefs(ctx, []byte(changed))
-	if err != nil || !slices.Equal(after, want) {
+	refs, err := PluginRefs(ctx, []byte(changed))
+	if err != nil || !slices.Equal(refs, want) {
 		return nil, fmt.Errorf("the file is written in a way that only you can change: it needs, in plugins, name: %s and ref: %s", name, ref)
 	}
 	return []byte(changed), nil

@@ -45,7 +45,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 	for i, text := range f.Allow {
 		prefix, err := parseRange(text)
 		if err != nil {
-			d.at(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
+			d.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
 			continue
 		}
 		e.Allow = append(e.Allow, prefix)
@@ -55,7 +55,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 	}
 	for i, text := range f.PlainHTTP {
 		if _, err := urlcheck.ParseHost(text); err != nil {
-			d.at(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
+			d.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
 			continue
 		}
 		e.PlainHTTP = append(e.PlainHTTP, text)
@@ -63,14 +63,14 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 	if f.CAFile != "" {
 		config, err := d.authorities(f.CAFile)
 		if err != nil {
-			d.at(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
+			d.report(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
 		}
 		e.TLS = config
 	}
 	switch proxy, err := parseProxy(f.Proxy); {
 	case f.Proxy == "":
 	case err != nil:
-		d.at(n.get("proxy").value.Place, path+".proxy", "%v", err)
+		d.report(n.get("proxy").value.Place, path+".proxy", "%v", err)
 	default:
 		e.Proxy = proxy
 	}

@@ -19,39 +19,39 @@ func (d *definer) settings(root *node) Settings {
 	n := m.value
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
-			d.at(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
+			d.report(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
 		}
 	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*") {
-			d.at(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
+			d.report(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
 		}
 	}
 	if s.Traces != "" {
 		if u, err := (urlcheck.Rule{AllowHTTP: true}).Parse(s.Traces); err != nil || u.Path == "" {
-			d.at(n.get("traces").value.Place, "gateway.traces", "%s", texts["collector"].wrong())
+			d.report(n.get("traces").value.Place, "gateway.traces", "%s", texts["collector"].wrong())
 		}
 	}
 	if audit := n.get("audit"); audit != nil && s.Audit != nil {
 		switch {
 		case s.Audit.Stdout == (s.Audit.File != ""):
-			d.at(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
+			d.report(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
 		case s.Audit.OnError != "" && !slices.Contains(rules["gateway.audit.on_error"].values, s.Audit.OnError):
-			d.at(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
+			d.report(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
 		}
 	}
 	if s.AccessLogUsers && !s.AccessLog {
-		d.at(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
+		d.report(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
 	}
 	if consent := n.get("consent"); consent != nil {
 		for _, p := range s.Consent.Check(d.egress.AllowHTTP) {
-			d.at(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
+			d.report(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
 		}
 		if u, err := url.Parse(s.Consent.URL); err == nil && u.Host != "" && len(s.Hosts) > 0 && !slices.ContainsFunc(s.Hosts, func(name string) bool {
 			return strings.EqualFold(name, u.Host) || strings.EqualFold(name, u.Hostname())
 		}) {
-			d.at(consent.value.get("url").value.Place, "gateway.consent.url", "is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add %s to hosts", u.Host)
+			d.report(consent.value.get("url").value.Place, "gateway.consent.url", "is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add %s to hosts", u.Host)
 		}
 	}
 	if user := n.get("user"); user != nil && user.value.kind == object {
@@ -74,7 +74,7 @@ func (d *definer) identity(n *node) {
 	for _, p := range c.Check(d.egress.AllowsHTTP) {
 		n, where, _ := n.locate(p.Path)
 		if len(d.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
-			d.at(where, "gateway.user."+p.Path, "%s", p.Message)
+			d.report(where, "gateway.user."+p.Path, "%s", p.Message)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *jsonReader) token() (json.Token, problem.Place) {
 	return token, where
 }
 
-func (r *jsonReader) read(at *problem.Path, depth int) *node {
+func (r *jsonReader) read(path *problem.Path, depth int) *node {
 	token, where := r.token()
 	result := &node{Place: where, kind: scalar, size: 1}
 	if !r.grow(where, depth) {
@@ -56,7 +56,7 @@ func (r *jsonReader) read(at *problem.Path, depth int) *node {
 	case json.Delim('['):
 		result.kind, result.depth = list, 1
 		for i := 0; !r.full && r.decoder.More(); i++ {
-			v := r.read(at.Item(i), depth+1)
+			v := r.read(path.Item(i), depth+1)
 			result.items = append(result.items, v)
 			result.contain("", v)
 		}
@@ -64,7 +64,7 @@ func (r *jsonReader) read(at *problem.Path, depth int) *node {
 	case json.Delim('{'):
 		result.kind, result.depth = object, 1
 		for !r.full && r.decoder.More() {
-			r.member(result, at, depth)
+			r.member(result, path, depth)
 		}
 		r.token()
 	default:
@@ -73,12 +73,12 @@ func (r *jsonReader) read(at *problem.Path, depth int) *node {
 	return result
 }
 
-func (r *jsonReader) member(to *node, at *problem.Path, depth int) {
+func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
 	key, where := r.token()
 	name, _ := key.(string)
-	v := r.read(at.Member(name), depth+1)
+	v := r.read(path.Member(name), depth+1)
 	if first := to.get(name); first != nil {
-		r.at(where, at.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
+		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
 		return
 	}
 	to.add(member{name, where, v})

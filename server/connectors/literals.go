@@ -65,8 +65,8 @@ func (i *inspector) credentials(c *definition) {
 	}
 	for _, list := range []string{"headers", "query"} {
 		if m := c.member.get(list); m != nil {
-			for at, item := range m.value.items {
-				i.parameter(item, fmt.Sprintf("%s.%s[%d]", path, list, at))
+			for index, item := range m.value.items {
+				i.parameter(item, fmt.Sprintf("%s.%s[%d]", path, list, index))
 			}
 		}
 	}
@@ -83,24 +83,24 @@ func (i *inspector) credentials(c *definition) {
 // config warns of the sealed fields of an auth type, and of its keys, that are written out.
 func (i *inspector) config(c *definition, n *node, path string) {
 	for _, m := range n.members {
-		if f, known := c.field(m.name); known && (f.Sealed || f.Kind == abi.KindKey) {
+		if f, ok := c.field(m.name); ok && (f.Sealed || f.Kind == abi.KindKey) {
 			i.secret(m.value, path+"."+m.name)
 			continue
 		}
-		i.named(m.value, path+"."+m.name, m.name)
+		i.warnByName(m.value, path+"."+m.name, m.name)
 	}
 }
 
-// named warns of the texts below n whose names are those of credentials.
-func (i *inspector) named(n *node, path, name string) {
+// warnByName warns of the texts below n whose names are those of credentials.
+func (i *inspector) warnByName(n *node, path, name string) {
 	if text, ok := n.value.(string); ok && secretMember.MatchString(name) && !strings.Contains(text, "://") {
 		i.secret(n, path)
 	}
 	for _, m := range n.members {
-		i.named(m.value, path+"."+m.name, m.name)
+		i.warnByName(m.value, path+"."+m.name, m.name)
 	}
-	for at, item := range n.items {
-		i.named(item, fmt.Sprintf("%s[%d]", path, at), name)
+	for index, item := range n.items {
+		i.warnByName(item, fmt.Sprintf("%s[%d]", path, index), name)
 	}
 }
 
@@ -146,12 +146,12 @@ func randomPart(text string) (from, to int) {
 			if !isRandom(word) {
 				continue
 			}
-			at := max(begin, to)
-			at += strings.Index(text[at:], word)
+			pos := max(begin, to)
+			pos += strings.Index(text[pos:], word)
 			if to == 0 {
-				from = at
+				from = pos
 			}
-			to = at + len(word)
+			to = pos + len(word)
 		}
 		begin = found[1]
 	}

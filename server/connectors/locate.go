@@ -72,7 +72,7 @@ type source struct {
 }
 
 // rest returns the text from a place to the end of its line, or "" if there is no such place.
-func (s *source) rest(at problem.Place) string {
+func (s *source) rest(place problem.Place) string {
 	if s.lines == nil {
 		offset := 0
 		for line := range strings.Lines(s.text) {
@@ -80,19 +80,19 @@ func (s *source) rest(at problem.Place) string {
 			offset += len(line)
 		}
 	}
-	if at.Line < 1 || at.Line > len(s.lines) || at.Column < 1 {
+	if place.Line < 1 || place.Line > len(s.lines) || place.Column < 1 {
 		return ""
 	}
-	if at.Line != s.last.Line || at.Column < s.last.Column {
-		s.last, s.offset = problem.Place{Line: at.Line, Column: 1}, s.lines[at.Line-1]
+	if place.Line != s.last.Line || place.Column < s.last.Column {
+		s.last, s.offset = problem.Place{Line: place.Line, Column: 1}, s.lines[place.Line-1]
 	}
 	end := len(s.text)
-	if at.Line < len(s.lines) {
-		end = s.lines[at.Line]
+	if place.Line < len(s.lines) {
+		end = s.lines[place.Line]
 	}
 	line := strings.TrimRight(s.text[s.offset:end], "\r\n")
 	i := 0
-	for ; s.last.Column < at.Column && i < len(line); s.last.Column++ {
+	for ; s.last.Column < place.Column && i < len(line); s.last.Column++ {
 		_, size := utf8.DecodeRuneInString(line[i:])
 		i += size
 	}

@@ -13,21 +13,21 @@ import (
 func (d *definer) pluginSource(n *node, p *pluginFile) {
 	switch path, ref := n.get("path"), n.get("ref"); {
 	case path != nil && ref != nil:
-		d.at(ref.key, p.at+".ref", "stands beside path: a plugin is a file, or comes from a registry")
+		d.report(ref.key, p.itemPath+".ref", "stands beside path: a plugin is a file, or comes from a registry")
 		p.Path, p.Ref = "", ""
 	case path == nil && ref == nil && !d.reportedAsTypo(n, "path") && !d.reportedAsTypo(n, "ref"):
-		d.at(n.Place, p.at+".path", "is missing")
+		d.report(n.Place, p.itemPath+".path", "is missing")
 	case path != nil && n.get("name") != nil:
-		d.at(n.get("name").key, p.at+".name", "is for a plugin with ref: one with path has no name")
+		d.report(n.get("name").key, p.itemPath+".name", "is for a plugin with ref: one with path has no name")
 		p.Path = ""
 	case ref == nil:
 	case n.get("sha256") != nil:
-		d.at(n.get("sha256").key, p.at+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
+		d.report(n.get("sha256").key, p.itemPath+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
 	case n.get("name") == nil && !d.reportedAsTypo(n, "name"):
-		d.at(n.Place, p.at+".name", "is missing: %s has the plugin under it", lock.Name)
+		d.report(n.Place, p.itemPath+".name", "is missing: %s has the plugin under it", lock.Name)
 		p.Ref = ""
 	case p.Name != "" && lock.CheckName(p.Name) != nil:
-		d.at(n.get("name").value.Place, p.at+".name", "%v", lock.CheckName(p.Name))
+		d.report(n.get("name").value.Place, p.itemPath+".name", "%v", lock.CheckName(p.Name))
 		p.Ref = ""
 	case p.Name == "":
 		p.Ref = "" // already reported
@@ -36,14 +36,14 @@ func (d *definer) pluginSource(n *node, p *pluginFile) {
 
 // pluginNames reports names that two plugins have.
 func (d *definer) pluginNames(all []pluginFile) {
-	seen := map[string]int{}
+	lines := map[string]int{}
 	for i := range all {
 		p := &all[i]
-		if line := seen[p.Name]; p.Name != "" && line > 0 {
-			d.at(p.member.get("name").value.Place, p.at+".name", "is also that of the plugin on line %d: give one of them another name", line)
+		if line := lines[p.Name]; p.Name != "" && line > 0 {
+			d.report(p.member.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
 			p.Ref = ""
 		}
-		seen[p.Name] = p.member.Line
+		lines[p.Name] = p.member.Line
 	}
 }
 
@@ -54,18 +54,18 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 		l.locked, l.lockError = lock.Read(l.dir)
 		l.set.Files = append(l.set.Files, filepath.Join(l.dir, lock.Name))
 	}
-	where, at := f.member.get("ref").value.Place, f.at+".ref"
+	where, refPath := f.member.get("ref").value.Place, f.itemPath+".ref"
 	if l.lockError != nil {
 		l.pluginsMissing = true
-		l.at(where, at, "%v", l.lockError)
+		l.report(where, refPath, "%v", l.lockError)
 		return candidate{}, false
 	}
 	p := l.locked.Find(f.Name)
 	switch {
 	case p == nil:
-		l.at(where, at, "is not in %s: run `keywright plugin add` with this reference", lock.Name)
+		l.report(where, refPath, "is not in %s: run `keywright plugin add` with this reference", lock.Name)
 	case p.Ref != f.Ref:
-		l.at(where, at, "is not that of %s, which has %s: run `keywright plugin update`, which shows what is different", lock.Name, p.Ref)
+		l.report(where, refPath, "is not that of %s, which has %s: run `keywright plugin update`, which shows what is different", lock.Name, p.Ref)
 	default:
 		wasm, files, err := p.Open(lock.PlacesOf(l.dir, l.options.PluginCache), min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
 		l.set.Files = append(l.set.Files, files...)
@@ -76,7 +76,7 @@ func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
 		if errors.Is(err, lock.ErrMissing) {
 			advice = ": run `keywright plugin vendor` where the registry can be reached"
 		}
-		l.at(where, at, "%v%s", err, advice)
+		l.report(where, refPath, "%v%s", err, advice)
 	}
 	l.pluginsMissing = true
 	return candidate{}, false
@@ -99,7 +99,7 @@ func (l *loader) matchesLock(c candidate, info host.PluginInfo) bool {
 	}
 	changes := c.locked.Differs(info)
 	for _, change := range changes {
-		l.at(c.member.get("ref").value.Place, c.at+".ref", "its %s is %q in %s, and %q in the module: the lock was edited, or the module describes itself differently now; run `keywright plugin verify`",
+		l.report(c.member.get("ref").value.Place, c.itemPath+".ref", "its %s is %q in %s, and %q in the module: the lock was edited, or the module describes itself differently now; run `keywright plugin verify`",
 			change.What, strings.Join(change.Before, ", "), lock.Name, strings.Join(change.Now, ", "))
 	}
 	l.pluginsMissing = l.pluginsMissing || len(changes) > 0

@@ -15,11 +15,11 @@ import (
 // mistakes warns of what authors of connectors often confuse.
 func (i *inspector) mistakes(c *definition) {
 	i.belowURL(c)
-	for _, at := range []string{"headers", "query"} {
-		if m := c.member.get(at); m != nil {
+	for _, listName := range []string{"headers", "query"} {
+		if m := c.member.get(listName); m != nil {
 			for n, item := range m.value.items {
 				if value := item.get("value"); value != nil {
-					i.prefixTwice(value.value, fmt.Sprintf("%s.%s[%d].value", c.path(), at, n))
+					i.prefixTwice(value.value, fmt.Sprintf("%s.%s[%d].value", c.path(), listName, n))
 				}
 			}
 		}
@@ -30,8 +30,8 @@ func (i *inspector) mistakes(c *definition) {
 	}
 	added := map[string]string{} // texts of fields, which the plugin may put before a credential
 	for _, f := range c.info.Fields {
-		text, given := stringOf(config.get(c.writtenAs(f)))
-		if !given {
+		text, ok := stringOf(config.get(c.writtenAs(f)))
+		if !ok {
 			text = f.Default
 		}
 		if text != "" && !f.Sealed && f.Kind == abi.KindString {
@@ -39,22 +39,22 @@ func (i *inspector) mistakes(c *definition) {
 		}
 	}
 	for _, m := range config.members {
-		f, known := c.field(m.name)
+		f, ok := c.field(m.name)
 		text, isText := m.value.value.(string)
-		at := problem.Join(c.path()+".auth.config", m.name)
-		meant := slices.IndexFunc(f.Suggested, func(s string) bool {
+		memberPath := problem.Join(c.path()+".auth.config", m.name)
+		suggestionIndex := slices.IndexFunc(f.Suggested, func(s string) bool {
 			return s != text && spelling.Replace(strings.ToLower(text)) == spelling.Replace(s)
 		})
 		switch word, _, more := strings.Cut(text, " "); {
-		case !known || !isText:
-		case meant >= 0:
-			i.warn(m.value.Place, at, "is %q: did you mean %q?", text, f.Suggested[meant])
+		case !ok || !isText:
+		case suggestionIndex >= 0:
+			i.warn(m.value.Place, memberPath, "is %q: did you mean %q?", text, f.Suggested[suggestionIndex])
 		case f.Kind == abi.KindURL:
-			i.endpoint(m.value, at, m.name, text)
+			i.endpoint(m.value, memberPath, m.name, text)
 		case more && f.Sealed && added[strings.ToLower(word)] != "":
-			i.warn(m.value.Place, at, "begins with %q, which the field %s adds: leave it out here", word, added[strings.ToLower(word)])
+			i.warn(m.value.Place, memberPath, "begins with %q, which the field %s adds: leave it out here", word, added[strings.ToLower(word)])
 		default:
-			i.prefixTwice(m.value, at)
+			i.prefixTwice(m.value, memberPath)
 		}
 	}
 }
@@ -70,17 +70,17 @@ func (i *inspector) belowURL(c *definition) {
 	own := strings.TrimSuffix(c.url.Path, "/")
 	for n, pattern := range c.gateway.Paths {
 		if rest, found := strings.CutPrefix(pattern, own); own != "" && found && (rest == "" || rest[0] == '/') {
-			at := fmt.Sprintf("paths[%d]", n)
-			i.warn(c.member.place(at), c.path()+"."+at, "stands below url, whose path %s it repeats: write the rest of it, unless the API has the path %s", own, own+pattern)
+			itemPath := fmt.Sprintf("paths[%d]", n)
+			i.warn(c.member.place(itemPath), c.path()+"."+itemPath, "stands below url, whose path %s it repeats: write the rest of it, unless the API has the path %s", own, own+pattern)
 		}
 	}
 }
 
 // prefixTwice warns of a text that begins with the same word twice, as in Bearer Bearer.
-func (i *inspector) prefixTwice(n *node, at string) {
+func (i *inspector) prefixTwice(n *node, memberPath string) {
 	text, _ := n.value.(string)
 	if words := strings.Fields(text); len(words) > 2 && strings.EqualFold(words[0], words[1]) && authScheme.MatchString(words[0]) {
-		i.warn(n.Place, at, "begins with the same word twice: write it once")
+		i.warn(n.Place, memberPath, "begins with the same word twice: write it once")
 	}
 }
 
@@ -88,7 +88,7 @@ func (i *inspector) prefixTwice(n *node, at string) {
 var authScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{2,15}$`)
 
 // endpoint warns of the URL of an authorization endpoint in place of that of a token endpoint, and the other way round.
-func (i *inspector) endpoint(n *node, at, name, text string) {
+func (i *inspector) endpoint(n *node, memberPath, name, text string) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return
@@ -96,9 +96,9 @@ func (i *inspector) endpoint(n *node, at, name, text string) {
 	last := strings.ToLower(path.Base(u.Path))
 	switch {
 	case strings.HasSuffix(name, "token_url") && slices.Contains([]string{"authorize", "auth", "authorization"}, last):
-		i.warn(n.Place, at, "ends in /%s, as URLs do to which a browser goes for consent: write the URL of the token endpoint, unless it is this one", last)
+		i.warn(n.Place, memberPath, "ends in /%s, as URLs do to which a browser goes for consent: write the URL of the token endpoint, unless it is this one", last)
 	case name == "authorization_url" && last == "token":
-		i.warn(n.Place, at, "ends in /token, as token endpoints do: write the URL to which a browser goes for consent, unless it is this one")
+		i.warn(n.Place, memberPath, "ends in /token, as token endpoints do: write the URL to which a browser goes for consent, unless it is this one")
 	}
 }
 

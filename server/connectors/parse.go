@@ -16,11 +16,11 @@ const maxFile = 4 << 20
 func parse(ctx context.Context, text string, p *problems) *node {
 	switch {
 	case len(text) > maxFile:
-		p.at(problem.Place{}, "", "has more than %d MiB: use several gateways", maxFile>>20)
+		p.report(problem.Place{}, "", "has more than %d MiB: use several gateways", maxFile>>20)
 		return nil
 	case !utf8.ValidString(text):
 		valid := strings.ToValidUTF8(text, "\x00")
-		p.at(problem.Place{Line: 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), Column: 1}, "", "is not UTF-8: save it in that encoding")
+		p.report(problem.Place{Line: 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), Column: 1}, "", "is not UTF-8: save it in that encoding")
 		return nil
 	case json.Valid([]byte(text)):
 		return readJSON(ctx, text, p)

@@ -126,10 +126,10 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 // inspect reports the plugins that cannot be used, and returns the others. It inspects each alone: to create a host again with
 // each further plugin would take quadratic time.
 func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []candidate, err error) {
-	taken := map[string]string{}
+	owners := map[string]string{}
 	for _, info := range l.set.Host.Plugins() {
 		for _, name := range append([]string{info.Type}, info.Aliases...) {
-			taken[name] = info.Name
+			owners[name] = info.Name
 		}
 	}
 	for _, c := range candidates {
@@ -138,20 +138,20 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 			return nil, ctx.Err()
 		}
 		names := append([]string{info.Type}, info.Aliases...)
-		i := slices.IndexFunc(names, func(name string) bool { _, there := taken[name]; return there })
+		i := slices.IndexFunc(names, func(name string) bool { _, there := owners[name]; return there })
 		var limit *host.LimitError
 		switch {
 		case errors.As(err, &limit):
-			l.at(c.member.get("limits").value.get(limit.Member).value.Place, c.at+".limits."+limit.Member, "%v", limit.Err)
+			l.report(c.member.get("limits").value.get(limit.Member).value.Place, c.itemPath+".limits."+limit.Member, "%v", limit.Err)
 		case err != nil:
-			l.at(c.member.Place, c.at, "%v", err)
+			l.report(c.member.Place, c.itemPath, "%v", err)
 		case i >= 0:
-			l.at(c.member.Place, c.at, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Plugin.Name, names[i], taken[names[i]])
+			l.report(c.member.Place, c.itemPath, "plugin %q: auth type %q is taken already, by plugin %q: give this one another", c.Plugin.Name, names[i], owners[names[i]])
 		case !l.matchesLock(c, info): // reported there
 		default:
 			good = append(good, c)
 			for _, name := range names {
-				taken[name] = c.Plugin.Name
+				owners[name] = c.Plugin.Name
 			}
 			continue
 		}
@@ -161,10 +161,10 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 }
 
 // candidates reads the plugins of the file, and reports those that cannot be read.
-func (l *loader) candidates(named []pluginFile) (all []candidate) {
-	var seen []os.FileInfo
+func (l *loader) candidates(pluginFiles []pluginFile) (all []candidate) {
+	var infos []os.FileInfo
 	room := maxModules
-	for _, f := range named {
+	for _, f := range pluginFiles {
 		if f.Ref != "" {
 			if c, ok := l.fromRegistry(f, room); ok {
 				room -= len(c.Wasm)
@@ -183,20 +183,20 @@ func (l *loader) candidates(named []pluginFile) (all []candidate) {
 		l.set.Files = append(l.set.Files, name)
 		info, err := os.Stat(name)
 		var wasm []byte
-		switch first := slices.IndexFunc(seen, func(other os.FileInfo) bool { return os.SameFile(info, other) }); {
+		switch first := slices.IndexFunc(infos, func(previous os.FileInfo) bool { return os.SameFile(info, previous) }); {
 		case err != nil:
 		case !info.Mode().IsRegular():
 			err = errNotAFile
 		case first >= 0:
 			err = errTwice
 		default:
-			seen = append(seen, info)
+			infos = append(infos, info)
 			if wasm, err = files.Read(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes)); len(wasm) > room {
 				err = errRoom
 			}
 		}
 		if err != nil {
-			l.at(f.member.get("path").value.Place, f.at+".path", "%s", unreadable(err))
+			l.report(f.member.get("path").value.Place, f.itemPath+".path", "%s", unreadable(err))
 			l.pluginsMissing = true
 			continue
 		}

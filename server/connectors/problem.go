@@ -81,8 +81,8 @@ func (p *problems) skip() bool {
 	return full
 }
 
-// at adds a problem unless it was added before. It makes the text printable, because parts of it come from the file.
-func (p *problems) at(where problem.Place, path, format string, args ...any) {
+// report adds a problem unless it was added before. It makes the text printable, because parts of it come from the file.
+func (p *problems) report(where problem.Place, path, format string, args ...any) {
 	if p.skip() {
 		return
 	}

@@ -95,8 +95,8 @@ var properties = regexp.MustCompile(`^(?:[&!]\S+\s+)*`)
 
 // length returns the number of characters of the text that begins at a place, or at least that many, if the text has several lines. Each
 // end of a line is one.
-func (s *source) length(at problem.Place) int {
-	if s.rest(at) == "" {
+func (s *source) length(place problem.Place) int {
+	if s.rest(place) == "" {
 		return 0
 	}
 	rest := s.text[s.offset:] // where rest has found the place
@@ -104,7 +104,7 @@ func (s *source) length(at problem.Place) int {
 	if value := rest[begin:]; value != "" && (value[0] == '"' || value[0] == '\'') {
 		return utf8.RuneCountInString(rest[:begin+quotedEnd(value, value[0])])
 	}
-	end, indent := 0, s.indent(at)
+	end, indent := 0, s.indent(place)
 	for line := range strings.Lines(rest) {
 		text := strings.TrimLeft(line, " ")
 		if end > 0 && len(line)-len(text) <= indent && strings.TrimSpace(text) != "" {
@@ -116,12 +116,12 @@ func (s *source) length(at problem.Place) int {
 }
 
 // indent returns the number of blanks and hyphens before the member or item in whose line a place is.
-func (s *source) indent(at problem.Place) (n int) {
-	line := s.text[s.lines[at.Line-1]:]
+func (s *source) indent(place problem.Place) (n int) {
+	line := s.text[s.lines[place.Line-1]:]
 	n = len(line) - len(strings.TrimLeft(line, " "))
 	for strings.HasPrefix(line[n:], "- ") {
 		next := len(line) - len(strings.TrimLeft(line[n+1:], " "))
-		if next >= at.Column-1 {
+		if next >= place.Column-1 {
 			break
 		}
 		n = next

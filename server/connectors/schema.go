@@ -102,8 +102,8 @@ var partsOfFile = map[string]reflect.Type{"connectors[]": reflect.TypeFor[connec
 func (w *schemaWriter) object(path string, t reflect.Type) schema {
 	properties, required := schema{}, slices.Clone(rules[path].required)
 	for _, f := range fieldsOf(t) {
-		at := strings.TrimPrefix(path+"."+f.name, ".")
-		member := w.member(at, f.Type, &f)
+		memberPath := strings.TrimPrefix(path+"."+f.name, ".")
+		member := w.member(memberPath, f.Type, &f)
 		owner := t
 		if last := len(f.Index) - 1; last > 0 {
 			owner = t.FieldByIndex(f.Index[:last]).Type
@@ -120,7 +120,7 @@ func (w *schemaWriter) object(path string, t reflect.Type) schema {
 				member["default"] = value
 			}
 		}
-		properties[f.name] = rules[at].limit(member)
+		properties[f.name] = rules[memberPath].limit(member)
 		if f.is("required") {
 			required = append(required, f.name)
 		}
@@ -138,13 +138,13 @@ func (w *schemaWriter) object(path string, t reflect.Type) schema {
 // limit adds a rule to the schema of a member.
 func (r rule) limit(s schema) schema {
 	switch {
-	case r.least > 0 && s["type"] == "integer":
-		s["minimum"] = r.least
-	case r.least > 0:
-		s["minItems"] = r.least
+	case r.minimum > 0 && s["type"] == "integer":
+		s["minimum"] = r.minimum
+	case r.minimum > 0:
+		s["minItems"] = r.minimum
 	}
-	if r.most > 0 {
-		s["maxItems"] = r.most
+	if r.maximum > 0 {
+		s["maxItems"] = r.maximum
 	}
 	if r.values == nil {
 		return s
@@ -237,24 +237,26 @@ func textSchema(t text) schema {
 // variantSchema returns the schema of an object whose member type decides which other members there are. The rules of a type NAME are
 // those of PATH(NAME).
 func variantSchema[F any](w *schemaWriter, path string, all []variant[F]) schema {
-	types, kind, holds := rules[path+".type"], schema{}, []schema{}
+	types, kind, conditions := rules[path+".type"], schema{}, []schema{}
 	for _, v := range all {
 		types.values = append(types.values, v.name)
 		one := w.object(path+"("+v.name+")", reflect.TypeOf(v.file()).Elem())
 		members := one["properties"].(schema)
 		kind, members["type"] = members["type"].(schema), schema{}
 		one["required"] = slices.DeleteFunc(one["required"].([]string), func(name string) bool { return name == "type" })
-		holds = append(holds, ofType(v.name, one))
+		conditions = append(conditions, ofType(v.name, one))
 	}
-	return schema{"type": "object", "required": []string{"type"}, "allOf": holds, "properties": schema{"type": types.limit(kind)}}
+	return schema{"type": "object", "required": []string{"type"}, "allOf": conditions, "properties": schema{"type": types.limit(kind)}}
 }
 
 // ofType returns a schema that holds if the member type has another value, or if then holds.
-func ofType(value string, then schema) schema { return schema{"if": has("type", value), "then": then} }
+func ofType(value string, then schema) schema {
+	return schema{"if": hasValue("type", value), "then": then}
+}
 
 // auth returns the schema of the member auth.
 func (w *schemaWriter) auth() schema {
-	types, aliases, holds := rule{values: []string{}, meanings: []string{}}, []string(nil), []schema{}
+	types, aliases, conditions := rule{values: []string{}, meanings: []string{}}, []string(nil), []schema{}
 	for i := range w.plugins {
 		p := &w.plugins[i]
 		types.values, types.meanings = append(types.values, p.Type), append(types.meanings, host.Printable(p.Summary))
@@ -262,7 +264,7 @@ func (w *schemaWriter) auth() schema {
 		if len(p.Aliases) > 0 {
 			one["if"].(schema)["properties"] = schema{"type": schema{"pattern": anyOf(append([]string{p.Type}, p.Aliases...))}}
 		}
-		holds, aliases = append(holds, one), append(aliases, p.Aliases...)
+		conditions, aliases = append(conditions, one), append(aliases, p.Aliases...)
 	}
 	kind := types.limit(schema{"type": "string"})
 	if len(aliases) > 0 { // a pattern, so that no editor offers them
@@ -272,7 +274,7 @@ func (w *schemaWriter) auth() schema {
 	f, _ := t.FieldByName("Type")
 	kind["description"] = w.describe(t, f)
 	return schema{
-		"type": "object", "required": []string{"type"}, "additionalProperties": false, "allOf": holds,
+		"type": "object", "required": []string{"type"}, "additionalProperties": false, "allOf": conditions,
 		"properties": schema{"type": kind, "config": schema{}},
 	}
 }

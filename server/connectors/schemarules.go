@@ -78,8 +78,8 @@ type rule struct {
 	values, meanings []string
 	// slips are misspelt values. If there are some, other texts that have the pattern of the field are allowed.
 	slips []string
-	// least and most bound the length of a list, or an integer.
-	least, most int
+	// minimum and most bound the length of a list, or an integer.
+	minimum, maximum int
 	// required are members that an object must have, beside those that a tag says, and all has further schemas of it.
 	required []string
 	all      []schema
@@ -91,7 +91,7 @@ var rules = map[string]rule{
 		oneOf("This has no connectors: it needs the member connectors, or connectors_dir.", "connectors", "connectors_dir"),
 		secureURLs(members(schema{"connectors": schema{"items": secureURLs(members(schema{"url": texts["insideurl"].schema()}))}})),
 	}},
-	"connectors": {least: 1},
+	"connectors": {minimum: 1},
 	"connectors[]": {required: []string{"auth"}, all: []schema{members(schema{
 		"url": closed, "request": closed,
 		"tls": members(schema{"certificate": closed, "key": closed, "pkcs12": closed, "passphrase": closed, "ca": closed}),
@@ -102,7 +102,7 @@ var rules = map[string]rule{
 		meanings: []string{"It is not sent again: the grant is lost, and its owner connects again."},
 	},
 	"connectors[].response":         {all: []schema{dependsOn("records", "filter")}},
-	"connectors[].response.headers": {most: 50},
+	"connectors[].response.headers": {maximum: 50},
 	"connectors[].tls": {all: []schema{
 		dependsOn("certificate", "key"), dependsOn("key", "certificate"),
 		conflicts("pkcs12", "pkcs12 takes the place of certificate and key: remove them, or pkcs12.", "certificate", "key"),
@@ -113,7 +113,7 @@ var rules = map[string]rule{
 		values:   []string{host.TLSForAPI, host.TLSForToken},
 		meanings: []string{"The requests to the API.", "The requests to token endpoints."},
 	},
-	"gateway": {all: []schema{{"if": has("access_log_users", true), "then": has("access_log", true)}}},
+	"gateway": {all: []schema{{"if": hasValue("access_log_users", true), "then": hasValue("access_log", true)}}},
 	"gateway.audit.on_error": {
 		values: []string{AuditRefuse, AuditContinue},
 		meanings: []string{
@@ -142,10 +142,10 @@ var rules = map[string]rule{
 			"patternErrorMessage": "Without jwks_url and jwks_file, the keys are found by the issuer, which then is an https URL.",
 		}})},
 		conflicts("jwks_url", "The keys are at jwks_url: remove one of them.", "jwks_file"),
-		{"if": has("bearer", false), "then": schema{"required": []string{"cookie"}}},
+		{"if": hasValue("bearer", false), "then": schema{"required": []string{"cookie"}}},
 	}},
 	"gateway.user.jwt.algorithms": {values: identity.Algorithms()},
-	"plugins":                     {most: maxPlugins},
+	"plugins":                     {maximum: maxPlugins},
 	"plugins[]": {all: []schema{
 		oneOf("This is no plugin: it needs a path, or name and ref.", "path", "ref"),
 		conflicts("path", "A plugin is a file, or comes from a registry: one with path has neither name nor ref.", "name", "ref"),
@@ -154,7 +154,7 @@ var rules = map[string]rule{
 	"plugins[].grants": {values: abi.Grants, meanings: []string{
 		"The plugin signs bytes that it chooses, with the keys of its connectors.", "The plugin reads the secrets of its connectors.",
 	}},
-	"secrets": {most: maxStores},
+	"secrets": {maximum: maxStores},
 	"secrets[].type": {meanings: []string{
 		"A secret NAME is the environment variable KEYWRIGHT_SECRET_NAME.", "A directory with a file for each secret.",
 		"A file with all secrets, encrypted with age.", "The key-value engine of Vault or OpenBao, version 2.",
@@ -169,9 +169,9 @@ var rules = map[string]rule{
 	"state.type": {meanings: []string{
 		"A file of SQLite, for the processes of one machine.", "A database of PostgreSQL, for any number of nodes.",
 	}},
-	"state(sqlite).keys":          {least: 1, most: maxStateKeys},
-	"state(postgres).keys":        {least: 1, most: maxStateKeys},
-	"state(postgres).connections": {least: 2},
+	"state(sqlite).keys":          {minimum: 1, maximum: maxStateKeys},
+	"state(postgres).keys":        {minimum: 1, maximum: maxStateKeys},
+	"state(postgres).connections": {minimum: 2},
 }
 
 const otherType = "The type is another: change it, or remove this."
@@ -182,18 +182,18 @@ var closed = texts["closed"].schema()
 // members returns a schema of members.
 func members(properties schema) schema { return schema{"properties": properties} }
 
-// has returns a schema that holds if a member is there and has a value.
-func has(member string, value any) schema {
+// hasValue returns a schema that holds if a member is there and has a value.
+func hasValue(member string, value any) schema {
 	return schema{"properties": schema{member: schema{"const": value}}, "required": []string{member}}
 }
 
 // forbid returns a schema that refuses members, with a message.
 func forbid(message string, names ...string) schema {
-	refused := schema{}
+	noMembers := schema{}
 	for _, name := range names {
-		refused[name] = false
+		noMembers[name] = false
 	}
-	return schema{"properties": refused, "errorMessage": message}
+	return schema{"properties": noMembers, "errorMessage": message}
 }
 
 // conflicts returns a schema that refuses members if another one is there.
@@ -202,8 +202,8 @@ func conflicts(member, message string, names ...string) schema {
 }
 
 // dependsOn returns a schema that requires another member if one is there.
-func dependsOn(member, other string) schema {
-	return schema{"if": schema{"required": []string{member}}, "then": schema{"required": []string{other}}}
+func dependsOn(member, dependency string) schema {
+	return schema{"if": schema{"required": []string{member}}, "then": schema{"required": []string{dependency}}}
 }
 
 // oneOf returns a schema that requires one of some members.

@@ -29,12 +29,12 @@ func (l *loader) checkVariables(c *definition, names []string) {
 			continue // of a tenant or a user, which are not in the environment
 		}
 		variable := host.EnvName(name)
-		switch other, known := l.variables[variable]; {
-		case !known:
+		switch previous, ok := l.variables[variable]; {
+		case !ok:
 			l.variables[variable] = name
-		case other != name && !l.skip():
+		case previous != name && !l.skip():
 			path, where := l.mention(c, name)
-			l.at(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", other, name, variable)
+			l.report(where, path, "the secrets %q and %q are the same environment variable, %s: rename one of them", previous, name, variable)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (l *loader) secrets(ctx context.Context, c *definition, connected *host.Con
 		complete = false
 		if !l.skip() {
 			path, where := l.mention(c, name)
-			l.at(where, path, "secret %q: %v", name, err)
+			l.report(where, path, "secret %q: %v", name, err)
 		}
 	}
 	if complete && c.url != nil && l.certificate(ctx, c, connected) {
@@ -100,7 +100,7 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 		}
 		return true
 	}
-	l.at(c.member.place(path), c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+	l.report(c.member.place(path), c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
 	return false
 }
 
@@ -166,26 +166,26 @@ func (l *loader) reportRehearsal(c *definition, err error) bool {
 	case err == nil:
 		return false
 	case !errors.As(err, &failed):
-		l.at(c.member.Place, c.path(), "%v", err)
+		l.report(c.member.Place, c.path(), "%v", err)
 		return true
 	case errors.As(err, &metadata) && !failed.Retryable(): // an issuer that is down is no problem of the file
 	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageMutation:
 		return false
 	}
 	where := c.member.place("auth.config")
-	_, named := c.field(failed.Field)
+	_, ok := c.field(failed.Field)
 	for _, f := range c.info.Fields {
 		n, _, found := c.member.locate("auth.config." + c.writtenAs(f))
-		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !named) {
+		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !ok) {
 			where = n.Place
 		}
 	}
-	l.at(where, c.path()+".auth.config", "%v", failed.Err)
+	l.report(where, c.path()+".auth.config", "%v", failed.Err)
 	return true
 }
 
 // mention returns the path and the place at which a connector first names a secret.
-func (l *loader) mention(c *definition, secret string) (at string, where problem.Place) {
+func (l *loader) mention(c *definition, secret string) (secretPath string, where problem.Place) {
 	name := path.Base(secret)
 	for _, part := range []string{"auth.config", "tls", "headers", "query"} {
 		n, _, found := c.member.locate(part)
@@ -198,14 +198,14 @@ func (l *loader) mention(c *definition, secret string) (at string, where problem
 			if !ok {
 				before, _, ok = strings.Cut(text, `"`+name+`"`)
 			}
-			if ok && at == "" {
-				at = path
+			if ok && secretPath == "" {
+				secretPath = path
 				where, _ = l.source.character(n, utf8.RuneCountInString(before)+1)
 			}
-			return at == ""
+			return secretPath == ""
 		})
-		if at != "" {
-			return at, where
+		if secretPath != "" {
+			return secretPath, where
 		}
 	}
 	return c.path() + ".auth.config", c.member.place("auth.config")

@@ -46,11 +46,11 @@ const (
 
 // Equal reports whether two files describe the same store in the same words. It compares the names of secrets, not their
 // values. Both may be nil.
-func (s *State) Equal(other *State) bool {
-	if s == nil || other == nil {
-		return s == other
+func (s *State) Equal(t *State) bool {
+	if s == nil || t == nil {
+		return s == t
 	}
-	return reflect.DeepEqual(s.settings, other.settings)
+	return reflect.DeepEqual(s.settings, t.settings)
 }
 
 // Type returns the type of the store.

@@ -77,17 +77,17 @@ func (d *definer) state() *StateSettings {
 	}
 	s := file.settings()
 	if s.Connections == 1 {
-		d.at(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
+		d.report(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
 	}
 	switch m := n.get("keys"); {
 	case m == nil: // already reported
 	case m.value.kind == list && len(m.value.items) == 0:
-		d.at(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
+		d.report(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
 	case len(s.Keys) > maxStateKeys:
-		d.at(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
+		d.report(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
 	}
 	if s.Lease != 0 && (s.Lease < leastLease || s.Lease > mostLease) {
-		d.at(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
+		d.report(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
 	}
 	return &s
 }
@@ -95,14 +95,14 @@ func (d *definer) state() *StateSettings {
 // openState checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that
 // the connectors that need one can be checked.
 func (l *loader) openState(ctx context.Context, n *node) error {
-	opened, err := l.openStore(ctx, n)
-	if err == nil && !opened {
+	ok, err := l.openStore(ctx, n)
+	if err == nil && !ok {
 		err = l.memory(ctx)
 	}
 	return err
 }
 
-func (l *loader) openStore(ctx context.Context, n *node) (opened bool, err error) {
+func (l *loader) openStore(ctx context.Context, n *node) (ok bool, err error) {
 	settings := l.state()
 	if settings == nil {
 		return false, nil
@@ -138,23 +138,23 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 	}
 	defer render.close()
 	check := func(path, source string, secret bool) {
-		at, _, _ := n.locate(strings.TrimPrefix(path, "state."))
+		target, _, _ := n.locate(strings.TrimPrefix(path, "state."))
 		t, err := render.host.Template(source)
 		var wrong *host.TemplateError
 		switch {
 		case errors.As(err, &wrong):
 			for _, p := range wrong.Problems {
-				where := at.Place
+				where := target.Place
 				if p.Column > 0 {
-					where, _ = l.source.character(at, p.Column)
+					where, _ = l.source.character(target, p.Column)
 				}
-				l.at(where, path, "%s", p.Message)
+				l.report(where, path, "%s", p.Message)
 			}
 			return
 		case t.Personal():
-			l.at(at.Place, path, "names something of the user, and is the same for all users")
+			l.report(target.Place, path, "names something of the user, and is the same for all users")
 		case secret && len(t.Secrets()) == 0:
-			l.at(at.Place, path, "names no secret: write \"{{ get_secret('state-key') }}\", and keep the key in a store of secrets")
+			l.report(target.Place, path, "names no secret: write \"{{ get_secret('state-key') }}\", and keep the key in a store of secrets")
 		}
 		l.set.StateSecrets = append(l.set.StateSecrets, t.Secrets()...)
 		if secret {
@@ -162,9 +162,9 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 		}
 		if text, ok := t.Literal(); ok && !secret {
 			if err := checkAddress(text); err != nil {
-				l.at(at.Place, path, "%v", err)
+				l.report(target.Place, path, "%v", err)
 			} else if hasPassword(text) {
-				l.at(at.Place, path, "has a password in it: keep the whole URL in a secret, and write \"{{ get_secret('state-url') }}\"")
+				l.report(target.Place, path, "has a password in it: keep the whole URL in a secret, and write \"{{ get_secret('state-url') }}\"")
 			}
 		}
 	}
@@ -188,14 +188,14 @@ func (l *loader) stateError(n *node, err error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "state."), "state: ")
 	path, message, found := strings.Cut(text, ": ")
 	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
-		at, where, exact := n.locate(path)
+		target, where, exact := n.locate(path)
 		if exact {
-			where = at.Place
+			where = target.Place
 		}
-		l.at(where, "state."+path, "%s", message)
+		l.report(where, "state."+path, "%s", message)
 		return
 	}
-	l.at(n.Place, "state", "%s", text)
+	l.report(n.Place, "state", "%s", text)
 }
 
 // memory sets a State in memory that ends with the Set.

@@ -25,7 +25,7 @@ const maxStores = 32
 func (d *definer) stores() (all []host.Secrets) {
 	for i, n := range d.file.Secrets {
 		if i == maxStores {
-			d.at(n.Place, "secrets", "has more than %d stores", maxStores)
+			d.report(n.Place, "secrets", "has more than %d stores", maxStores)
 			break
 		}
 		path := fmt.Sprintf("secrets[%d]", i)
@@ -124,7 +124,7 @@ func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (f
 func (d *definer) otherType(n *node, path string, types ...string) {
 	var c storeType
 	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
-		d.at(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, types))
+		d.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, types))
 	}
 }
 
@@ -145,12 +145,12 @@ func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
 				continue // already reported
 			}
 			_, where, _ := n.locate(p.Path)
-			d.at(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
+			d.report(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
 		}
 	}
 	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, defaultRemember), time.Now)
 	if err != nil {
-		d.at(n.get("remember").value.Place, path+".remember", "%v", err)
+		d.report(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
 	if wrong != nil || err != nil {
 		return nil
@@ -158,7 +158,7 @@ func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
 	switch {
 	case f.Transit == nil:
 	case d.keys != nil:
-		d.at(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
+		d.report(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
 	default:
 		d.keys = store
 	}

@@ -23,8 +23,8 @@ type node struct {
 	value   any
 	members []member
 	items   []*node
-	// named maps names to indexes in members.
-	named map[string]int
+	// indexes maps names to indexes in members.
+	indexes map[string]int
 
 	// size is the number of values in this one, including itself and the repetitions of aliases.
 	size int
@@ -54,7 +54,7 @@ func (n *node) get(name string) *member {
 	if n == nil {
 		return nil
 	}
-	if i, ok := n.named[name]; ok {
+	if i, ok := n.indexes[name]; ok {
 		return &n.members[i]
 	}
 	return nil
@@ -62,10 +62,10 @@ func (n *node) get(name string) *member {
 
 // add adds a member that the object does not have yet.
 func (n *node) add(m member) {
-	if n.named == nil {
-		n.named = map[string]int{}
+	if n.indexes == nil {
+		n.indexes = map[string]int{}
 	}
-	n.named[m.name] = len(n.members)
+	n.indexes[m.name] = len(n.members)
 	n.members = append(n.members, m)
 }
 
@@ -149,13 +149,13 @@ func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
 	case g.full:
 	case g.values > maxValues:
 		g.full = true
-		g.at(where, "", "makes the file, with what its aliases repeat, more than %d values: use several gateways", maxValues)
+		g.report(where, "", "makes the file, with what its aliases repeat, more than %d values: use several gateways", maxValues)
 	case g.repeated > maxFile:
 		g.full = true
-		g.at(where, "", "makes what the aliases of the file repeat more than %d MiB: use several gateways", maxFile>>20)
+		g.report(where, "", "makes what the aliases of the file repeat more than %d MiB: use several gateways", maxFile>>20)
 	case depth+n.depth > maxNesting:
 		g.full = true
-		g.at(where, "", "is nested deeper than %d", maxNesting)
+		g.report(where, "", "is nested deeper than %d", maxNesting)
 	}
 	return !g.full
 }

@@ -35,9 +35,9 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 		return // to find a place takes time
 	}
 	where, ok := l.source.character(n, from+1)
-	end, whole := l.source.character(n, to+1)
+	end, endOK := l.source.character(n, to+1)
 	hidden := end.Column - where.Column
-	if !ok || !whole { // a text of several lines, or with an escape
+	if !ok || !endOK { // a text of several lines, or with an escape
 		where = n.Place
 		hidden = l.source.length(where)
 	}
@@ -112,12 +112,12 @@ type inspector struct {
 // each calls do for each text below n that was not walked before, with its path.
 func (i *inspector) each(n *node, path string, do func(n *node, path, text string)) {
 	n.walk(path, func(n *node, path string) bool {
-		known := i.done[n]
+		visited := i.done[n]
 		i.done[n] = true
-		if text, ok := n.value.(string); ok && !known {
+		if text, ok := n.value.(string); ok && !visited {
 			do(n, path, text)
 		}
-		return !known
+		return !visited
 	})
 }
 

@@ -51,7 +51,7 @@ func (p *yamlPolicy) EndDocument() error { return nil }
 // DefineAnchor stores an anchor, and reports one that exists already.
 func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	if _, twice := p.anchors[name]; twice {
-		p.at(placeOf(n), "", "an anchor of this name is there before: give one of them another name, or put text that begins with & in quotes")
+		p.report(placeOf(n), "", "an anchor of this name is there before: give one of them another name, or put text that begins with & in quotes")
 	}
 	p.anchors[name] = n
 	return nil
@@ -84,15 +84,15 @@ func (r interrupted) Read(p []byte) (int, error) {
 // readYAML returns the value of the only document of a file, or nil if it cannot be parsed or ctx ends.
 func readYAML(ctx context.Context, text string, p *problems) *node {
 	if line := marks(text); line > 0 {
-		p.at(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
+		p.report(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
 		return nil
 	}
 	if line := directive(text); line > 0 {
-		p.at(problem.Place{Line: line, Column: 1}, "", "directives are not used here: remove the line")
+		p.report(problem.Place{Line: line, Column: 1}, "", "directives are not used here: remove the line")
 		return nil
 	}
 	if line := otherLineEnd(text); line > 0 {
-		p.at(problem.Place{Line: line, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
+		p.report(problem.Place{Line: line, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
 		return nil
 	}
 	root := parseYAML(ctx, text, p)
@@ -124,7 +124,7 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 		var document yaml.Node
 		switch err := loader.Load(&document); {
 		case errors.Is(err, io.EOF) && root == nil:
-			p.at(problem.Place{Line: 1, Column: 1}, "", "is empty: it needs a list of connectors")
+			p.report(problem.Place{Line: 1, Column: 1}, "", "is empty: it needs a list of connectors")
 			return nil
 		case errors.Is(err, io.EOF):
 			return root
@@ -133,7 +133,7 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 			return nil
 		case len(document.Content) == 0 || isNothing(document.Content[0]):
 		case root != nil:
-			p.at(placeOf(document.Content[0]), "", "a second document begins here: a file has one")
+			p.report(placeOf(document.Content[0]), "", "a second document begins here: a file has one")
 			return root
 		default:
 			root = document.Content[0]
@@ -154,26 +154,26 @@ func (p *problems) syntax(text string, err error, deep bool) {
 		p.malformed(problem.Place{}, "it cannot be parsed")
 		return
 	}
-	at, lines := located.Mark, strings.Split(text, "\n")
-	if at.Line >= len(lines) && located.ContextMark.Line > 0 {
-		at = located.ContextMark // at the end of the file, the place of the unclosed value is more useful
+	mark, lines := located.Mark, strings.Split(text, "\n")
+	if mark.Line >= len(lines) && located.ContextMark.Line > 0 {
+		mark = located.ContextMark // at the end of the file, the place of the unclosed value is more useful
 	}
-	where, message := problem.Place{Line: at.Line, Column: at.Column}, located.Message
+	where, message := problem.Place{Line: mark.Line, Column: mark.Column}, located.Message
 	if located.ContextMsg != "" {
 		message += ", " + located.ContextMsg
 	}
 	switch {
 	case deep:
-		p.at(where, "", "is nested deeper than %d", maxNesting)
+		p.report(where, "", "is nested deeper than %d", maxNesting)
 	case where.Line > 0 && where.Line <= len(lines) && bareTemplate(lines[where.Line-1]):
-		p.at(where, "", `a template has to be in quotes: "{{ … }}"`)
+		p.report(where, "", `a template has to be in quotes: "{{ … }}"`)
 	default:
 		p.malformed(where, message)
 	}
 }
 
 func (p *problems) malformed(where problem.Place, why string) {
-	p.at(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
+	p.report(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
 }
 
 // bareTemplate reports whether a line has a value that begins with {{ without quotes. This is the most common mistake: YAML
@@ -190,9 +190,9 @@ type yamlReader struct {
 }
 
 // read returns the value of n, never nil. For a node that cannot be read it adds a problem and returns null.
-func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
+func (r *yamlReader) read(n *yaml.Node, path *problem.Path, depth int) *node {
 	if n.Kind == yaml.AliasNode {
-		return r.alias(n, at, depth)
+		return r.alias(n, path, depth)
 	}
 	result := &node{Place: placeOf(n), kind: scalar, size: 1}
 	if !r.grow(result.Place, depth) {
@@ -204,11 +204,11 @@ func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
 	}
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
-		r.at(result.Place, at.String(), "has a tag, which begins with !: tags are not used here, remove it; text goes in quotes")
+		r.report(result.Place, path.String(), "has a tag, which begins with !: tags are not used here, remove it; text goes in quotes")
 	case n.Kind == yaml.SequenceNode:
 		result.kind = list
 		for i, item := range n.Content {
-			v := r.read(item, at.Item(i), depth+1)
+			v := r.read(item, path.Item(i), depth+1)
 			result.items = append(result.items, v)
 			result.contain("", v)
 		}
@@ -216,18 +216,18 @@ func (r *yamlReader) read(n *yaml.Node, at *problem.Path, depth int) *node {
 	case n.Kind == yaml.MappingNode:
 		result.kind = object
 		result.depth = 1
-		r.members(result, n.Content, at, depth)
+		r.members(result, n.Content, path, depth)
 	case n.Kind == yaml.ScalarNode:
-		r.scalar(result, n, at)
+		r.scalar(result, n, path)
 	default:
-		r.at(result.Place, at.String(), "is nothing that a connector has a use for: text, numbers, lists and objects are")
+		r.report(result.Place, path.String(), "is nothing that a connector has a use for: text, numbers, lists and objects are")
 	}
 	return result
 }
 
 const quotes = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
+func (r *yamlReader) scalar(to *node, n *yaml.Node, path *problem.Path) {
 	to.bytes = len(n.Value)
 	switch {
 	case n.Style&quotes != 0:
@@ -237,57 +237,57 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, at *problem.Path) {
 	case n.Tag == "!!bool":
 		to.value = strings.EqualFold(n.Value, "true")
 	case n.Tag == "!!float" && strings.ContainsAny(n.Value, "nN"):
-		r.at(to.Place, at.String(), "is not a number that JSON has: put it in quotes if text is meant")
+		r.report(to.Place, path.String(), "is not a number that JSON has: put it in quotes if text is meant")
 	case n.Tag == "!!float" || n.Tag == "!!int":
 		to.number("1")
-		r.at(to.Place, at.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
+		r.report(to.Place, path.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
 	default:
 		to.value = n.Value
 	}
 }
 
 // alias returns the node of the anchor that n names. No problem has the name, because *NAME may be a password (threats.md 281).
-func (r *yamlReader) alias(n *yaml.Node, at *problem.Path, depth int) *node {
+func (r *yamlReader) alias(n *yaml.Node, path *problem.Path, depth int) *node {
 	where := placeOf(n)
-	target, known := r.done[n.Alias]
+	target, ok := r.done[n.Alias]
 	switch {
 	case n.Alias == noAnchor:
-		r.at(where, at.String(), "there is no anchor of this name: put text that begins with * in quotes")
-	case !known || target == nil:
-		r.at(where, at.String(), "the alias stands inside of what it repeats")
+		r.report(where, path.String(), "there is no anchor of this name: put text that begins with * in quotes")
+	case !ok || target == nil:
+		r.report(where, path.String(), "the alias stands inside of what it repeats")
 	case r.repeat(where, depth, target):
 		return target
 	}
 	return &node{Place: where, kind: scalar, size: 1}
 }
 
-func (r *yamlReader) members(to *node, content []*yaml.Node, at *problem.Path, depth int) {
+func (r *yamlReader) members(to *node, content []*yaml.Node, path *problem.Path, depth int) {
 	var merged []*node
 	for i := 0; i+1 < len(content) && !r.full; i += 2 {
 		key, value := content[i], content[i+1]
 		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
-			merged = append(merged, r.merge(key, value, at, depth)...)
+			merged = append(merged, r.merge(key, value, path, depth)...)
 			continue
 		}
 		if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
 			r.full = true // otherwise the value would be reported as well
-			r.at(placeOf(key), at.String(), `a template has to be in quotes: "{{ … }}"`)
+			r.report(placeOf(key), path.String(), `a template has to be in quotes: "{{ … }}"`)
 			return
 		}
 		name, ok := memberName(key)
 		if colonMissing(key, value) {
-			r.at(placeOf(key), at.String(), "has a member without a value: there is a blank after the colon behind its name")
+			r.report(placeOf(key), path.String(), "has a member without a value: there is a blank after the colon behind its name")
 			continue
 		}
 		if !ok {
-			r.at(placeOf(key), at.String(), "has a member whose name is not text: put the name in quotes")
+			r.report(placeOf(key), path.String(), "has a member whose name is not text: put the name in quotes")
 			continue
 		}
 		if first := to.get(name); first != nil {
-			r.at(placeOf(key), at.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
+			r.report(placeOf(key), path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
 			continue
 		}
-		v := r.read(value, at.Member(name), depth+1)
+		v := r.read(value, path.Member(name), depth+1)
 		to.add(member{name, placeOf(key), v})
 		to.contain(name, v)
 	}
@@ -323,8 +323,8 @@ func colonMissing(key, value *yaml.Node) bool {
 }
 
 // merge returns the objects that << merges, nil if there are none.
-func (r *yamlReader) merge(key, value *yaml.Node, at *problem.Path, depth int) []*node {
-	n := r.read(value, at, depth)
+func (r *yamlReader) merge(key, value *yaml.Node, path *problem.Path, depth int) []*node {
+	n := r.read(value, path, depth)
 	sources := n.items
 	if n.kind == object {
 		sources = []*node{n}
@@ -336,7 +336,7 @@ func (r *yamlReader) merge(key, value *yaml.Node, at *problem.Path, depth int) [
 		}
 	}
 	if len(sources) == 0 && !r.full {
-		r.at(placeOf(key), at.String(), "<< takes an alias of an object, or a list of them")
+		r.report(placeOf(key), path.String(), "<< takes an alias of an object, or a list of them")
 	}
 	return sources
 }

@@ -36,7 +36,9 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 		}
 	}
 	c.event.Refusal = RefusedBy(response, c.gateway.config.Clock())
-	maps.DeleteFunc(response.Header, func(name string, _ []string) bool { return !passedHeaders[name] && !c.connector.named.passes(name) })
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool {
+		return !passedHeaders[name] && !c.connector.responseHeaders.passes(name)
+	})
 	setPrivate(response.Header)
 	response.Header["Server-Timing"] = []string{c.timing()}
 	c.event.Status = response.StatusCode
@@ -73,7 +75,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer)
 	maps.Copy(header, response.Header)
 	header["Vary"] = append(vary, response.Header["Vary"]...)
 	if exposed := header[exposeHeaders]; exposed != nil {
-		header[exposeHeaders] = []string{strings.Join(append(exposed, c.connector.named.exposed(response.Header)...), ", ")}
+		header[exposeHeaders] = []string{strings.Join(append(exposed, c.connector.responseHeaders.exposed(response.Header)...), ", ")}
 	}
 	if response.StatusCode == http.StatusNoContent || response.StatusCode == http.StatusNotModified {
 		delete(header, "Content-Length") // some clients of HTTP/2 would take the missing body for one that broke off
@@ -82,8 +84,8 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer)
 	}
 	c.passing = true
 	w.WriteHeader(response.StatusCode)
-	if whole, ok := response.Body.(io.WriterTo); ok { // the body is in memory
-		if _, gone := whole.WriteTo(w); gone != nil {
+	if body, ok := response.Body.(io.WriterTo); ok { // the body is in memory
+		if _, writeErr := body.WriteTo(w); writeErr != nil {
 			panic(http.ErrAbortHandler)
 		}
 		return
@@ -96,7 +98,7 @@ func (c *call) pass(w http.ResponseWriter, response *http.Response, buf *buffer)
 	for {
 		n, err := response.Body.Read(buf[:])
 		if n > 0 {
-			if _, gone := w.Write(buf[:n]); gone != nil {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
 				panic(http.ErrAbortHandler)
 			}
 			_ = flush()
@@ -125,8 +127,8 @@ type buffers struct{ pool sync.Pool }
 type buffer [32 << 10]byte
 
 func (b *buffers) get() *buffer {
-	if known, ok := b.pool.Get().(*buffer); ok {
-		return known
+	if buf, ok := b.pool.Get().(*buffer); ok {
+		return buf
 	}
 	return new(buffer)
 }

@@ -86,10 +86,10 @@ var refusedConsents = map[host.ConsentReason]httpProblem{
 
 // consentProblem returns the problem for an error of a consent. It has nothing that came with the request.
 func consentProblem(err error) error {
-	var refused *host.ConsentError
-	if errors.As(err, &refused) {
-		p, known := refusedConsents[refused.Reason]
-		if !known {
+	var consentErr *host.ConsentError
+	if errors.As(err, &consentErr) {
+		p, ok := refusedConsents[consentErr.Reason]
+		if !ok {
 			p = refusedConsents[host.ConsentFailed]
 		}
 		p.cause = err

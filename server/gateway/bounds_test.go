@@ -94,7 +94,7 @@ func TestLengthOfAnEmptyTestedAnswer(t *testing.T) {
 	for status, want := range map[int]string{200: "0", 204: "", 304: ""} {
 		w := &testedAnswer{header: http.Header{}, method: http.MethodGet, cancel: func() {}}
 		w.serve(func() { w.WriteHeader(status) })
-		if got := w.sent.Get("Content-Length"); got != want {
+		if got := w.sentHeader.Get("Content-Length"); got != want {
 			t.Errorf("the length of %d is %q, not %q", status, got, want)
 		}
 	}

@@ -37,9 +37,9 @@ type Connector struct {
 	headers []parameter
 	query   []parameter
 	shapes  shapes
-	// named is nil if the definition names no headers of answers.
-	named *namedHeaders
-	host  *host.Host
+	// responseHeaders is nil if the definition names no headers of answers.
+	responseHeaders *namedHeaders
+	host            *host.Host
 	// consents begins and ends the consents of users.
 	consents consents
 }
@@ -138,7 +138,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 		k.Wrong("resend", "is not %s: write that, or remove it", ResendNever)
 	}
 	c.shapes = k.shapes(d)
-	c.named = k.named(d.Response.Headers)
+	c.responseHeaders = k.compileResponseHeaders(d.Response.Headers)
 	k.limits(d.Limits)
 	if d.Streams.Silence < 0 {
 		k.Wrong("streams.silence", "is negative")
@@ -242,7 +242,7 @@ var methodNames = []string{
 }
 
 func (k *compiler) methods(methods []string) {
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for i, m := range methods {
 		path := fmt.Sprintf("method[%d]", i)
 		switch {
@@ -251,20 +251,20 @@ func (k *compiler) methods(methods []string) {
 		case m != strings.ToUpper(m) || !httpguts.ValidHeaderFieldName(m):
 			k.Wrong(path, "is not a method: they are in capitals, as in GET")
 		case !slices.Contains(methodNames, m):
-			if meant, ok := problem.Nearest(m, methodNames); ok { // any other one may be the API's own
-				k.Wrong(path, "there is no method %s; did you mean %q?", m, meant)
+			if suggestion, ok := problem.Nearest(m, methodNames); ok { // any other one may be the API's own
+				k.Wrong(path, "there is no method %s; did you mean %q?", m, suggestion)
 			}
-		case seen[m]:
+		case names[m]:
 			k.Wrong(path, "is there twice")
 		}
-		seen[m] = true
+		names[m] = true
 	}
 }
 
 // parameters checks and compiles headers or the query.
 func (k *compiler) parameters(what string, all []Parameter) []parameter {
 	var compiled []parameter
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for i, p := range all {
 		path := fmt.Sprintf("%s[%d]", what, i)
 		name := p.Name
@@ -278,10 +278,10 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		if p.Name == "" {
 			k.Wrong(path+".name", "is missing")
 		}
-		if seen[name] {
+		if names[name] {
 			k.Wrong(path+".name", "is there twice")
 		}
-		seen[name] = true
+		names[name] = true
 		value := k.template(path+".value", p.Value, "")
 		switch {
 		case !p.Overridable || value == nil:
@@ -297,16 +297,16 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 	return compiled
 }
 
-func (k *compiler) limits(given Limits) {
+func (k *compiler) limits(limits Limits) {
 	for _, l := range []struct {
 		name  string
 		value float64
 	}{
-		{"per_user", given.PerUser},
-		{"total", given.Total},
-		{"request_bytes", float64(given.RequestBytes)},
-		{"response_bytes", float64(given.ResponseBytes)},
-		{"concurrent", float64(given.Concurrent)},
+		{"per_user", limits.PerUser},
+		{"total", limits.Total},
+		{"request_bytes", float64(limits.RequestBytes)},
+		{"response_bytes", float64(limits.ResponseBytes)},
+		{"concurrent", float64(limits.Concurrent)},
 	} {
 		if l.value < 0 {
 			k.Wrong("limits."+l.name, "is negative")

@@ -70,11 +70,11 @@ type consents interface {
 // upstreamConsents implements consents with a host.
 type upstreamConsents struct {
 	*host.Connector
-	of *Connector
+	connector *Connector
 }
 
 func (u upstreamConsents) Callback(ctx context.Context, back host.Callback) error {
-	return u.of.Callback(ctx, back)
+	return u.connector.Callback(ctx, back)
 }
 
 const (
@@ -121,25 +121,25 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 	switch {
 	case path == "":
 		c.event.Pattern = "/connect"
-		return v.on("GET, HEAD", v.list)
+		return v.serveMethods("GET, HEAD", v.list)
 	case !more && r.Method == http.MethodDelete:
-		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, UseDisconnect, v.disconnect))
+		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseDisconnect, v.disconnect))
 	case !more:
-		return v.on("GET, DELETE", v.of("/connect/{permalink}", first, UseConsent, v.start))
+		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseConsent, v.start))
 	case second == "disconnect" && r.Method == http.MethodPost:
-		return v.on("POST", v.of("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect))
+		return v.serveMethods("POST", v.connectorHandler("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect))
 	case first == "callback":
-		return v.on("GET", v.of("/connect/callback/{permalink}", second, UseCallback, v.callback))
+		return v.serveMethods("GET", v.connectorHandler("/connect/callback/{permalink}", second, UseCallback, v.callback))
 	case second == "disconnect":
-		return v.on("POST", nil)
+		return v.serveMethods("POST", nil)
 	}
 	return errNoConnector
 }
 
 var errNoConnector = &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 
-// on calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them.
-func (v *visit) on(methods string, handle func() error) error {
+// serveMethods calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them.
+func (v *visit) serveMethods(methods string, handle func() error) error {
 	if v.r.Method == http.MethodOptions {
 		if preflight, err := v.generation.crossOrigin(v.w, v.r); err != nil {
 			return err
@@ -155,9 +155,9 @@ func (v *visit) on(methods string, handle func() error) error {
 	return handle()
 }
 
-// of returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is that of the
+// connectorHandler returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is that of the
 // path. use says how handle uses a credential; handle calls uses before that.
-func (v *visit) of(pattern, permalink string, use Use, handle func(*running) error) func() error {
+func (v *visit) connectorHandler(pattern, permalink string, use Use, handle func(*running) error) func() error {
 	return func() error {
 		v.event.Pattern, v.use = pattern, use
 		connector := v.generation.connectors[permalink]

@@ -123,11 +123,11 @@ func (v *visit) write(status int, body []byte) {
 
 // pageOf returns the page for a problem, and sets the headers for it.
 func (c *call) pageOf(header http.Header, p *httpProblem) []byte {
-	shown := &page{Problem: p.detail, RequestID: c.id, Back: "/connect"}
+	problemPage := &page{Problem: p.detail, RequestID: c.id, Back: "/connect"}
 	if p.status == http.StatusUnauthorized {
-		shown.Back = ""
+		problemPage.Back = ""
 	}
-	return shown.render(header)
+	return problemPage.render(header)
 }
 
 // list answers with the connections of the user.

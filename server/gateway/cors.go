@@ -40,8 +40,8 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 		return false, nil
 	}
 	header.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method")) // the definition decides when the request comes
-	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		header.Set("Access-Control-Allow-Headers", asked)
+	if requestHeaders := r.Header.Get("Access-Control-Request-Headers"); requestHeaders != "" {
+		header.Set("Access-Control-Allow-Headers", requestHeaders)
 	}
 	header.Set("Access-Control-Max-Age", "600")
 	header.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")

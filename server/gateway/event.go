@@ -125,7 +125,7 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sent += attempt.Exchanges
+	e.tokenRequests += attempt.Exchanges
 	e.keyRequests += attempt.KeyRequests
 	e.spent.Token += attempt.TokenTime
 	e.spent.Keys += attempt.KeyTime
@@ -153,9 +153,9 @@ type exchanges struct {
 	id string
 
 	mu sync.Mutex
-	// sent counts the token requests, and keyRequests the uses of keys.
-	sent, keyRequests int
-	spent             Spent
+	// tokenRequests counts the token requests, and keyRequests the uses of keys.
+	tokenRequests, keyRequests int
+	spent                      Spent
 	// failure is the way in which the plugin failed, or "".
 	failure host.PluginFailure
 }
@@ -164,7 +164,7 @@ type exchanges struct {
 func (e *exchanges) fill(event *Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	event.Exchanges, event.KeyRequests, event.Spent, event.Failure = e.sent, e.keyRequests, e.spent, e.failure
+	event.Exchanges, event.KeyRequests, event.Spent, event.Failure = e.tokenRequests, e.keyRequests, e.spent, e.failure
 }
 
 type exchangesKey struct{}
@@ -175,7 +175,7 @@ func (c *call) observe() {
 	if observe == nil && c.traced == nil {
 		return
 	}
-	event := c.ended()
+	event := c.finalEvent()
 	if c.traced != nil {
 		c.traced(event)
 	}
@@ -192,18 +192,18 @@ func (c *call) use() Use {
 	return UseRequest
 }
 
-// ended returns the event of a call that has ended.
-func (c *call) ended() Event {
+// finalEvent returns the event of a call that has ended.
+func (c *call) finalEvent() Event {
 	if c.connector != nil {
 		c.event.Connector, c.event.Served = c.connector.definition.Permalink, c.connector
 	}
 	c.event.Test = c.byOperator || c.tested
 	c.event.Method, c.event.UpstreamStatus = c.methodOf(c.event.Method), c.upstreamStatus
-	c.event.ID, c.event.Began, c.event.Sent, c.event.API = c.id, c.began, c.sent, c.upstream
+	c.event.ID, c.event.Began, c.event.Sent, c.event.API = c.id, c.began, c.sentAt, c.upstream
 	c.exchanges.fill(&c.event)
 	c.event.Total = c.gateway.config.Clock().Sub(c.began)
 	if !c.answered.IsZero() {
-		c.event.Upstream = c.answered.Sub(c.sent)
+		c.event.Upstream = c.answered.Sub(c.sentAt)
 	}
 	return c.event
 }

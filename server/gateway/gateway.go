@@ -40,7 +40,7 @@ type Config struct {
 	// ID, Method, Traceparent and Began. The context that Trace returns is derived from ctx, and takes its place in the request; a
 	// [host.Tracer] finds it again in that of its spans. ended, if not nil, is called before Observe, with the same event. Trace is
 	// called concurrently.
-	Trace func(ctx context.Context, begun Event) (within context.Context, ended func(Event))
+	Trace func(ctx context.Context, event Event) (traceContext context.Context, end func(Event))
 	// If not nil, Recordable is called before a credential is used. It returns an error if the use could not be recorded now. Then
 	// the request is refused with the problem not-recorded. It is called concurrently.
 	Recordable func() error
@@ -89,8 +89,8 @@ type generation struct {
 type running struct {
 	*Connector
 	limits *limiter
-	// told reports whether the log has the parameters of a caller that were dropped.
-	told atomic.Bool
+	// droppedInLog reports whether the log has the parameters of a caller that were dropped.
+	droppedInLog atomic.Bool
 }
 
 // New returns a gateway without connectors. [Gateway.Use] sets them.
@@ -126,18 +126,18 @@ func (g *Gateway) Use(s Setup) (wait func()) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before := g.current
+	previous := g.current
 	for _, c := range s.Connectors {
 		r := &running{Connector: c}
-		if known := before.connectors[c.definition.Permalink]; known != nil && known.limits.counts(c.definition.Limits) {
-			r.limits = known.limits
+		if old := previous.connectors[c.definition.Permalink]; old != nil && old.limits.counts(c.definition.Limits) {
+			r.limits = old.limits
 		} else {
 			r.limits = newLimiter(c.definition.Limits, g.config.Clock)
 		}
 		next.connectors[c.definition.Permalink] = r
 	}
 	g.current = next
-	return before.inFlight.Wait
+	return previous.inFlight.Wait
 }
 
 // enter returns the current generation for one request. The caller must call Done of its inFlight when the request has ended.
@@ -236,7 +236,7 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 		return c.unrendered(err)
 	}
 	c.event.Use, c.event.Pattern = c.use(), c.out.pattern
-	if len(c.out.dropped) > 0 && !c.tested && connector.told.CompareAndSwap(false, true) {
+	if len(c.out.dropped) > 0 && !c.tested && connector.droppedInLog.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
 	}
@@ -339,8 +339,8 @@ func (g *generation) notHost(name string) error {
 
 // requestID returns the trace ID of the caller's traceparent (W3C Trace Context), or a random ID if there is no valid one.
 func requestID(r *http.Request) string {
-	if given := r.Header.Get("Traceparent"); strings.Count(given, "-") == 3 {
-		trace := strings.Split(given, "-")[1]
+	if traceparent := r.Header.Get("Traceparent"); strings.Count(traceparent, "-") == 3 {
+		trace := strings.Split(traceparent, "-")[1]
 		if _, err := hex.DecodeString(trace); err == nil && len(trace) == 32 && strings.Trim(trace, "0") != "" {
 			return strings.ToLower(trace)
 		}

@@ -49,8 +49,8 @@ func newLimiter(l Limits, clock func() time.Time) *limiter {
 }
 
 // counts reports whether l can count for other limits: whether they have the same rates and Concurrent.
-func (l *limiter) counts(other Limits) bool {
-	return l.limits.PerUser == other.PerUser && l.limits.Total == other.Total && l.limits.Concurrent == other.Concurrent
+func (l *limiter) counts(limits Limits) bool {
+	return l.limits.PerUser == limits.PerUser && l.limits.Total == limits.Total && l.limits.Concurrent == limits.Concurrent
 }
 
 // enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as
@@ -83,7 +83,7 @@ func (l *limiter) rates(user string) error {
 		return nil
 	}
 	now := l.clock()
-	if l.users != nil && !l.of(user).AllowN(now, 1) {
+	if l.users != nil && !l.limiterFor(user).AllowN(now, 1) {
 		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than one user may send", retry: nextAfter(l.perUser)}
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
@@ -95,16 +95,16 @@ func (l *limiter) rates(user string) error {
 // nextAfter returns the number of seconds after which a rate allows the next request.
 func nextAfter(r rate.Limit) int { return int(math.Ceil(1 / float64(r))) }
 
-// of returns the rate limiter of a user.
-func (l *limiter) of(user string) *rate.Limiter {
+// limiterFor returns the rate limiter of a user.
+func (l *limiter) limiterFor(user string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known, ok := l.users.Get(user)
+	lim, ok := l.users.Get(user)
 	if !ok {
-		known = rate.NewLimiter(l.perUser, l.burst)
-		l.users.Add(user, known)
+		lim = rate.NewLimiter(l.perUser, l.burst)
+		l.users.Add(user, lim)
 	}
-	return known
+	return lim
 }
 
 // admit counts a request of a user, and reports whether the user's share allows it. Requests without a user have no share.

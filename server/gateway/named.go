@@ -31,8 +31,8 @@ func (n *namedHeaders) passes(name string) bool {
 	if n == nil {
 		return false
 	}
-	named := n.names[name] || slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-	return named && headerMeans(name) == ""
+	ok := n.names[name] || slices.ContainsFunc(n.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return ok && headerMeans(name) == ""
 }
 
 // exposed returns the names of the headers in h that the definition lets pass, sorted: pages of other origins may read them.
@@ -48,8 +48,8 @@ func (n *namedHeaders) exposed(h http.Header) (names []string) {
 	return names
 }
 
-// named compiles the headers that a definition names. It returns nil if there are none.
-func (k *compiler) named(headers []string) *namedHeaders {
+// compileResponseHeaders compiles the headers that a definition names. It returns nil if there are none.
+func (k *compiler) compileResponseHeaders(headers []string) *namedHeaders {
 	if len(headers) == 0 {
 		return nil
 	}

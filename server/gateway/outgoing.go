@@ -44,8 +44,8 @@ type Outgoing struct {
 	pattern string
 	// credentials are the values of headers and query that contain secrets.
 	credentials []host.Text
-	// shown has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
-	shown http.Header
+	// visibleHeader has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
+	visibleHeader http.Header
 	// masked is nil unless Incoming.Masked is set.
 	masked *Outgoing
 	// dropped has the names of the caller's query parameters that are not passed on, sorted. It holds at most maxDropped.
@@ -95,7 +95,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	}
 	out := &Outgoing{Method: method, Header: http.Header{}}
 	if c.shapes != (shapes{}) {
-		out.shown = http.Header{}
+		out.visibleHeader = http.Header{}
 	}
 	if in.Masked {
 		out.masked = &Outgoing{Method: method, Header: http.Header{}}
@@ -116,12 +116,12 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 		}
 	}
 	for _, p := range c.headers {
-		given, err := p.given("header", in.Header[p.Name])
+		values, err := p.callerValues("header", in.Header[p.Name])
 		if err != nil {
 			return nil, err
 		}
-		if len(given) > 0 { // an empty value, too
-			out.set(p.Name, slices.Clone(given), slices.Clone(given))
+		if len(values) > 0 { // an empty value, too
+			out.set(p.Name, slices.Clone(values), slices.Clone(values))
 			out.show(p.Name)
 			continue
 		}
@@ -131,7 +131,7 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 			return nil, err
 		case text.Value != "":
 			out.set(p.Name, []string{text.Value}, []string{text.Masked})
-			out.holds(text)
+			out.addCredential(text)
 			if !text.Secret {
 				out.show(p.Name)
 			}
@@ -142,8 +142,8 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	return out, nil
 }
 
-// holds adds text to the credentials if it contains a secret. No answer may contain a credential.
-func (o *Outgoing) holds(text host.Text) {
+// addCredential adds text to the credentials if it contains a secret. No answer may contain a credential.
+func (o *Outgoing) addCredential(text host.Text) {
 	if text.Secret {
 		o.credentials = append(o.credentials, text)
 	}
@@ -151,8 +151,8 @@ func (o *Outgoing) holds(text host.Text) {
 
 // show makes a header visible to expressions.
 func (o *Outgoing) show(name string) {
-	if o.shown != nil {
-		o.shown[name] = o.Header[name]
+	if o.visibleHeader != nil {
+		o.visibleHeader[name] = o.Header[name]
 	}
 }
 
@@ -173,12 +173,12 @@ func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) err
 		if out.pattern, err = c.allows(in); err != nil {
 			return err
 		}
-		joined, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, in.Path)
+		joinedURL, err := urlpath.Join(&url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}, in.Path)
 		if err != nil {
 			return refuse(http.StatusBadRequest, "%v", err)
 		}
-		joined.RawQuery = base.RawQuery
-		base = joined
+		joinedURL.RawQuery = base.RawQuery
+		base = joinedURL
 	}
 	query, masked, err := c.makeQuery(ctx, base.RawQuery, in, out)
 	if err != nil {
@@ -234,17 +234,17 @@ func (c *Connector) allows(in Incoming) (string, error) {
 		if !p.matches(segments) {
 			continue
 		}
-		if !p.left(segments) {
+		if !p.isAmbiguous(segments) {
 			return c.definition.Paths[i], nil
 		}
 	}
 	return "", refuse(http.StatusNotFound, "this connector has no such path")
 }
 
-// left reports whether a server may take a character of the segments, which match, for the end of one of them. Some servers do so with
+// isAmbiguous reports whether a server may take a character of the segments, which match, for the end of one of them. Some servers do so with
 // certain escaped characters, and so serve another path. Others take them for the end of the path: they cut off what the definition
 // appends, and take the caller's text for a query.
-func (p pattern) left(segments []string) bool {
+func (p pattern) isAmbiguous(segments []string) bool {
 	for i, segment := range segments {
 		switch {
 		case p[len(p)-1] == "**":
@@ -268,9 +268,9 @@ func endsPath(segment string) bool {
 	return urlpath.AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
 }
 
-// given returns the caller's values of a parameter, or nil if it is not overridable. It returns an error if there are several and the
+// callerValues returns the caller's values of a parameter, or nil if it is not overridable. It returns an error if there are several and the
 // parameter is not repeated.
-func (p parameter) given(what string, values []string) ([]string, error) {
+func (p parameter) callerValues(what string, values []string) ([]string, error) {
 	switch {
 	case !p.Overridable:
 		return nil, nil

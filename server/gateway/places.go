@@ -29,15 +29,15 @@ func (g *Gateway) codings(connector string) map[string]answers.Coding {
 	all := codings.Further()
 	for name, coding := range all {
 		all[name] = func(r io.Reader) (io.ReadCloser, error) {
-			held := &window{places: g.places, connector: connector}
+			w := &window{places: g.places, connector: connector}
 			if !g.places.Hold(connector, codings.Window) {
-				return nil, errors.Join(errHeld, held.Close())
+				return nil, errors.Join(errHeld, w.Close())
 			}
 			var err error
-			if held.ReadCloser, err = coding(r); err != nil {
-				return nil, errors.Join(err, held.Close())
+			if w.ReadCloser, err = coding(r); err != nil {
+				return nil, errors.Join(err, w.Close())
 			}
-			return held, nil
+			return w, nil
 		}
 	}
 	return all
@@ -64,8 +64,8 @@ func (w *window) Close() (err error) {
 // errHeld is the error for a body when too many bytes are held.
 var errHeld = &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more bodies under way than this gateway takes", retry: 1}
 
-// held reads a body to be shaped, and counts its bytes in places, which limits the bytes of all such bodies.
-type held struct {
+// countingReader reads a body to be shaped, and counts its bytes in places, which limits the bytes of all such bodies.
+type countingReader struct {
 	io.Reader
 	places    *places.Places
 	connector string
@@ -74,13 +74,13 @@ type held struct {
 
 // read reads a connector's body to its end. The caller must call release when it no longer needs the body, also after an
 // error. It returns an error if too many bytes are held.
-func (g *Gateway) read(from io.Reader, connector string) (whole []byte, release func(), err error) {
-	h := &held{Reader: from, places: g.places, connector: connector}
-	whole, err = io.ReadAll(h)
-	return whole, func() { g.places.Hold(connector, -h.bytes) }, err
+func (g *Gateway) read(from io.Reader, connector string) (body []byte, release func(), err error) {
+	h := &countingReader{Reader: from, places: g.places, connector: connector}
+	body, err = io.ReadAll(h)
+	return body, func() { g.places.Hold(connector, -h.bytes) }, err
 }
 
-func (h *held) Read(p []byte) (int, error) {
+func (h *countingReader) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	h.bytes += int64(n)
 	if !h.places.Hold(h.connector, int64(n)) {

@@ -52,7 +52,7 @@ func TestWhoFindsNoPlaceComesBack_threats_330(t *testing.T) {
 	busy := fmt.Errorf("a caller: %w", &host.Error{Stage: host.StageToken, Err: fmt.Errorf("%w wait", host.ErrBusy)})
 	for name, err := range map[string]error{"a request": busy, "a consent": consentProblem(busy)} {
 		p := problemOf(err)
-		if p.status != http.StatusServiceUnavailable || p.kind != "too-many-requests" || p.retry != 1 || p.stage != "token" || p.known {
+		if p.status != http.StatusServiceUnavailable || p.kind != "too-many-requests" || p.retry != 1 || p.stage != "token" || p.alreadyLogged {
 			t.Errorf("%s gets %+v", name, p)
 		}
 	}

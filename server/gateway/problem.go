@@ -30,8 +30,8 @@ type httpProblem struct {
 	retry int
 	// cause is for the log. Callers do not receive it, because it may contain a secret.
 	cause error
-	// known reports whether the host has logged the error already, once for all requests that it affects.
-	known bool
+	// alreadyLogged reports whether the host has logged the error already, once for all requests that it affects.
+	alreadyLogged bool
 }
 
 func (p *httpProblem) Error() string {
@@ -47,15 +47,15 @@ const typeBase = "urn:keywright:problem:"
 // problemOf returns the problem that a caller receives for an error.
 func problemOf(err error) *httpProblem {
 	var p *httpProblem
-	var refused *Refusal
+	var refusal *Refusal
 	var failed *host.Error
 	var grant *host.GrantError
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.As(err, &refused):
-		return &httpProblem{status: refused.Status, kind: kinds[refused.Status], detail: refused.Detail}
+	case errors.As(err, &refusal):
+		return &httpProblem{status: refusal.Status, kind: kinds[refusal.Status], detail: refusal.Detail}
 	case errors.As(err, &large):
 		return &httpProblem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.Is(err, identity.ErrUnauthenticated):
@@ -70,7 +70,7 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
 	case errors.As(err, &grant) && grant.Condition == host.Uncertain:
 		return &httpProblem{
-			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), known: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
+			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), alreadyLogged: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
 			detail: "nobody knows yet whether the authorization server still takes the grant, and the request was not sent", cause: err,
 		}
 	case errors.As(err, &failed) && failed.Stage == host.StageResponse, failed == nil && (errors.Is(err, answers.ErrCoding) || errors.Is(err, answers.ErrSwitched)):
@@ -79,7 +79,7 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
 	case errors.As(err, &failed):
 		retry := retryAfter(err)
-		return &httpProblem{retry: retry, known: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
+		return &httpProblem{retry: retry, alreadyLogged: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
 	}
 	return &httpProblem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
 }
@@ -87,11 +87,11 @@ func problemOf(err error) *httpProblem {
 // retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or to an
 // issuer whose metadata cannot be read. It returns 0 if err has another cause.
 func retryAfter(err error) int {
-	var refused *host.TokenError
+	var tokenErr *host.TokenError
 	var metadata *host.DiscoveryError
 	switch {
-	case errors.As(err, &refused):
-		return int(math.Ceil(refused.RetryAfter.Seconds()))
+	case errors.As(err, &tokenErr):
+		return int(math.Ceil(tokenErr.RetryAfter.Seconds()))
 	case errors.As(err, &metadata):
 		return int(math.Ceil(metadata.RetryAfter.Seconds()))
 	}
@@ -101,8 +101,8 @@ func retryAfter(err error) int {
 // unrendered returns the problem for an error of [Connector.Outgoing]. Unless it is a [Refusal], a template failed: it names
 // a value that is missing, or a secret that cannot be read.
 func (c *call) unrendered(err error) error {
-	var refused *Refusal
-	if errors.As(err, &refused) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
 		return err
 	}
 	c.event.Use = c.use()
@@ -152,29 +152,29 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	}
 	level := slog.LevelInfo // for mistakes of the caller
 	switch {
-	case p.known:
+	case p.alreadyLogged:
 		level = slog.LevelDebug
 	case p.status >= http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	known := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
+	attrs := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
 	if c.connector != nil {
-		known = append(known, slog.String("connector", c.connector.definition.Permalink))
+		attrs = append(attrs, slog.String("connector", c.connector.definition.Permalink))
 	}
 	if p.stage != "" {
-		known = append(known, slog.String("stage", p.stage))
+		attrs = append(attrs, slog.String("stage", p.stage))
 	}
 	if c.connector == nil && p.status == http.StatusNotFound && c.callerURL != nil { // the rest of the path may be personal, or a secret
-		asked, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
-		known = append(known, slog.String("connector", host.Printable(asked[:min(len(asked), maxNameLogged)])))
+		name, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
+		attrs = append(attrs, slog.String("connector", host.Printable(name[:min(len(name), maxNameLogged)])))
 	}
 	if c.connector != nil && c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
-		known = append(known, slog.String("tenant", host.Printable(c.event.Tenant)))
+		attrs = append(attrs, slog.String("tenant", host.Printable(c.event.Tenant)))
 	}
 	if c.upstreamStatus != 0 {
-		known = append(known, slog.Int("upstream_status", c.upstreamStatus))
+		attrs = append(attrs, slog.Int("upstream_status", c.upstreamStatus))
 	}
-	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(known, slog.String("error", host.Printable(p.Error())))...)
+	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(attrs, slog.String("error", host.Printable(p.Error())))...)
 }
 
 // isTenants reports whether each tenant has its own secret of this name.

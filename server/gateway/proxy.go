@@ -61,8 +61,8 @@ type call struct {
 	traced func(Event)
 
 	began time.Time
-	// sent is the time at which the request was first sent to the API. It is zero if it was not sent.
-	sent time.Time
+	// sentAt is the time at which the request was first sent to the API. It is zero if it was not sent.
+	sentAt time.Time
 	// answered is the time at which the API's last answer began, or sending failed. It is zero if nothing was sent.
 	answered time.Time
 	// upstream is the time that the API took for all attempts, until its answer began or sending failed.
@@ -124,8 +124,8 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	now := c.gateway.config.Clock()
-	if c.sent.IsZero() {
-		c.sent = now
+	if c.sentAt.IsZero() {
+		c.sentAt = now
 	}
 	c.event.Sends++
 	timeout := c.connector.definition.Timeout
@@ -191,8 +191,8 @@ func repeats(added, query string) bool {
 	}
 	for one := range strings.SplitSeq(strings.TrimPrefix(added, "&"), "&") {
 		name := urlcheck.MemberName(one)
-		for other := range strings.SplitSeq(query, "&") {
-			if urlcheck.MayBeMember(urlcheck.MemberName(other), name) {
+		for param := range strings.SplitSeq(query, "&") {
+			if urlcheck.MayBeMember(urlcheck.MemberName(param), name) {
 				return true
 			}
 		}
@@ -245,20 +245,20 @@ type stalling struct {
 	timer   *time.Timer
 	timeout time.Duration
 	passing *bool
-	// left is the time for the rest of the piece, which is of rest bytes.
-	left time.Duration
-	rest int
+	// remaining is the time for the rest of the piece, which is of rest bytes.
+	remaining time.Duration
+	rest      int
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
 	if *s.passing || s.rest <= 0 {
-		s.left, s.rest = s.timeout, pieceBytes
+		s.remaining, s.rest = s.timeout, pieceBytes
 	}
 	began := time.Now()
-	s.timer.Reset(s.left)
+	s.timer.Reset(s.remaining)
 	n, err := s.ReadCloser.Read(p)
 	s.timer.Stop() // the time of the reader does not count
-	s.left -= time.Since(began)
+	s.remaining -= time.Since(began)
 	s.rest -= n
 	return n, err
 }

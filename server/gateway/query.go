@@ -15,27 +15,27 @@ import (
 
 // makeQuery returns the parts of the query of out, and the same masked. The first one is the query of the definition's URL.
 func (c *Connector) makeQuery(ctx context.Context, first string, in Incoming, out *Outgoing) (query, masked []string, err error) {
-	given, err := parseQuery(in.Query)
+	params, err := parseQuery(in.Query)
 	if !in.Trusted {
 		if err != nil {
 			return nil, nil, refuse(http.StatusBadRequest, "the query is not well formed: write %%26 for an & and %%3B for a ; that is part of a value")
 		}
-		out.dropped = c.drops(given)
+		out.dropped = c.drops(params)
 	}
-	add := func(part, shown string) {
+	add := func(part, maskedPart string) {
 		if part != "" {
-			query, masked = append(query, part), append(masked, shown)
+			query, masked = append(query, part), append(masked, maskedPart)
 		}
 	}
 	add(first, first)
 	for _, p := range c.query {
-		if in.Trusted && given[p.Name] != nil {
+		if in.Trusted && params[p.Name] != nil {
 			if !p.Overridable {
 				return nil, nil, refuse(http.StatusBadRequest, "the query parameter %s is the definition's", host.Printable(p.Name))
 			}
 			continue // the caller's query, which is appended as a whole, has it
 		}
-		callers, err := p.given("query parameter", given[p.Name])
+		callers, err := p.callerValues("query parameter", params[p.Name])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -51,16 +51,16 @@ func (c *Connector) makeQuery(ctx context.Context, first string, in Incoming, ou
 			if text.Value == "" {
 				continue
 			}
-			out.holds(text)
+			out.addCredential(text)
 			add(name+"="+urlpath.Percent(text.Value), name+"="+text.Masked)
 		}
-		delete(given, p.Name)
+		delete(params, p.Name)
 	}
 	if in.Trusted {
 		add(in.Query, in.Query)
 	} else if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, out.Method) {
 		// Without a parameter, such a request may be another operation: DELETE /key?tagging of S3 removes tags, DELETE /key the object.
-		for _, name := range slices.Sorted(maps.Keys(given)) {
+		for _, name := range slices.Sorted(maps.Keys(params)) {
 			return nil, nil, refuse(http.StatusBadRequest, "the query parameter %s is not passed on, and %s may do something else without it: it passes if query of the connector has it with overridable: true",
 				host.Printable(name), out.Method)
 		}
@@ -70,8 +70,8 @@ func (c *Connector) makeQuery(ctx context.Context, first string, in Incoming, ou
 
 // parseQuery returns the parameters of a query by their names. It returns what follows each name, encoded anew: "" if no equals sign
 // does. Like [url.ParseQuery], it goes on after a parameter that is not well formed, and returns an error.
-func parseQuery(query string) (given map[string][]string, err error) {
-	given = map[string][]string{}
+func parseQuery(query string) (params map[string][]string, err error) {
+	params = map[string][]string{}
 	for part := range strings.SplitSeq(query, "&") {
 		one, wrong := url.ParseQuery(part)
 		err = cmp.Or(err, wrong)
@@ -80,22 +80,22 @@ func parseQuery(query string) (given map[string][]string, err error) {
 			if strings.Contains(part, "=") {
 				value = "=" + urlpath.Percent(values[0])
 			}
-			given[name] = append(given[name], value)
+			params[name] = append(params[name], value)
 		}
 	}
-	return given, err
+	return params, err
 }
 
 // Dropped returns the names of those parameters of a caller's query that are not passed on, sorted: 10 of them at most.
 func (c *Connector) Dropped(query string) []string {
-	given, _ := parseQuery(query) // what is not well formed is refused
-	return c.drops(given)
+	params, _ := parseQuery(query) // what is not well formed is refused
+	return c.drops(params)
 }
 
 // drops returns the names of given, sorted and printable, that are no overridable parameters of the definition.
-func (c *Connector) drops(given map[string][]string) []string {
+func (c *Connector) drops(params map[string][]string) []string {
 	var names []string
-	for name := range given {
+	for name := range params {
 		if !slices.ContainsFunc(c.query, func(p parameter) bool { return p.Overridable && p.Name == name }) {
 			names = append(names, host.Printable(name))
 		}

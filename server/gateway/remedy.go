@@ -45,8 +45,8 @@ func (e *Event) Remedy() string {
 	if e.Test && e.Problem == "unknown-path" {
 		return "No path of the connector matches: add the path to the connector's paths, or send another one."
 	}
-	at := e.FailedAt()
-	if at == "" {
+	step := e.FailedAt()
+	if step == "" {
 		return ""
 	}
 	fault := remedy.Fault{

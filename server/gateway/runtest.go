@@ -30,7 +30,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	if connector == nil {
 		return nil, generation.unknown(permalink)
 	}
-	r, err := connector.tried(t)
+	r, err := connector.newRequest(t)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +51,9 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 			c.fail(r.Context(), w, err)
 		}
 	})
-	event := c.ended()
+	event := c.finalEvent()
 	result := &TestResult{
-		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sent), Body: w.body.Bytes(), Cut: w.cut,
+		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
 		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Event: event, Milliseconds: milliseconds(event.Total),
 	}
 	if c.failure != nil && (w.cut == "" || w.broken) {
@@ -71,8 +71,8 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	return result, nil
 }
 
-// tried returns the request of a test, as a caller would send it.
-func (c *running) tried(t Try) (*http.Request, error) {
+// newRequest returns the request of a test, as a caller would send it.
+func (c *running) newRequest(t Try) (*http.Request, error) {
 	method := cmp.Or(t.Method, c.definition.Methods[0])
 	body := t.BodyBytes
 	if len(body) == 0 {
@@ -101,11 +101,11 @@ func (c *running) tried(t Try) (*http.Request, error) {
 
 // unknown returns the error for an operator who names a connector that does not exist.
 func (g *generation) unknown(permalink string) error {
-	meant := ""
+	hint := ""
 	if near, ok := problem.Nearest(permalink, slices.Sorted(maps.Keys(g.connectors))); ok {
-		meant = fmt.Sprintf("; did you mean %q?", near)
+		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector" + meant}
+	return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector" + hint}
 }
 
 // knownHost returns a name of the gateway.
@@ -133,8 +133,8 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 	}
 	if c.sentBody != nil {
 		if body, err := c.sentBody(); err == nil {
-			shown, _ := files.ReadAll(body, maxShown) // the body is in memory
-			t.Body = show(shown)
+			excerpt, _ := files.ReadAll(body, maxShown) // the body is in memory
+			t.Body = show(excerpt)
 		}
 	}
 	return t
@@ -144,10 +144,10 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 type testedAnswer struct {
 	header http.Header
 	method string
-	// sent has the headers as they were when WriteHeader was called.
-	sent   http.Header
-	status int
-	body   bytes.Buffer
+	// sentHeader has the headers as they were when WriteHeader was called.
+	sentHeader http.Header
+	status     int
+	body       bytes.Buffer
 	// cut says why body is not all of the answer, or is "". broken reports whether that is because the answer broke off.
 	cut     string
 	broken  bool
@@ -166,17 +166,17 @@ const (
 func (w *testedAnswer) serve(handle func()) {
 	defer func() {
 		late := w.timer != nil && !w.timer.Stop()
-		switch gone := recover(); {
-		case gone == http.ErrAbortHandler: //nolint:errorlint // net/http compares it in this way
+		switch v := recover(); {
+		case v == http.ErrAbortHandler: //nolint:errorlint // net/http compares it in this way
 			if late && w.cut == "" {
 				w.cut = fmt.Sprintf("the answer went on after %v", maxTestTime)
 			}
 			w.broken = w.cut == ""
 			w.cut = cmp.Or(w.cut, "the answer broke off")
-		case gone != nil:
-			panic(gone)
-		case !w.flushed && w.sent != nil && w.sent["Content-Length"] == nil && w.body.Len() <= shortBody && bodyAllowed(w.status) && (w.method != http.MethodHead || w.body.Len() > 0):
-			w.sent.Set("Content-Length", fmt.Sprint(w.body.Len()))
+		case v != nil:
+			panic(v)
+		case !w.flushed && w.sentHeader != nil && w.sentHeader["Content-Length"] == nil && w.body.Len() <= shortBody && bodyAllowed(w.status) && (w.method != http.MethodHead || w.body.Len() > 0):
+			w.sentHeader.Set("Content-Length", fmt.Sprint(w.body.Len()))
 		}
 	}()
 	handle()
@@ -195,10 +195,10 @@ func (w *testedAnswer) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *testedAnswer) WriteHeader(status int) {
-	if w.sent != nil {
+	if w.sentHeader != nil {
 		return
 	}
-	w.status, w.sent = status, w.header.Clone()
+	w.status, w.sentHeader = status, w.header.Clone()
 	w.timer = time.AfterFunc(maxTestTime, w.cancel)
 }
 

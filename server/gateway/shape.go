@@ -69,7 +69,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Now:      c.gateway.config.Clock,
 		UUID:     newUUID,
 		Request: transform.Request{
-			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.shown, Body: c.body,
+			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body,
 		},
 	}
 	if ok {
@@ -115,8 +115,8 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	}
 	original := response.Body
 	defer original.Close()
-	most := min(c.connector.definition.Limits.ResponseBytes, math.MaxInt64-1) // one byte more shows that the body is too long
-	body, release, err := c.gateway.read(io.LimitReader(original, most+1), c.connector.definition.Permalink)
+	limit := min(c.connector.definition.Limits.ResponseBytes, math.MaxInt64-1) // one byte more shows that the body is too long
+	body, release, err := c.gateway.read(io.LimitReader(original, limit+1), c.connector.definition.Permalink)
 	defer release()
 	if err != nil {
 		return true, err

@@ -76,13 +76,13 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return generation.unknown(r.PathValue("permalink"))
 	}
 	c.connector = connector.Connector
-	most := connector.definition.Limits.RequestBytes
-	most += min(most+maxAround, math.MaxInt64-most) // base64 has 4 bytes for 3
-	tried, err := readTry(http.MaxBytesReader(w, r.Body, most))
+	limit := connector.definition.Limits.RequestBytes
+	limit += min(limit+maxAround, math.MaxInt64-limit) // base64 has 4 bytes for 3
+	t, err := readTry(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		return err
 	}
-	result, err := g.RunTest(r.Context(), r.PathValue("permalink"), tried)
+	result, err := g.RunTest(r.Context(), r.PathValue("permalink"), t)
 	if err != nil {
 		return err
 	}
@@ -95,13 +95,13 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 }
 
 func readTry(body io.Reader) (Try, error) {
-	var tried Try
+	var t Try
 	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&tried); err != nil && !errors.Is(err, io.EOF) {
+	if err := decoder.Decode(&t); err != nil && !errors.Is(err, io.EOF) {
 		return Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
 	}
-	return tried, nil
+	return t, nil
 }
 
 // show returns the beginning of a body, up to maxShown bytes. An ellipsis at the end means that the body is longer.

@@ -65,11 +65,11 @@ type TestRefusal struct {
 
 // refusalOf returns the remembered refusal that is the reason of an error, or nil.
 func refusalOf(err error) *TestRefusal {
-	var refused *host.TokenError
-	if !errors.As(err, &refused) || !refused.Remembered {
+	var tokenErr *host.TokenError
+	if !errors.As(err, &tokenErr) || !tokenErr.Remembered {
 		return nil
 	}
-	return &TestRefusal{refused.Status, refused.Code, refused.Age.Seconds(), refused.RetryAfter.Seconds()}
+	return &TestRefusal{tokenErr.Status, tokenErr.Code, tokenErr.Age.Seconds(), tokenErr.RetryAfter.Seconds()}
 }
 
 // String returns what a person needs to know, in a line.

@@ -54,9 +54,9 @@ type keyCache struct {
 	document []byte
 	// since is the time at which set was last read.
 	since time.Time
-	// tried is the time of the last attempt, and err its error.
-	tried time.Time
-	err   error
+	// lastAttempt is the time of the last attempt, and err its error.
+	lastAttempt time.Time
+	err         error
 	// attempt is closed at the end of the running attempt. It is nil if none is running.
 	attempt chan struct{}
 	closed  bool
@@ -113,21 +113,21 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 // The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and
 // this key has not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key
 // is refused at once.
-func (c *keyCache) newer(ctx context.Context, than *keySet, t *token, received time.Time) (*keySet, error) {
+func (c *keyCache) newer(ctx context.Context, old *keySet, t *token, received time.Time) (*keySet, error) {
 	ref := refOf(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.set == than && (c.since.Before(received) || c.since.After(c.clock())) { // the keys were not read since the token came
+	if c.set == old && (c.since.Before(received) || c.since.After(c.clock())) { // the keys were not read since the token came
 		if attempt := c.start(true); attempt != nil {
 			if err := c.wait(ctx, attempt); err != nil {
-				return than, err
+				return old, err
 			}
 		} else if c.err == nil && !c.unknown.Contains(ref) {
-			return than, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
+			return old, unavailable("the token names a key that is not known, and the keys were read just now for another one", nil)
 		}
 	}
-	if c.set == than && c.err != nil {
-		return than, unavailable("the token names a key that is not known, and there is no newer list of keys", nil)
+	if c.set == old && c.err != nil {
+		return old, unavailable("the token names a key that is not known, and there is no newer list of keys", nil)
 	}
 	if c.set.find(t.algorithm, t.keyID) == nil {
 		c.unknown.Add(ref, true)
@@ -164,7 +164,7 @@ func (c *keyCache) start(forced bool) chan struct{} {
 	if set, _ := c.usable(); set == nil && !forced {
 		pause = c.initialInterval
 	}
-	early := tooEarly(c.tried, now, pause)
+	early := tooEarly(c.lastAttempt, now, pause)
 	if forced {
 		early = tooEarly(c.lastForced, now, pause) || early && c.err != nil
 	}
@@ -174,7 +174,7 @@ func (c *keyCache) start(forced bool) chan struct{} {
 	if forced {
 		c.lastForced = now
 	}
-	c.tried = now
+	c.lastAttempt = now
 	c.attempt = make(chan struct{})
 	c.running.Go(c.refresh)
 	return c.attempt
@@ -210,7 +210,7 @@ func (c *keyCache) refresh() {
 	}
 
 	c.mu.Lock()
-	before := c.err
+	prevErr := c.err
 	c.err = err
 	if err == nil {
 		c.since = c.clock()
@@ -223,7 +223,7 @@ func (c *keyCache) refresh() {
 	have, closed := c.set, c.closed
 	c.mu.Unlock()
 	if !closed {
-		c.report(before, err, have, !same)
+		c.report(prevErr, err, have, !same)
 	}
 
 	c.mu.Lock() // only now, so that the reports of two attempts are in their order
@@ -233,15 +233,15 @@ func (c *keyCache) refresh() {
 }
 
 // report logs an attempt if it has a new error, if it follows a failed one, or if the keys changed.
-func (c *keyCache) report(before, now error, set *keySet, changed bool) {
+func (c *keyCache) report(prevErr, now error, set *keySet, changed bool) {
 	switch {
-	case now != nil && (before == nil || before.Error() != now.Error()):
+	case now != nil && (prevErr == nil || prevErr.Error() != now.Error()):
 		what := "the keys of tokens cannot be read: there are none, and requests are refused"
 		if set != nil {
 			what = "the keys of tokens cannot be read: the last good ones are used"
 		}
 		c.log.LogAttrs(c.base, slog.LevelWarn, what, slog.Any("error", now))
-	case now == nil && (changed || before != nil):
+	case now == nil && (changed || prevErr != nil):
 		c.log.LogAttrs(c.base, slog.LevelInfo, "the keys of tokens were read", slog.Int("keys", len(set.keys)))
 	}
 	if now == nil && changed {

@@ -124,8 +124,8 @@ func timeOf(claims map[string]any, name string) (t time.Time, there bool, err er
 	if !ok || seconds < 0 || seconds > maxTime {
 		return time.Time{}, false, unauthenticated(fmt.Sprintf("the claim %q is not a time in seconds", name))
 	}
-	whole := int64(seconds)
-	return time.Unix(whole, int64((seconds-float64(whole))*1e9)), true, nil
+	sec := int64(seconds)
+	return time.Unix(sec, int64((seconds-float64(sec))*1e9)), true, nil
 }
 
 // HasClaim reports whether a claim is value, or a list that contains value. The claims scope and scp are lists of words with

@@ -52,14 +52,14 @@ type key struct {
 
 // age sets the times at which keys were first read: that of the set before for the keys that it has, and now for others. before may
 // be nil.
-func (s *keySet) age(before *keySet, now time.Time) {
+func (s *keySet) age(prev *keySet, now time.Time) {
 	for i := range s.keys {
 		k := &s.keys[i]
 		k.first = now
-		if before == nil {
+		if prev == nil {
 			continue
 		}
-		for _, old := range before.keys {
+		for _, old := range prev.keys {
 			if old.id == k.id && old.algorithm == k.algorithm && reflect.DeepEqual(old.public, k.public) {
 				k.first = old.first
 			}

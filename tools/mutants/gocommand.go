@@ -34,7 +34,7 @@ const (
 )
 
 // wrapGo puts this program on the PATH of p.environment under the name go.
-func (p *place) wrapGo(chosen part) error {
+func (p *place) wrapGo(selection part) error {
 	command, err := exec.LookPath("go")
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *place) wrapGo(chosen part) error {
 		return err
 	}
 	path := os.Getenv("PATH")
-	p.environment = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+path, realPath+"="+path, realGo+"="+command, partName+"="+chosen.String(),
+	p.environment = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+path, realPath+"="+path, realGo+"="+command, partName+"="+selection.String(),
 		"GOFLAGS=-trimpath -buildvcs=false") // so that the build cache serves every copy
 	return nil
 }
@@ -93,8 +93,8 @@ func actAsGo(ctx context.Context, args []string) error {
 func measure(ctx context.Context, args []string, dir string) error {
 	dir = strings.TrimPrefix(dir, "./")
 	packages := []string{"./" + dir}
-	for _, other := range testedBy[dir] {
-		packages = append(packages, "./"+other)
+	for _, testDir := range testedBy[dir] {
+		packages = append(packages, "./"+testDir)
 	}
 	if len(packages) > 1 {
 		args = append(args, "-coverpkg", packages[0])
@@ -155,11 +155,11 @@ func changedFile(dir, original string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		before, err := os.ReadFile(filepath.Join(original, filepath.Base(name)))
+		previous, err := os.ReadFile(filepath.Join(original, filepath.Base(name)))
 		if err != nil {
 			return "", err
 		}
-		if !bytes.Equal(now, before) {
+		if !bytes.Equal(now, previous) {
 			return filepath.Base(name), nil
 		}
 	}

@@ -42,8 +42,8 @@ const (
 // mostSlow is the maximum percentage of the noticed mutations whose tests may take too long.
 const mostSlow = 20
 
-// least is the minimum percentage of mutations that tests must notice.
-const least = 90
+// minNoticed is the minimum percentage of mutations that tests must notice.
+const minNoticed = 90
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,8 +74,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	program := flags.String("gremlins", "", "the program of go-gremlins")
 	workers := flags.Int("workers", 2, "how many changes are tried at once")
 	patience := flags.Int("patience", 5, "how many times as long as without a change the tests of a package may take")
-	var chosen part
-	flags.Var(&chosen, "part", "which part of the mutations to try, such as 3/10")
+	var selection part
+	flags.Var(&selection, "part", "which part of the mutations to try, such as 3/10")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	known, err := parseSurvivors(string(text))
+	survivors, err := parseSurvivors(string(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", survivorsFile, err)
 	}
-	place, err := newPlace(ctx, chosen)
+	place, err := newPlace(ctx, selection)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
-		if !found.report(stdout, known, chosen.all()) {
+		if !found.report(stdout, survivors, selection.all()) {
 			bad++
 		}
 	}
@@ -123,7 +123,7 @@ type place struct {
 	environment []string
 }
 
-func newPlace(ctx context.Context, chosen part) (*place, error) {
+func newPlace(ctx context.Context, selection part) (*place, error) {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func newPlace(ctx context.Context, chosen part) (*place, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	if err := p.wrapGo(chosen); err != nil {
+	if err := p.wrapGo(selection); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	// Gremlins copies the module alone, so the relative path to the other module would be wrong there.

@@ -14,12 +14,12 @@ func TestParts(t *testing.T) {
 		in := 0
 		for k := range counts {
 			p := part{uint64(k + 1), of}
-			if p.has(fmt.Appendf(nil, "source %d", i)) {
+			if p.contains(fmt.Appendf(nil, "source %d", i)) {
 				counts[k]++
 				in++
 			}
 		}
-		if in != 1 || !(&part{}).has(nil) {
+		if in != 1 || !(&part{}).contains(nil) {
 			t.Fatalf("mutation %d is in %d parts", i, in)
 		}
 	}

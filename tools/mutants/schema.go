@@ -37,8 +37,8 @@ type schema struct {
 	places map[int]int
 }
 
-// others has what gremlins makes of each operator.
-var others = map[token.Token][]token.Token{
+// replacements has what gremlins makes of each operator.
+var replacements = map[token.Token][]token.Token{
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
 	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS}, token.LAND: {token.LOR}, token.LOR: {token.LAND},
 	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL},
@@ -226,7 +226,7 @@ func (s *schema) replacement(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		switch {
-		case others[n.Op] == nil || s.types.Types[n].Value != nil:
+		case replacements[n.Op] == nil || s.types.Types[n].Value != nil:
 		case helper[n.Op] == "":
 			if basic, ok := s.types.Types[n].Type.(*types.Basic); ok && basic.Info()&types.IsBoolean != 0 {
 				return s.choice(n)
@@ -256,10 +256,10 @@ func (s *schema) replacement(n ast.Node) string {
 func (s *schema) choice(n *ast.BinaryExpr) string {
 	var out strings.Builder
 	first := s.number(n.OpPos, n.Op)
-	for i, other := range others[n.Op] {
-		_, _ = fmt.Fprintf(&out, "mutantsActive == %d && ((%s) %s (%s)) || ", first+i, s.expression(n.X, false), other, s.expression(n.Y, false))
+	for i, replacement := range replacements[n.Op] {
+		_, _ = fmt.Fprintf(&out, "mutantsActive == %d && ((%s) %s (%s)) || ", first+i, s.expression(n.X, false), replacement, s.expression(n.Y, false))
 	}
-	return fmt.Sprintf("(%s!mutantsIn(%d, %d) && ((%s) %s (%s)))", &out, first, first+len(others[n.Op])-1, s.expression(n.X, true), n.Op, s.expression(n.Y, true))
+	return fmt.Sprintf("(%s!mutantsIn(%d, %d) && ((%s) %s (%s)))", &out, first, first+len(replacements[n.Op])-1, s.expression(n.X, true), n.Op, s.expression(n.Y, true))
 }
 
 func (s *schema) isNumber(e ast.Expr) bool {
@@ -277,8 +277,8 @@ func isShift(e ast.Expr) bool {
 func (s *schema) number(pos token.Pos, operator token.Token) int {
 	first := len(s.numbers) + 1
 	place := s.places[s.fset.Position(pos).Offset]
-	for i, other := range others[operator] {
-		s.numbers[mutationName(s.name, place, other.String())] = first + i
+	for i, replacement := range replacements[operator] {
+		s.numbers[mutationName(s.name, place, replacement.String())] = first + i
 	}
 	return first
 }
@@ -320,11 +320,11 @@ func mutationOf(dir, original, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before, err := os.ReadFile(filepath.Join(original, file))
+	previous, err := os.ReadFile(filepath.Join(original, file))
 	if err != nil {
 		return "", err
 	}
-	olds := tokens(before)
+	olds := tokens(previous)
 	for i, t := range tokens(now) {
 		if i >= len(olds) || t.text != olds[i].text {
 			return mutationName(file, i, t.text), nil

@@ -88,9 +88,9 @@ func parseOutput(content []byte, dir string, read func(name string) (lines []str
 }
 
 // report writes the results of a package, and reports whether they are good. They are if every mutation that no test notices
-// is known, every known one still exists and is not noticed, and the tests notice enough of them. If whole is false, these are
+// is known, every known one still exists and is not noticed, and the tests notice enough of them. If complete is false, these are
 // the results of a part, and known ones may be in another.
-func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good bool) {
+func (f *found) report(w io.Writer, survivors map[mutant]string, complete bool) (good bool) {
 	noticed := f.killed + f.timedOut
 	rate := 100.0
 	if all := noticed + len(f.lived); all > 0 {
@@ -100,14 +100,14 @@ func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good b
 		f.dir, rate, noticed, noticed+len(f.lived), f.timedOut, f.endless, f.unviable)
 	good = true
 	for _, m := range f.lived {
-		if _, ok := known[m.mutant]; !ok {
+		if _, ok := survivors[m.mutant]; !ok {
 			_, _ = fmt.Fprintf(w, "  no test notices: %s (line %d)\n", m, m.line)
 			good = false
 		}
 	}
-	for m := range known {
+	for m := range survivors {
 		lives := slices.ContainsFunc(f.lived, func(s survivor) bool { return s.mutant == m })
-		if whole && path.Dir(m.file) == f.dir && !lives {
+		if complete && path.Dir(m.file) == f.dir && !lives {
 			_, _ = fmt.Fprintln(w, "  in survivors.txt, and is not there or is noticed now:", m)
 			good = false
 		}
@@ -116,8 +116,8 @@ func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good b
 		_, _ = fmt.Fprintf(w, "  more than %d %% of these took too long, so a busy machine may hide others: run it alone, or with more -patience\n", mostSlow)
 		good = false
 	}
-	if rate < least {
-		_, _ = fmt.Fprintf(w, "  less than %d %% are noticed\n", least)
+	if rate < minNoticed {
+		_, _ = fmt.Fprintf(w, "  less than %d %% are noticed\n", minNoticed)
 		good = false
 	}
 	return good
@@ -126,30 +126,30 @@ func (f *found) report(w io.Writer, known map[mutant]string, whole bool) (good b
 // parseSurvivors parses survivors.txt. It has a line for each mutation, in the form of mutant.String, followed by indented
 // lines with the reason. Lines that begin with # are comments.
 func parseSurvivors(text string) (map[mutant]string, error) {
-	known := map[mutant]string{}
+	survivors := map[mutant]string{}
 	var last mutant
 	for i, line := range strings.Split(text, "\n") {
 		switch {
 		case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"):
 		case strings.HasPrefix(line, " ") && last != mutant{}:
-			known[last] = strings.TrimSpace(known[last] + " " + strings.TrimSpace(line))
+			survivors[last] = strings.TrimSpace(survivors[last] + " " + strings.TrimSpace(line))
 		default:
 			head, text, ok := strings.Cut(line, ": ")
 			m := mutant{text: text}
 			if n, err := fmt.Sscanf(head, "%s %s %d", &m.file, &m.kind, &m.column); !ok || err != nil || n != 3 {
 				return nil, fmt.Errorf("line %d is not FILE KIND COLUMN: TEXT", i+1)
 			}
-			if _, twice := known[m]; twice {
+			if _, twice := survivors[m]; twice {
 				return nil, fmt.Errorf("line %d is there twice", i+1)
 			}
-			known[m], last = "", m
+			survivors[m], last = "", m
 		}
 	}
-	var without []error
-	for m, reason := range known {
+	var errs []error
+	for m, reason := range survivors {
 		if reason == "" {
-			without = append(without, fmt.Errorf("there is no reason for %s", m))
+			errs = append(errs, fmt.Errorf("there is no reason for %s", m))
 		}
 	}
-	return known, errors.Join(without...)
+	return survivors, errors.Join(errs...)
 }

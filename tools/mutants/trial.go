@@ -79,8 +79,8 @@ type trial struct {
 	// compiled reports which packages are compiled in scratch, if the mutation has to be.
 	scratch  string
 	compiled map[string]bool
-	// passed has the tests that do not notice the mutation, by package.
-	passed map[string][]string
+	// passes has the tests that do not notice the mutation, by package.
+	passes map[string][]string
 	// used is the processor time of the tests so far.
 	used time.Duration
 }
@@ -88,7 +88,7 @@ type trial struct {
 func newTrial(root, dir, file string) *trial {
 	return &trial{
 		root: root, dir: dir, packages: append([]string{dir}, testedBy[dir]...), file: file, timeout: "0", state: os.Getenv(stateName),
-		limit: time.Hour, compiled: map[string]bool{}, passed: map[string][]string{},
+		limit: time.Hour, compiled: map[string]bool{}, passes: map[string][]string{},
 	}
 }
 
@@ -171,18 +171,18 @@ func (t *trial) run(ctx context.Context) (err error) {
 		func(name string) []string { return slices.DeleteFunc(slices.Clone(reach[name]), isSlow) },
 	} {
 		for _, name := range t.packages {
-			tests := slices.DeleteFunc(choose(name), func(test string) bool { return slices.Contains(t.passed[name], test) })
+			tests := slices.DeleteFunc(choose(name), func(test string) bool { return slices.Contains(t.passes[name], test) })
 			if len(tests) == 0 {
 				continue
 			}
 			if err := t.test(ctx, name, "-test.run", exactly(tests...), "-test.skip", "^$"+skip); err != nil {
 				return err
 			}
-			t.passed[name] = append(t.passed[name], tests...)
+			t.passes[name] = append(t.passes[name], tests...)
 		}
 	}
 	for _, name := range t.packages {
-		if err := t.test(ctx, name, "-test.skip", exactly(append(t.passed[name], slowTests...)...)+skip); err != nil {
+		if err := t.test(ctx, name, "-test.skip", exactly(append(t.passes[name], slowTests...)...)+skip); err != nil {
 			return err
 		}
 	}

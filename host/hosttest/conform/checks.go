@@ -130,8 +130,8 @@ func (c *conformer) determinism(k *checking) {
 
 // pristine compares the requests of a host with those after other requests.
 func (c *conformer) pristine(k *checking) {
-	for i, after := range c.each(k, "first host", true) {
-		if after.text() != c.firsts[i].text() {
+	for i, second := range c.each(k, "first host", true) {
+		if second.text() != c.firsts[i].text() {
 			k.find("configuration %d: the request differs after requests of other configurations", i+1)
 		}
 	}
@@ -171,12 +171,12 @@ func (c *conformer) challenges(k *checking) {
 
 // repeated adds a finding if the API received a request again as it was, or more than twice.
 func (c *conformer) repeated(k *checking, t *trial, status int, got *result) {
-	if len(got.sent) > 2 {
-		k.find("%s: the API received the request %d times", t.name, len(got.sent))
+	if len(got.requests) > 2 {
+		k.find("%s: the API received the request %d times", t.name, len(got.requests))
 	}
 	handled := c.info.Challenge != nil && slices.Contains(c.info.Challenge.Statuses, status) // otherwise the host alone decides
 	exactly := func(r *http.Request) string { return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r)) }
-	if handled && len(got.sent) == 2 && exactly(got.sent[0]) == exactly(got.sent[1]) {
+	if handled && len(got.requests) == 2 && exactly(got.requests[0]) == exactly(got.requests[1]) {
 		k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
 	}
 }
@@ -242,7 +242,7 @@ func (c *conformer) endpoints(k *checking) {
 					answers = answers[:3]
 				}
 				for _, odd := range answers {
-					if got := ask(odd); len(got.exchanges) > step && len(got.sent) > 0 {
+					if got := ask(odd); len(got.exchanges) > step && len(got.requests) > 0 {
 						k.find("%s: a request was sent, although there is no token: return an error", t.name)
 					}
 				}

@@ -106,7 +106,7 @@ type maker struct {
 // add adds a configuration of the checks, and the number of its exchanges, unless it is there.
 func (m *maker) add(config hosttest.Config, got *result) {
 	c := m.c
-	if !slices.ContainsFunc(c.configs, func(other hosttest.Config) bool { return fmt.Sprint(other) == fmt.Sprint(config) }) {
+	if !slices.ContainsFunc(c.configs, func(prev hosttest.Config) bool { return fmt.Sprint(prev) == fmt.Sprint(config) }) {
 		c.configs = append(c.configs, config)
 		c.exchanges = append(c.exchanges, len(got.exchanges))
 	}
@@ -122,8 +122,8 @@ func (m *maker) try(name string, config hosttest.Config) *result {
 		if first.authenticated() || first.wrong != "" || len(problems(first.err)) > 0 {
 			break
 		}
-		if other := m.send(name+", by POST", config, r); other.authenticated() {
-			return other
+		if second := m.send(name+", by POST", config, r); second.authenticated() {
+			return second
 		}
 	}
 	return first
@@ -166,9 +166,9 @@ func (m *maker) first() hosttest.Config {
 		if f.Required {
 			continue
 		}
-		extended, other := m.solve("field "+f.Name, setField(config, &f, m.candidates(&f, config)[0]), f.Name)
-		if extended != nil && other.authenticated() {
-			config, got = extended, other
+		extended, next := m.solve("field "+f.Name, setField(config, &f, m.candidates(&f, config)[0]), f.Name)
+		if extended != nil && next.authenticated() {
+			config, got = extended, next
 		}
 	}
 	if !got.authenticated() {
@@ -188,9 +188,9 @@ func (m *maker) full(config hosttest.Config) hosttest.Config {
 			continue
 		}
 		for _, value := range m.candidates(f, config) {
-			if extended, other := m.solve("field "+f.Name, setField(config, f, value), f.Name); extended != nil {
-				if other.authenticated() {
-					config, got = extended, other
+			if extended, next := m.solve("field "+f.Name, setField(config, f, value), f.Name); extended != nil {
+				if next.authenticated() {
+					config, got = extended, next
 				}
 				break
 			}
@@ -254,8 +254,8 @@ func (m *maker) solve(name string, config hosttest.Config, fixed string) (hostte
 				positions[field]++
 			}
 			delete(config, field)
-			if at := positions[field] % (len(candidates) + 1); at < len(candidates) {
-				config[field] = candidates[at]
+			if pos := positions[field] % (len(candidates) + 1); pos < len(candidates) {
+				config[field] = candidates[pos]
 			}
 		}
 		if !changed {

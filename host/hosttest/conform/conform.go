@@ -126,8 +126,8 @@ func Test(t *testing.T, wasm string, configs ...hosttest.Config) {
 
 // step is a check that [Run] makes.
 type step struct {
-	name, tried string
-	run         func(c *conformer, k *checking)
+	name, description string
+	run               func(c *conformer, k *checking)
 	// ends is set if no other check makes sense when this one fails.
 	ends bool
 }
@@ -166,7 +166,7 @@ func (k *checking) find(format string, args ...any) {
 
 // check makes a check, adds it to the report, and reports whether it has passed.
 func (c *conformer) check(s step) bool {
-	k := &checking{Check: Check{Name: s.name, Tried: s.tried, Findings: []string{}}}
+	k := &checking{Check: Check{Name: s.name, Tried: s.description, Findings: []string{}}}
 	s.run(c, k)
 	if k.more > 0 {
 		k.Findings = append(k.Findings, fmt.Sprintf("and %d more", k.more))

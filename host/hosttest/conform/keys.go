@@ -20,9 +20,9 @@ import (
 // algorithm returns the algorithm of a key: that of a configuration, or the one that is usual.
 func (c *conformer) algorithm(f *abi.Field, config hosttest.Config) string {
 	text, _ := config[f.AlgorithmField].(string)
-	for _, other := range c.info.Fields {
-		if other.Name == f.AlgorithmField {
-			text = cmp.Or(text, other.Default, slices.Concat(other.Enum, []string{"HS256"})[0])
+	for _, field := range c.info.Fields {
+		if field.Name == f.AlgorithmField {
+			text = cmp.Or(text, field.Default, slices.Concat(field.Enum, []string{"HS256"})[0])
 		}
 	}
 	return cmp.Or(text, "HS256")

@@ -144,7 +144,7 @@ func TestHolds(t *testing.T) {
 		"nothing in a long token": {strings.Repeat("abcdefgh", 20), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if found, exact := holds(test.text, secret, 0); found != test.found || exact != test.exact {
+			if found, exact := findSecret(test.text, secret, 0); found != test.found || exact != test.exact {
 				t.Errorf("found %v, exact %v", found, exact)
 			}
 		})

@@ -87,7 +87,7 @@ func (c *conformer) unicode(k *checking) {
 				if !got.authenticated() {
 					continue
 				}
-				if difference := differs(s.request(), got.sent[len(got.sent)-1]); difference != "" {
+				if difference := differs(s.request(), got.requests[len(got.requests)-1]); difference != "" {
 					k.find("%s: %s", t.name, difference)
 				}
 			}

@@ -29,8 +29,8 @@ func integers(f *abi.Field) (all []any) {
 
 // matching returns the values that match the pattern of a field, and behind them a text that is made for the pattern.
 func matching(pattern string, values []any) []any {
-	whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
-	values = slices.DeleteFunc(values, func(value any) bool { return !whole.MatchString(fmt.Sprint(value)) })
+	re := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
+	values = slices.DeleteFunc(values, func(value any) bool { return !re.MatchString(fmt.Sprint(value)) })
 	return append(values, sample(pattern))
 }
 
@@ -55,7 +55,7 @@ func sample(pattern string) string {
 
 // writeSample writes a text that matches a part of a pattern. It repeats a part up to times if that is allowed.
 func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
-	least, most, within := 1, 1, times
+	minTimes, maxTimes, partTimes := 1, 1, times
 	switch tree.Op {
 	case syntax.OpLiteral:
 		text.WriteString(string(tree.Rune))
@@ -69,17 +69,17 @@ func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
 		writeSample(text, tree.Sub[rand.IntN(len(tree.Sub))], times)
 		return
 	case syntax.OpStar, syntax.OpPlus:
-		most, within = times, 1 // so that no text grows with each level
+		maxTimes, partTimes = times, 1 // so that no text grows with each level
 	case syntax.OpRepeat:
-		least, most, within = tree.Min, tree.Max, 1
+		minTimes, maxTimes, partTimes = tree.Min, tree.Max, 1
 	}
-	n := max(least, times)
-	if most >= 0 {
-		n = min(n, most)
+	n := max(minTimes, times)
+	if maxTimes >= 0 {
+		n = min(n, maxTimes)
 	}
 	for range n {
 		for _, part := range tree.Sub {
-			writeSample(text, part, within)
+			writeSample(text, part, partTimes)
 		}
 	}
 }

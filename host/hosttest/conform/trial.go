@@ -123,8 +123,8 @@ func searched(value string) string {
 
 // result is the result of a case.
 type result struct {
-	// sent are the requests that the API received, and exchanges the token requests, for the last request of the case.
-	sent      []*http.Request
+	// requests are the requests that the API received, and exchanges the token requests, for the last request of the case.
+	requests  []*http.Request
 	exchanges []hosttest.Exchange
 	attempts  []host.Attempt
 	err       error
@@ -135,7 +135,7 @@ type result struct {
 }
 
 // authenticated reports whether a request was sent, without an error.
-func (r *result) authenticated() bool { return r.err == nil && len(r.sent) > 0 }
+func (r *result) authenticated() bool { return r.err == nil && len(r.requests) > 0 }
 
 // failure returns the last failure of the plugin.
 func (r *result) failure() host.PluginFailure {
@@ -158,8 +158,8 @@ func (r *result) fuel() (all []int64) {
 // text returns what the API received of the last request, without signatures, or the error.
 func (r *result) text() string {
 	var text string
-	for _, sent := range r.sent {
-		text += asText(sent)
+	for _, request := range r.requests {
+		text += asText(request)
 	}
 	if r.err != nil {
 		text += r.err.Error()
@@ -195,8 +195,8 @@ func (t *trial) send(name string, config hosttest.Config, requests ...*http.Requ
 			t.Reseed(fmt.Sprint(t.seed, t.n, t.name))
 			exchanges := len(t.Exchanges())
 			got, err := t.Try(config, request)
-			if r.err, r.sent = err, nil; got != nil {
-				r.sent = got.Requests
+			if r.err, r.requests = err, nil; got != nil {
+				r.requests = got.Requests
 			}
 			r.exchanges = t.Exchanges()[exchanges:]
 			r.texts = append(r.texts, r.text())

@@ -89,7 +89,7 @@ func (t *trial) compare(plain, odd map[string]bool) {
 func places(r *result, secret string) map[string]bool {
 	all := map[string]bool{}
 	look := func(place, text string) {
-		if found, exact := holds(text, secret, 0); found {
+		if found, exact := findSecret(text, secret, 0); found {
 			all[place] = exact
 		}
 	}
@@ -106,16 +106,16 @@ func places(r *result, secret string) map[string]bool {
 		lookAll("the form of a token request, member", e.Form)
 		look("the URL of a token request", e.URL)
 	}
-	if len(r.sent) == 0 {
+	if len(r.requests) == 0 {
 		return all
 	}
-	sent := r.sent[len(r.sent)-1]
-	lookAll("the header", sent.Header)
-	lookAll("the query parameter", sent.URL.Query())
-	look("the path", sent.URL.Path)
-	body := bodyOf(sent)
+	request := r.requests[len(r.requests)-1]
+	lookAll("the header", request.Header)
+	lookAll("the query parameter", request.URL.Query())
+	look("the path", request.URL.Path)
+	body := bodyOf(request)
 	look("the body", body)
-	if form, err := url.ParseQuery(body); err == nil && sent.Header.Get("Content-Type") == formType {
+	if form, err := url.ParseQuery(body); err == nil && request.Header.Get("Content-Type") == formType {
 		lookAll("the form, member", form)
 	}
 	return all
@@ -123,8 +123,8 @@ func places(r *result, secret string) map[string]bool {
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}={0,2}`)
 
-// holds reports whether a text holds a secret, in any form, and whether it has the form that quotes around it want.
-func holds(text, secret string, depth int) (found, exact bool) {
+// findSecret reports whether a text holds a secret, in any form, and whether it has the form that quotes around it want.
+func findSecret(text, secret string, depth int) (found, exact bool) {
 	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(secret)
 	inJSON, _ := json.Marshal(secret) // a string always has one
 	switch {
@@ -141,14 +141,14 @@ func holds(text, secret string, depth int) (found, exact bool) {
 	}
 	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
 		if inner, err := unescape(text); err == nil && inner != text {
-			if found, _ := holds(inner, secret, depth+1); found {
+			if found, _ := findSecret(inner, secret, depth+1); found {
 				return true, true // a percent-encoded quote does not end a text
 			}
 		}
 	}
 	for _, word := range encoded.FindAllString(text, -1) {
 		for _, inner := range decodings(word) {
-			if found, exact = holds(inner, secret, depth+1); found {
+			if found, exact = findSecret(inner, secret, depth+1); found {
 				return found, exact
 			}
 		}
@@ -197,11 +197,11 @@ func (c *conformer) values(k *checking) {
 			f := &c.info.Fields[i]
 			config := append(c.configsWith(f.Name), c.configs[0])[0]
 			try := func(name string, value any) {
-				tried := maps.Clone(config)
-				if tried[f.Name] = value; value == nil {
-					delete(tried, f.Name)
+				variant := maps.Clone(config)
+				if variant[f.Name] = value; value == nil {
+					delete(variant, f.Name)
 				}
-				t.send(fmt.Sprintf("field %s, %s", f.Name, name), tried, formRequest())
+				t.send(fmt.Sprintf("field %s, %s", f.Name, name), variant, formRequest())
 			}
 			try("missing", nil)
 			switch {

@@ -125,8 +125,8 @@ func (a *Part) Read(raw any, longest int) (value string, ok bool) {
 			return strconv.FormatInt(*n, 10), true
 		}
 	case abi.AnswerTime:
-		if at, ok := readTime(raw); ok {
-			return strconv.FormatInt(at, 10), true
+		if unix, ok := readTime(raw); ok {
+			return strconv.FormatInt(unix, 10), true
 		}
 	case abi.AnswerEnum:
 		return a.nameOf(text), true
@@ -162,17 +162,17 @@ func readTime(raw any) (int64, bool) {
 		text = number.String()
 	}
 	text = strings.TrimSpace(text)
-	if at, err := strconv.ParseFloat(text, 64); err == nil && at >= 0 && at < milliseconds*1000 {
-		if at >= milliseconds {
-			at /= 1000
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < milliseconds*1000 {
+		if n >= milliseconds {
+			n /= 1000
 		}
-		return int64(math.Floor(at)), true
+		return int64(math.Floor(n)), true
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.Unix(), true
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.Unix(), true
 	}
-	if at, err := http.ParseTime(text); err == nil {
-		return at.Unix(), true
+	if t, err := http.ParseTime(text); err == nil {
+		return t.Unix(), true
 	}
 	return 0, false
 }
@@ -198,8 +198,8 @@ func CheckSources(list []Part) error {
 // shares reports whether two answers have a place in common.
 func (a *Part) shares(b *Part) bool {
 	for _, one := range []*Source{&a.Source, &a.Alternative} {
-		for _, other := range []*Source{&b.Source, &b.Alternative} {
-			if one.From != "" && one.same(other) {
+		for _, src := range []*Source{&b.Source, &b.Alternative} {
+			if one.From != "" && one.same(src) {
 				return true
 			}
 		}
@@ -207,6 +207,6 @@ func (a *Part) shares(b *Part) bool {
 	return false
 }
 
-func (s *Source) same(other *Source) bool {
-	return s.From == other.From && strings.EqualFold(s.Name, other.Name) && s.Parameter == other.Parameter && slices.Equal(s.Pointer, other.Pointer)
+func (s *Source) same(src *Source) bool {
+	return s.From == src.From && strings.EqualFold(s.Name, src.Name) && s.Parameter == src.Parameter && slices.Equal(s.Pointer, src.Pointer)
 }

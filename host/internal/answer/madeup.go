@@ -10,11 +10,11 @@ import (
 )
 
 // MadeUp returns made-up values of parts, for a call that is explained.
-func MadeUp(list []Part, wanted []string, now time.Time) map[string]string {
+func MadeUp(list []Part, names []string, now time.Time) map[string]string {
 	found := map[string]string{}
 	for i := range list {
 		a := &list[i]
-		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
+		if len(names) > 0 && !slices.Contains(names, a.Name) {
 			continue
 		}
 		switch a.Kind {

@@ -27,9 +27,9 @@ type Sent struct {
 
 // NewSent returns the credentials of a request, and what a plugin may have written into it. The words of known answers, which
 // the request has, do not count: an API's next nonce may share them.
-func NewSent(credentials, request []string, known ...map[string]string) *Sent {
+func NewSent(credentials, request []string, previous ...map[string]string) *Sent {
 	var values []string
-	for _, answers := range known {
+	for _, answers := range previous {
 		values = slices.AppendSeq(values, maps.Values(answers))
 	}
 	values = partsOf(values)
@@ -45,17 +45,17 @@ func NewSent(credentials, request []string, known ...map[string]string) *Sent {
 func (s *Sent) repeats(text string, name bool) bool {
 	return slices.ContainsFunc(leakscan.Decoded([]string{text}), func(text string) bool {
 		text = strings.ToLower(text)
-		held := func(sent string) bool { return len(sent) >= leakscan.MinText && strings.Contains(text, sent) }
-		return len(text) >= leakscan.MinText && (slices.ContainsFunc(s.credentials, held) || !name && slices.ContainsFunc(s.request, func(sent string) bool {
-			return held(sent) || strings.Contains(sent, text)
+		appears := func(value string) bool { return len(value) >= leakscan.MinText && strings.Contains(text, value) }
+		return len(text) >= leakscan.MinText && (slices.ContainsFunc(s.credentials, appears) || !name && slices.ContainsFunc(s.request, func(value string) bool {
+			return appears(value) || strings.Contains(value, text)
 		}))
 	})
 }
 
-// Repeated returns the name of the first part that is not sealed, or is kept, and that repeats a text, or "". known are the values of
+// Repeated returns the name of the first part that is not sealed, or is kept, and that repeats a text, or "". previous are the values of
 // earlier answers, by their names. The API may repeat these. Repeated calls sent at most once, if it needs the texts.
-func (r *Reply) Repeated(found map[string]string, sent func() *Sent, known ...map[string]string) string {
-	sent = sync.OnceValue(sent)
+func (r *Reply) Repeated(found map[string]string, load func() *Sent, previous ...map[string]string) string {
+	load = sync.OnceValue(load)
 	for i := range r.List {
 		a := &r.List[i]
 		value, ok := found[a.Name]
@@ -68,10 +68,10 @@ func (r *Reply) Repeated(found map[string]string, sent func() *Sent, known ...ma
 			pieces = append(itemsOf(text), text)
 		}
 		for _, piece := range pieces {
-			if slices.ContainsFunc(known, func(values map[string]string) bool { return strings.EqualFold(values[a.Name], piece) }) {
+			if slices.ContainsFunc(previous, func(values map[string]string) bool { return strings.EqualFold(values[a.Name], piece) }) {
 				continue
 			}
-			if s := sent(); s.repeats(piece, s.Names && slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, piece) })) {
+			if s := load(); s.repeats(piece, s.Names && slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, piece) })) {
 				return a.Name
 			}
 		}

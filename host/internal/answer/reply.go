@@ -27,20 +27,20 @@ type Reply struct {
 	form              url.Values
 	cookies           []*http.Cookie
 	offers            []Offer
-	chosen            map[string]*Offer
+	schemeOffers      map[string]*Offer
 	info              map[string]string
 }
 
 // Success reports whether the status is one from 200 to 299.
 func (r *Reply) Success() bool { return r.Status >= 200 && r.Status <= 299 }
 
-// Find returns the values of the parts that are in the answer, as texts that are not sealed yet. wanted are the names of the
+// Find returns the values of the parts that are in the answer, as texts that are not sealed yet. names are the names of the
 // parts, or empty for all. A sealed value has at most longest bytes.
-func (r *Reply) Find(wanted []string, longest int) map[string]string {
+func (r *Reply) Find(names []string, longest int) map[string]string {
 	found := map[string]string{}
 	for i := range r.List {
 		a := &r.List[i]
-		if len(wanted) > 0 && !slices.Contains(wanted, a.Name) {
+		if len(names) > 0 && !slices.Contains(names, a.Name) {
 			continue
 		}
 		if raw, ok := r.At(a); ok {
@@ -140,18 +140,18 @@ func below(value any, pointer []string) (_ any, ok bool) {
 // offer returns the first offer of an authentication scheme whose parameters all have values that the enums of List know, or
 // nil. So a plugin does not answer an offer with an algorithm that it does not have if another one follows.
 func (r *Reply) offer(scheme string) *Offer {
-	if r.chosen == nil {
-		r.offers, r.chosen = Offers(r.Header.Values("WWW-Authenticate")), map[string]*Offer{}
+	if r.schemeOffers == nil {
+		r.offers, r.schemeOffers = Offers(r.Header.Values("WWW-Authenticate")), map[string]*Offer{}
 	}
 	scheme = strings.ToLower(scheme)
-	if offer, known := r.chosen[scheme]; known {
+	if offer, ok := r.schemeOffers[scheme]; ok {
 		return offer
 	}
-	r.chosen[scheme] = nil
+	r.schemeOffers[scheme] = nil
 	for i := range r.offers {
 		offer := &r.offers[i]
 		if offer.Scheme == scheme && offer.fits(r.List) {
-			r.chosen[scheme] = offer
+			r.schemeOffers[scheme] = offer
 			return offer
 		}
 	}

@@ -30,7 +30,7 @@ func (r *Reply) Token(extra []string) (*abi.TokenReply, error) {
 		return nil, fmt.Errorf("with a body that %w", err)
 	}
 	token, ok := members["access_token"].(string)
-	if code, refused := members["error"].(string); refused && token == "" { // GitHub and Slack refuse in this way
+	if code, hasError := members["error"].(string); hasError && token == "" { // GitHub and Slack refuse in this way
 		reply.Error = registered(code, ErrorCodes)
 		return reply, nil
 	}

@@ -22,7 +22,7 @@ type Call interface {
 	// Request returns the outgoing request, and records that the guest reads it.
 	Request() *http.Request
 	// ContentLength returns the length of the request's body, and whether it is known.
-	ContentLength() (n int64, known bool)
+	ContentLength() (n int64, ok bool)
 	// Sealer returns what seals the secrets in texts of the request, of which the longest has longest bytes.
 	Sealer(longest int) Sealer
 	// RejectSealed ends the call if text, in a place that takes no sealed values, contains one.
@@ -142,9 +142,9 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 	t.call.RejectSealed("a placeholder of compose", placeholder)
 	first, rest, more := strings.Cut(placeholder, "|")
 	start := len(b)
-	b, found, known := t.appendPart(b, first)
+	b, found, valid := t.appendPart(b, first)
 	t.count(len(b) - start)
-	if !known {
+	if !valid {
 		return b, t.problem(placeholder)
 	}
 	if !more {
@@ -154,7 +154,7 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 	for ; more; t.count(len(value)) {
 		var word string
 		if word, rest, more = strings.Cut(rest, "|"); word != abi.Required {
-			if value, known = t.format(word, value); !known {
+			if value, valid = t.format(word, value); !valid {
 				return b, t.problem(placeholder)
 			}
 		} else if !found {
@@ -165,11 +165,11 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 }
 
 // format returns a value in a format.
-func (t *composition) format(word, value string) (_ string, known bool) {
+func (t *composition) format(word, value string) (_ string, valid bool) {
 	if slices.Contains(abi.Digests, word) {
 		return t.call.Digest(word, value), true
 	}
-	if _, known = Formats[word]; !known {
+	if _, valid = Formats[word]; !valid {
 		return "", false
 	}
 	if word == abi.FormatQuerySorted {
@@ -199,11 +199,11 @@ func (t *composition) problem(placeholder string) string {
 }
 
 // appendPart appends the value of a placeholder without its formats. found reports whether the request has what it stands for.
-func (t *composition) appendPart(b []byte, word string) (_ []byte, found, known bool) {
+func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid bool) {
 	if value, is := t.valueOf(word); is {
 		return append(b, value...), true, true
 	}
-	if name, argument, has := strings.Cut(word, ":"); has {
+	if name, argument, ok := strings.Cut(word, ":"); ok {
 		return t.appendNamed(b, name, argument)
 	}
 	switch word {
@@ -228,7 +228,7 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, known 
 const nonceBytes = 16
 
 // appendNamed appends the value of a placeholder with an argument.
-func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, found, known bool) {
+func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, found, valid bool) {
 	if argument == "" {
 		return b, false, false
 	}
@@ -276,7 +276,7 @@ func (k *Composer) now() int64 {
 }
 
 // appendRequest appends the value of a placeholder of the request.
-func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, known bool) {
+func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, ok bool) {
 	if !slices.Contains(requestPlaceholders, word) {
 		return b, false, false
 	}

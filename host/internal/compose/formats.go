@@ -92,17 +92,17 @@ func pathNormalized(path string) string {
 		return path
 	}
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	kept := segments[:0]
+	out := segments[:0]
 	for i, s := range segments {
 		switch {
 		case s == "..":
-			kept = kept[:max(0, len(kept)-1)]
+			out = out[:max(0, len(out)-1)]
 		case s == "." || s == "" && i < len(segments)-1:
 		default:
-			kept = append(kept, s)
+			out = append(out, s)
 		}
 	}
-	return "/" + strings.Join(kept, "/")
+	return "/" + strings.Join(out, "/")
 }
 
 // pathPercent returns a path with all but unreserved characters and slashes percent-encoded.

@@ -44,7 +44,7 @@ func (t *composition) read() *request {
 	if q.hasQuery = a.fragment > a.query; q.hasQuery {
 		q.query = q.sealed.Part(a.text, a.query+len("?"), a.fragment)
 	}
-	if n, known := t.call.ContentLength(); known {
+	if n, ok := t.call.ContentLength(); ok {
 		q.length = strconv.FormatInt(n, 10)
 	}
 	t.count(longest)
@@ -149,8 +149,8 @@ func (q *request) hostname() string {
 // port returns the port, also if it is the default of the scheme.
 func (q *request) port() string {
 	authority := q.authority()
-	if at := portAt(authority); at < len(authority) {
-		return authority[at+1:]
+	if i := portAt(authority); i < len(authority) {
+		return authority[i+1:]
 	}
 	if q.scheme == "http" {
 		return "80"
@@ -167,7 +167,7 @@ func portAt(authority string) int {
 }
 
 // query returns the query with what the composition adds, as the host will append it, and whether there is one.
-func (t *composition) query() (query string, has bool) {
+func (t *composition) query() (query string, ok bool) {
 	r := t.read()
 	if len(t.Query) == 0 {
 		return r.query, r.hasQuery
@@ -189,7 +189,7 @@ func (t *composition) query() (query string, has bool) {
 // appendTarget appends the path and the query, as in the request line (RFC 9112 section 3.2.1).
 func (t *composition) appendTarget(b []byte) []byte {
 	b = append(b, t.request.path...)
-	if query, has := t.query(); has {
+	if query, ok := t.query(); ok {
 		b = append(append(b, '?'), query...)
 	}
 	return b
@@ -241,11 +241,11 @@ func (t *composition) list(selection string) []abi.Pair {
 	all := make([]abi.Pair, 0, len(fields)+len(t.Headers)+2)
 	add := func(name, value string) {
 		if name = strings.ToLower(name); selects(items, name) {
-			all = append(all, abi.Pair{Name: name, Value: folded(value)})
+			all = append(all, abi.Pair{Name: name, Value: collapseSpace(value)})
 		}
 	}
 	add("host", r.host)
-	if length, sent := t.header("content-length"); sent {
+	if length, ok := t.header("content-length"); ok {
 		add("content-length", length)
 	}
 	for i := range fields {
@@ -259,7 +259,7 @@ func (t *composition) list(selection string) []abi.Pair {
 		add(p.Name, p.Value)
 	}
 	slices.SortStableFunc(all, func(a, b abi.Pair) int { return strings.Compare(a.Name, b.Name) })
-	t.selection, t.selected = selection, joined(all)
+	t.selection, t.selected = selection, mergePairs(all)
 	return t.selected
 }
 
@@ -293,8 +293,8 @@ func (t *composition) replaces(name string) bool {
 	return slices.ContainsFunc(t.Headers, func(p abi.Pair) bool { return strings.EqualFold(p.Name, name) })
 }
 
-// joined returns sorted pairs with one for each name.
-func joined(pairs []abi.Pair) []abi.Pair {
+// mergePairs returns sorted pairs with one for each name.
+func mergePairs(pairs []abi.Pair) []abi.Pair {
 	out := pairs[:0]
 	for len(pairs) > 0 {
 		first, n := pairs[0], 1
@@ -345,8 +345,8 @@ func selects(items []selected, name string) (is bool) {
 	return is
 }
 
-// folded returns the value of a header without space around it, and with single spaces in it.
-func folded(value string) string {
+// collapseSpace returns the value of a header without space around it, and with single spaces in it.
+func collapseSpace(value string) string {
 	if value = strings.Trim(value, " \t"); !strings.Contains(value, "  ") && strings.IndexByte(value, '\t') < 0 {
 		return value
 	}

@@ -35,8 +35,8 @@ func Schema(d *abi.Description) ([]byte, error) {
 		}
 		needed = needed || f.Required
 		for _, condition := range f.RequiredIf {
-			holds, then := conditionSchema(d, &condition), present(f)
-			config.AllOf = append(config.AllOf, schema{If: &holds, Then: &then})
+			match, then := conditionSchema(d, &condition), present(f)
+			config.AllOf = append(config.AllOf, schema{If: &match, Then: &then})
 		}
 		if len(f.OnlyIf) > 0 {
 			some, there := effective(d, f), present(f)
@@ -146,15 +146,15 @@ func fieldOf(d *abi.Description, name string) *abi.Field {
 // conditionSchema returns a schema of the configurations for which a condition holds.
 func conditionSchema(d *abi.Description, condition *abi.Condition) schema {
 	f := fieldOf(d, condition.Field)
-	holds := schema{Properties: map[string]schema{}}
+	match := schema{Properties: map[string]schema{}}
 	if !slices.Contains(condition.Values, f.Default) { // otherwise the condition holds without the field
-		holds = present(f)
-		holds.Properties = map[string]schema{}
+		match = present(f)
+		match.Properties = map[string]schema{}
 	}
 	for _, name := range namesOf(f) {
-		holds.Properties[name] = schema{Enum: condition.Values}
+		match.Properties[name] = schema{Enum: condition.Values}
 	}
-	return holds
+	return match
 }
 
 func fieldSchema(f *abi.Field) schema {

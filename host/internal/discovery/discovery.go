@@ -189,9 +189,9 @@ func (d *document) endpoint(key Key, member string, now time.Time) (endpoint str
 	waits := withinPeriod(d.failedAt, now, d.waits)
 	if d.last == nil {
 		if waits {
-			known := *d.failure
-			known.RetryAfter = d.waits - now.Sub(d.failedAt)
-			return "", false, &known
+			e := *d.failure
+			e.RetryAfter = d.waits - now.Sub(d.failedAt)
+			return "", false, &e
 		}
 		return "", true, nil
 	}

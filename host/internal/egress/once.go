@@ -10,14 +10,14 @@ import (
 
 // Once returns a client that sends each request over a connection of its own, and nothing after the deadline of a context. It
 // returns false, and the same client, if the client's transport is not an [http.Transport].
-func Once(within context.Context, client *http.Client) (*http.Client, bool) {
+func Once(sendCtx context.Context, client *http.Client) (*http.Client, bool) {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok {
 		return client, false
 	}
 	own := transport.Clone()
 	own.DisableKeepAlives = true
-	own.DialContext, own.DialTLSContext = inTime(within, own.DialContext), inTime(within, own.DialTLSContext)
+	own.DialContext, own.DialTLSContext = inTime(sendCtx, own.DialContext), inTime(sendCtx, own.DialTLSContext)
 	once := *client
 	once.Transport = own
 	return &once, true
@@ -28,8 +28,8 @@ type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // inTime returns a function that connects like next, with connections that send nothing after the deadline of a context. A process
 // that was stopped goes on before its timers run, and another node may have the turn by then.
-func inTime(within context.Context, next dial) dial {
-	deadline, bounded := within.Deadline()
+func inTime(sendCtx context.Context, next dial) dial {
+	deadline, bounded := sendCtx.Deadline()
 	if next == nil || !bounded {
 		return next
 	}

@@ -54,7 +54,7 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 		entry, ok = c.plan.Cache.Get(k)
 	}
 	if ok && (c.Old == nil || entry.Handle != c.Old) {
-		return c.joined(entry), true
+		return c.useEntry(entry), true
 	}
 	c.detach(Restart{Key: &k})
 	return "", false
@@ -67,11 +67,11 @@ func (c *cacheUse) readAgain(k tokencache.Key) (string, bool) {
 	if !ok || !readsEntry(c.inputs.Answer.used, k) {
 		c.runAfresh()
 	}
-	return c.joined(entry), true
+	return c.useEntry(entry), true
 }
 
-// joined returns the value of an entry, and records that the call has read it.
-func (c *cacheUse) joined(entry tokencache.Entry[[]seal.Piece]) string {
+// useEntry returns the value of an entry, and records that the call has read it.
+func (c *cacheUse) useEntry(entry tokencache.Entry[[]seal.Piece]) string {
 	value, err := c.sealed.Join(entry.Value, entry.Handle)
 	if err != nil {
 		c.end(StagePlugin, err)
@@ -175,11 +175,11 @@ func (c *cacheUse) UsedOrigins() []*tokencache.Handle {
 }
 
 // CacheDrop removes the entry of a key if this call, or that of the request's earlier attempt, has read it. An entry that
-// another call has stored meanwhile stays. again reports whether a new value may help.
+// another call has stored meanwhile stays. retry reports whether a new value may help.
 //
 // If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see UsedOrigins), and the
 // call runs again without the API's answer.
-func (c *cacheUse) CacheDrop(key string) (again bool) {
+func (c *cacheUse) CacheDrop(key string) (retry bool) {
 	c.requireGroup(abi.UserCacheDrop)
 	c.rejectAfterRead("cache_drop", "nothing of one request may reach another")
 	k := c.cacheKey(key)
@@ -195,14 +195,14 @@ func (c *cacheUse) CacheDrop(key string) (again bool) {
 	}
 	for _, h := range used {
 		if h.Key == k || c.afterRead() {
-			again = c.plan.Cache.Reject(h.Key, h.Generation) || again
+			retry = c.plan.Cache.Reject(h.Key, h.Generation) || retry
 			delete(c.Found, h.Key)
 		}
 	}
-	if again {
+	if retry {
 		c.runAfresh()
 	}
-	return again
+	return retry
 }
 
 // readsEntry reports whether the entry of a key is among those that were read.

@@ -28,8 +28,8 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 	reply := &answer.Reply{Header: response.Header, Body: body, List: list}
 	found := reply.Find(nil, maxChallenge)
 	if len(found) > 0 {
-		known := c.knownAnswers()
-		if repeated = reply.Repeated(found, func() *answer.Sent { return c.sent(m, earlier, known) }, known...); repeated != "" {
+		priorAnswers := c.knownAnswers()
+		if repeated = reply.Repeated(found, func() *answer.Sent { return c.newSent(m, earlier, priorAnswers) }, priorAnswers...); repeated != "" {
 			return nil, repeated
 		}
 	}
@@ -44,14 +44,14 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 
 // knownAnswers returns the earlier answers of the API that the call has, or could have.
 func (c *Call) knownAnswers() []map[string]string {
-	known := []map[string]string{c.readKept(false).found}
-	if c.inputs.kept != nil {
-		known = append(known, c.inputs.kept.found)
+	priorAnswers := []map[string]string{c.readKept(false).found}
+	if c.inputs.keptAnswers != nil {
+		priorAnswers = append(priorAnswers, c.inputs.keptAnswers.found)
 	}
 	if c.inputs.Answer != nil {
-		known = append(known, c.inputs.Answer.found)
+		priorAnswers = append(priorAnswers, c.inputs.Answer.found)
 	}
-	return known
+	return priorAnswers
 }
 
 // keep stores the answers that are kept. An entry with the same values stays, because its count goes on: the number of
@@ -69,13 +69,13 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	}
 	key := tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName}
 	if entry, ok := c.plan.Cache.Get(key); ok {
-		before := keptValues(entry.Value)
+		previous := keptValues(entry.Value)
 		if !replaced {
-			added := maps.Clone(before)
+			added := maps.Clone(previous)
 			maps.Copy(added, values)
 			values = added
 		}
-		if maps.Equal(values, before) {
+		if maps.Equal(values, previous) {
 			return
 		}
 	}
@@ -106,11 +106,11 @@ func (c *Call) Challenge() []byte {
 	reply := abi.ChallengeReply{Answers: map[string]string{}}
 	if c.plan.Keep > 0 && c.mode != Explaining {
 		c.impure = true
-		if c.inputs.kept == nil {
-			c.inputs.kept = c.readKept(true)
+		if c.inputs.keptAnswers == nil {
+			c.inputs.keptAnswers = c.readKept(true)
 		}
-		maps.Copy(reply.Answers, c.inputs.kept.found)
-		reply.Count = c.inputs.kept.count
+		maps.Copy(reply.Answers, c.inputs.keptAnswers.found)
+		reply.Count = c.inputs.keptAnswers.count
 	}
 	switch earlier := c.inputs.Answer; {
 	case c.answerMadeUp():
@@ -128,19 +128,19 @@ func (c *Call) Challenge() []byte {
 }
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
-func (c *Call) readKept(counts bool) *kept {
+func (c *Call) readKept(counts bool) *keptAnswers {
 	entry, ok := c.plan.Cache.Get(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
 	if !ok {
-		return &kept{}
+		return &keptAnswers{}
 	}
-	answers := &kept{found: keptValues(entry.Value)}
+	answers := &keptAnswers{found: keptValues(entry.Value)}
 	if counts {
 		answers.count = entry.Handle.Count()
 	}
 	return answers
 }
 
-// sent returns the texts that a mutation of the call brings into its request. earlier are texts of an earlier attempt.
-func (c *Call) sent(m *Mutation, earlier []string, known []map[string]string) *answer.Sent {
-	return answer.NewSent(append(c.Credentials(m), earlier...), append(c.Texts(m), earlier...), known...)
+// newSent returns the texts that a mutation of the call brings into its request. earlier are texts of an earlier attempt.
+func (c *Call) newSent(m *Mutation, earlier []string, priorAnswers []map[string]string) *answer.Sent {
+	return answer.NewSent(append(c.Credentials(m), earlier...), append(c.Texts(m), earlier...), priorAnswers...)
 }

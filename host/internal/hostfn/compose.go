@@ -31,7 +31,7 @@ func (c composing) Request() *http.Request {
 }
 
 // ContentLength implements compose.Call.
-func (c composing) ContentLength() (n int64, known bool) { return c.contentLength() }
+func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
 
 // Sealer implements compose.Call.
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }

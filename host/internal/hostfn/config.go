@@ -109,25 +109,25 @@ func (c *rendering) field(f *Field) (string, bool) {
 		return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())}), true
 	}
 	var parts []template.Part
-	whole, literal := f.Text.Literal()
+	value, literal := f.Text.Literal()
 	if !literal {
 		parts = c.parts(f)
-		whole = template.Join(parts)
+		value = template.Join(parts)
 	}
-	c.compares(f, whole)
-	if err := checkRendered(f, whole, c.required(f)); err != nil {
+	c.compares(f, value)
+	if err := checkRendered(f, value, c.required(f)); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
 	if f.Kind == abi.KindURL {
-		if err := c.plan.CheckURL(whole); err != nil {
+		if err := c.plan.CheckURL(value); err != nil {
 			c.endf(StageConfig, "%s %w", f.Name, err)
 		}
 	}
 	switch {
 	case f.Sealed || f.Kind == abi.KindKey:
-		return c.seal(seal.Value{Text: whole, Sinks: f.Sinks, Derived: f.Derived, Mask: maskOf(f)}), true
+		return c.seal(seal.Value{Text: value, Sinks: f.Sinks, Derived: f.Derived, Mask: maskOf(f)}), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
-		return whole, true // a plugin may have to read it, and it is no secret: it is literal or was checked
+		return value, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
 	return c.sealParts(parts, f), true
 }
@@ -210,14 +210,14 @@ func (c *rendering) plainText(f *Field) string {
 	if f.Text == nil {
 		return f.Default
 	}
-	whole, literal := f.Text.Literal()
+	value, literal := f.Text.Literal()
 	if !literal {
-		whole = template.Join(c.parts(f))
+		value = template.Join(c.parts(f))
 	}
-	if err := checkRendered(f, whole, c.required(f)); err != nil {
+	if err := checkRendered(f, value, c.required(f)); err != nil {
 		c.endf(StageConfig, "%s %w", f.Name, err)
 	}
-	return whole
+	return value
 }
 
 // required reports whether a field must have a value that is not blank. The conditions of RequiredIf that hold whatever the

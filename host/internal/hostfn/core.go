@@ -77,8 +77,8 @@ type core struct {
 	exchangeHost string
 }
 
-// ended is the value of the panic by which a host function ends the call.
-type ended struct{}
+// callEnd is the value of the panic by which a host function ends the call.
+type callEnd struct{}
 
 // Inputs returns the inputs of the call.
 func (c *core) Inputs() *Inputs { return c.inputs }
@@ -99,7 +99,7 @@ func (c *core) end(stage string, err error) {
 		stage = StagePlugin
 	}
 	c.Failure = &Failure{Stage: stage, Err: err}
-	panic(ended{})
+	panic(callEnd{})
 }
 
 func (c *core) endf(stage, format string, args ...any) {
@@ -116,7 +116,7 @@ func (c *core) try(f func()) (failure *Failure) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case ended:
+		case callEnd:
 			failure = c.Failure
 		default:
 			panic(r)
@@ -158,14 +158,14 @@ func (c *core) partition() [32]byte {
 
 // ttl returns the time to live of an entry. If the templates name the user's token, no entry outlives that: then it is at most
 // the time until the token expires, and 0 if that is not known.
-func (c *core) ttl(wanted time.Duration) time.Duration {
+func (c *core) ttl(ttl time.Duration) time.Duration {
 	switch expires := c.inputs.TokenExpires; {
 	case !c.plan.Names.UserToken():
-		return wanted
+		return ttl
 	case expires.IsZero():
 		return 0
 	default:
-		return max(0, min(wanted, expires.Sub(c.plan.Clock())))
+		return max(0, min(ttl, expires.Sub(c.plan.Clock())))
 	}
 }
 
@@ -176,7 +176,7 @@ func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answ
 // runAgain ends the run with a Restart.
 func (c *core) runAgain(r Restart) {
 	c.Restart = &r
-	panic(ended{})
+	panic(callEnd{})
 }
 
 // rejectAfterRead ends the call if the guest has read the request. rule says why it may not call the function any more.
@@ -252,7 +252,7 @@ func (c *core) jitter() float64 {
 }
 
 // contentLength returns the length of the request's body, and whether it is known.
-func (c *core) contentLength() (n int64, known bool) {
+func (c *core) contentLength() (n int64, ok bool) {
 	r := c.inputs.Request
 	if c.inputs.Body != nil && len(r.Trailer) == 0 { // a kept body is sent with its length, whatever the caller knew
 		return c.inputs.BodySize, true

@@ -31,8 +31,8 @@ type Mutation struct {
 	parameters []abi.Pair
 	// credentials holds the names and values in parameters that contain sealed values.
 	credentials []string
-	// opened holds the names and values of headers and parameters that contain sealed values, and these values.
-	opened []string
+	// openedTexts holds the names and values of headers and parameters that contain sealed values, and these values.
+	openedTexts []string
 }
 
 // Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores
@@ -63,14 +63,14 @@ func (m *Mutation) Echoed(address string) bool {
 func (m *Mutation) Without(query string) string {
 	var rest []string
 	for parameter := range strings.SplitSeq(query, "&") {
-		if !m.has(parameter) {
+		if !m.hasParameter(parameter) {
 			rest = append(rest, parameter)
 		}
 	}
 	return strings.Join(rest, "&")
 }
 
-func (m *Mutation) has(parameter string) bool {
+func (m *Mutation) hasParameter(parameter string) bool {
 	escapedName, escapedValue, _ := strings.Cut(parameter, "=")
 	name, err := url.QueryUnescape(escapedName)
 	if err != nil {
@@ -85,16 +85,16 @@ func (m *Mutation) has(parameter string) bool {
 }
 
 // recordOpened adds the texts of a header or parameter that came from sealed values to m.opened, and the cache entries
-// that these came from to c.usedOrigins. written is the pair with references.
-func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
-	for _, text := range [...][2]string{{written.Name, name}, {written.Value, value}} {
+// that these came from to c.usedOrigins. pair is the pair with references.
+func (c *Call) recordOpened(m *Mutation, pair abi.Pair, name, value string) {
+	for _, text := range [...][2]string{{pair.Name, name}, {pair.Value, value}} {
 		if text[0] == text[1] {
 			continue // without a sealed value
 		}
-		m.opened = append(slices.Grow(m.opened, 2), text[1])
+		m.openedTexts = append(slices.Grow(m.openedTexts, 2), text[1])
 		for v := range c.sealed.In(text[0]) {
 			c.usedOrigins = c.usedOrigins.And(v.From)
-			m.opened = append(m.opened, v.Text)
+			m.openedTexts = append(m.openedTexts, v.Text)
 		}
 	}
 }
@@ -104,15 +104,15 @@ func (c *Call) recordOpened(m *Mutation, written abi.Pair, name, value string) {
 // connector's secrets that occur in any of these, and the decoded forms of all of them (see leakscan.Decoded). Texts may be
 // parts of others, and may be short.
 func (c *Call) Credentials(m *Mutation) []string {
-	all := slices.Clone(m.opened)
+	all := slices.Clone(m.openedTexts)
 	for _, header := range m.Headers {
-		if !c.holds(m, header.Value) {
+		if !c.hasSecret(m, header.Value) {
 			continue
 		}
 		all = append(all, leakscan.Parts(header.Value)...)
 	}
 	for _, pair := range slices.Concat(m.parameters, m.Cookies, m.Path) {
-		if c.holds(m, pair.Value) {
+		if c.hasSecret(m, pair.Value) {
 			all = append(all, pair.Value)
 		}
 	}
@@ -134,10 +134,10 @@ func (c *Call) Credentials(m *Mutation) []string {
 	return all
 }
 
-// holds reports whether a text of the mutation contains secrets: sealed values that were put in, or revealed ones,
+// hasSecret reports whether a text of the mutation contains secrets: sealed values that were put in, or revealed ones,
 // which the guest puts in itself and may have encoded.
-func (c *Call) holds(m *Mutation, text string) bool {
-	return slices.Contains(m.opened, text) ||
+func (c *Call) hasSecret(m *Mutation, text string) bool {
+	return slices.Contains(m.openedTexts, text) ||
 		c.revealed && slices.ContainsFunc(leakscan.Decoded([]string{text}), func(text string) bool { return c.Scrub(text) != text })
 }
 

@@ -17,8 +17,8 @@ import (
 func (c *core) Encode(format, text string) string {
 	c.requireGroup(abi.UserEncode)
 	v, sealed := c.concat("the text of encode", text)
-	f, known := compose.Formats[format]
-	if !known {
+	f, ok := compose.Formats[format]
+	if !ok {
 		c.endf(StagePlugin, "encode knows %s, not the format it was given", strings.Join(slices.Sorted(maps.Keys(compose.Formats)), ", "))
 	}
 	out := f.Encode(v.Text)

@@ -39,15 +39,15 @@ func (c *exchanging) Exchange(document []byte) []byte {
 	}
 	var found map[string]string
 	reply := &answer.Reply{List: c.plan.Answers}
-	refused := c.exchange(outgoing, reply, func() *TokenError {
+	tokenErr := c.exchange(outgoing, reply, func() *TokenError {
 		found = reply.Find(request.Answers, answer.MaxSealed)
 		refusal := c.refusal(reply, c.missing(found, request.Answers))
 		c.settle(reply, refusal)
 		return refusal
 	})
 	status := reply.Status
-	if refused != nil { // perhaps a remembered one, and the endpoint was not asked
-		status = refused.Status
+	if tokenErr != nil { // perhaps a remembered one, and the endpoint was not asked
+		status = tokenErr.Status
 	}
 	c.endRepeated(outgoing, reply, found)
 	return c.exchangeReply(status, found)
@@ -67,10 +67,10 @@ func (c *exchanging) refusal(a *answer.Reply, missing string) *TokenError {
 }
 
 // missing returns the name of a required answer that was not found, or "".
-func (c *exchanging) missing(found map[string]string, wanted []string) string {
+func (c *exchanging) missing(found map[string]string, names []string) string {
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
-		if _, ok := found[a.Name]; !ok && a.Required && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
+		if _, ok := found[a.Name]; !ok && a.Required && (len(names) == 0 || slices.Contains(names, a.Name)) {
 			return a.Name
 		}
 	}
@@ -89,18 +89,18 @@ func (c *exchanging) beginExchange(function string) {
 	c.detach(Restart{})
 	if c.tokenRequests++; c.tokenRequests > c.plan.Limits.TokenRequests {
 		c.Failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
-		panic(ended{})
+		panic(callEnd{})
 	}
 }
 
 // exchange sends a request to a token endpoint. It sets the answer and calls read, which returns an error if that is a refusal.
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
-func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (refused *TokenError) {
-	question, before, may := c.mayAsk()
-	if !may {
-		c.TokenError = &TokenError{Status: before.Status, Code: before.Code, Problem: before.Problem, RetryAfter: before.Wait, Offset: before.Offset, Remembered: true, Age: before.Age}
-		if before.Problem != "" {
+func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (tokenErr *TokenError) {
+	question, previous, ok := c.mayAsk()
+	if !ok {
+		c.TokenError = &TokenError{Status: previous.Status, Code: previous.Code, Problem: previous.Problem, RetryAfter: previous.Wait, Offset: previous.Offset, Remembered: true, Age: previous.Age}
+		if previous.Problem != "" {
 			c.end(StageToken, c.TokenError)
 		}
 		return c.TokenError
@@ -112,12 +112,12 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	client, outgoing, intended := c.intend(ctx, client, outgoing)
 	defer intended()
 	c.Exchanges++
-	shown := c.shownHost(outgoing)
+	host := c.shownHost(outgoing)
 	c.Endpoint = ""
-	if shown != "" {
-		c.Endpoint = outgoing.URL.Scheme + "://" + shown
+	if host != "" {
+		c.Endpoint = outgoing.URL.Scheme + "://" + host
 	}
-	ctx, end := c.span(outgoing.Context(), Span{Field: c.urlField, Exchange: outgoing, Host: shown})
+	ctx, end := c.span(outgoing.Context(), Span{Field: c.urlField, Exchange: outgoing, Host: host})
 	outgoing = outgoing.WithContext(ctx)
 	began := c.plan.Clock()
 	err := c.send(client, outgoing, a)
@@ -134,7 +134,7 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	}
 	if c.TokenError = read(); c.TokenError != nil {
 		c.endGrant(a.Header, c.TokenError) // a grant that is refused is not asked for again, and a new one at once
-		c.refused(question, c.TokenError, a.Header, outgoing.URL.Host)
+		c.recordRefusal(question, c.TokenError, a.Header, outgoing.URL.Host)
 	} else {
 		question.accepted(c.ctx)
 		c.checkIDToken(a.Body)
@@ -234,7 +234,7 @@ var ErrIDToken = errors.New("the ID token does not have the nonce of this consen
 
 // endRepeated ends the call if a plain part of an endpoint's answer repeats a text of its request, or a sealed part beside it.
 func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map[string]string) {
-	sent := func() *answer.Sent {
+	newSent := func() *answer.Sent {
 		credentials := slices.Clone(c.inputs.secrets())
 		for v := range c.sealed.Values() {
 			credentials = append(credentials, v.Text)
@@ -256,7 +256,7 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 		s.Names = true
 		return s
 	}
-	if name := reply.Repeated(found, sent); name != "" {
+	if name := reply.Repeated(found, newSent); name != "" {
 		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
 	}
 }

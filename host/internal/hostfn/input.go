@@ -52,7 +52,7 @@ func (c *Call) Input() []byte {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.Text(name), Value: sealed.Text(value)})
 		}
 	}
-	if n, known := c.contentLength(); known {
+	if n, ok := c.contentLength(); ok {
 		request.ContentLength = &n
 	}
 	return c.marshal(request)

@@ -35,8 +35,8 @@ func (c *keyUse) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
 // PauseWith sets the function with which the call waits for the store of keys. The sandbox lets other guests run meanwhile.
 func (c *keyUse) PauseWith(pause func(wait func())) { c.pause = pause }
 
-// stored returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
-func (c *keyUse) stored(f *Field) *seal.Key {
+// storedKey returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
+func (c *keyUse) storedKey(f *Field) *seal.Key {
 	if f.Text == nil || f.Text.Key() == nil {
 		return nil
 	}
@@ -59,8 +59,8 @@ func (c *keyUse) storeSigns(field string, key seal.Key, algorithm string, data [
 	}
 	var signature []byte
 	var version int
-	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (_ int, err error) {
-		signature, version, err = c.plan.Keys.Sign(ctx, wanted, algorithm, data)
+	c.ask(field, key, func(ctx context.Context, pinnedKey seal.Key) (_ int, err error) {
+		signature, version, err = c.plan.Keys.Sign(ctx, pinnedKey, algorithm, data)
 		return version, err
 	})
 	if !isMAC(algorithm) && version != info.Version {
@@ -100,8 +100,8 @@ func (c *keyUse) useKey() {
 
 // describe returns the description of a key. It ends the call unless the algorithm fits the key.
 func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info KeyInfo) {
-	c.ask(field, key, func(ctx context.Context, wanted seal.Key) (version int, err error) {
-		info, err = c.plan.Keys.Describe(ctx, wanted)
+	c.ask(field, key, func(ctx context.Context, pinnedKey seal.Key) (version int, err error) {
+		info, err = c.plan.Keys.Describe(ctx, pinnedKey)
 		return 0, err
 	})
 	if isMAC(algorithm) {
@@ -115,19 +115,19 @@ func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info Ke
 
 // ask calls a method of the store of keys with the version of the key that this call uses. f returns the version that the
 // store has used, or 0.
-func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, wanted seal.Key) (version int, err error)) {
+func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pinnedKey seal.Key) (version int, err error)) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
-	wanted := key
+	pinnedKey := key
 	if version := c.versions[key]; version != 0 {
-		wanted.Version = version
+		pinnedKey.Version = version
 	}
 	var version int
 	var err error
 	wait := func() {
-		within, end := c.span(ctx, Span{Field: field})
+		spanCtx, end := c.span(ctx, Span{Field: field})
 		began := c.plan.Clock()
-		version, err = f(within, wanted)
+		version, err = f(spanCtx, pinnedKey)
 		c.KeyTime += c.plan.Clock().Sub(began)
 		if end != nil {
 			end(SpanEnd{Err: err})
@@ -145,8 +145,8 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, wan
 			scrubbed = Passing(scrubbed)
 		}
 		c.endField(StageSign, field, "key %s: %w", keyName(key), scrubbed)
-	case wanted.Version != 0 && version != 0 && version != wanted.Version:
-		c.endField(StageSign, field, "key %s: the store of keys used version %d, and version %d was wanted", keyName(key), version, wanted.Version)
+	case pinnedKey.Version != 0 && version != 0 && version != pinnedKey.Version:
+		c.endField(StageSign, field, "key %s: the store of keys used version %d, and version %d was wanted", keyName(key), version, pinnedKey.Version)
 	case version != 0:
 		c.useVersion(key, version)
 	}

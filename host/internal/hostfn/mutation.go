@@ -56,15 +56,15 @@ func (c *Call) mutation(output []byte) *Mutation {
 	m := &Mutation{Headers: document.Headers[:0]} // reuse the array: each header is read before its place is written
 	c.openedValues = 0                            // do not count the values that went into token requests
 	for _, pair := range document.Headers {
-		name, value, shown := c.header("the mutation's headers", pair, seal.Header)
-		if shown.sealed && len(document.Headers) > 1 {
+		name, value, label := c.header("the mutation's headers", pair, seal.Header)
+		if label.sealed && len(document.Headers) > 1 {
 			c.endf(StageMutation, "the mutation's headers: there are several, and the name of one is sealed: %s", aloneWhenSealed)
 		}
-		if slices.ContainsFunc(m.Headers, func(other abi.Pair) bool { return strings.EqualFold(other.Name, name) }) {
-			c.endf(StageMutation, "the mutation sets header %s twice", shown)
+		if slices.ContainsFunc(m.Headers, func(p abi.Pair) bool { return strings.EqualFold(p.Name, name) }) {
+			c.endf(StageMutation, "the mutation sets header %s twice", label)
 		}
 		m.Headers = append(m.Headers, abi.Pair{Name: http.CanonicalHeaderKey(name), Value: value})
-		m.SealedName = shown.sealed
+		m.SealedName = label.sealed
 		c.recordOpened(m, pair, name, value)
 	}
 	m.Query = c.parameters(m, "the mutation's query", document.Query, seal.Query, urlpath.Percent)
@@ -101,12 +101,12 @@ func readPairs(s *strictjson.Simple) (pairs []abi.Pair, ok bool) {
 func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
 	var text strings.Builder
 	for i, pair := range pairs {
-		name, opened := c.unseal(where, pair.Name, sink)
+		name, count := c.unseal(where, pair.Name, sink)
 		value, n := c.unseal(where, pair.Value, sink)
-		c.openedValues += opened + n
+		c.openedValues += count + n
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		c.recordOpened(m, pair, name, value)
-		if opened > 0 {
+		if count > 0 {
 			m.credentials = append(m.credentials, name)
 		}
 		if n > 0 {
@@ -132,16 +132,16 @@ func (c *Call) cookies(m *Mutation, pairs []abi.Pair) {
 	for _, pair := range pairs {
 		c.rejectSealed("the name of a cookie", pair.Name)
 		c.notRaw(where, pair.Value)
-		value, opened := c.unseal(where, pair.Value, seal.Header)
-		c.openedValues += opened
+		value, count := c.unseal(where, pair.Value, seal.Header)
+		c.openedValues += count
 		switch {
 		case !httpguts.ValidHeaderFieldName(pair.Name):
 			c.endf(StageMutation, "%s: %q is not the name of a cookie", where, printable.Text(pair.Name, 128))
-		case slices.ContainsFunc(m.Cookies, func(other abi.Pair) bool { return other.Name == pair.Name }):
+		case slices.ContainsFunc(m.Cookies, func(p abi.Pair) bool { return p.Name == pair.Name }):
 			c.endf(StageMutation, "the mutation sets cookie %q twice", pair.Name)
 		case strings.ContainsFunc(value, notInCookie):
 			c.endf(StageMutation, "%s: the value of %q holds a character that no cookie may have", where, pair.Name)
-		case opened > 0 && value == "":
+		case count > 0 && value == "":
 			c.endf(StageMutation, "%s: the credential in %q is empty", where, pair.Name)
 		}
 		m.Cookies = append(m.Cookies, abi.Pair{Name: pair.Name, Value: value})
@@ -160,12 +160,12 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 	for _, pair := range pairs {
 		c.rejectSealed("a placeholder of the path", pair.Name)
 		c.notRaw(where, pair.Value)
-		value, opened := c.unseal(where, pair.Value, seal.Path)
-		c.openedValues += opened
-		if pair.Name == "" || slices.ContainsFunc(m.Path, func(other abi.Pair) bool { return other.Name == pair.Name }) {
+		value, count := c.unseal(where, pair.Value, seal.Path)
+		c.openedValues += count
+		if pair.Name == "" || slices.ContainsFunc(m.Path, func(p abi.Pair) bool { return p.Name == pair.Name }) {
 			c.endf(StageMutation, "%s: a placeholder is empty or there twice", where)
 		}
-		if opened > 0 && strings.TrimSpace(value) == "" {
+		if count > 0 && strings.TrimSpace(value) == "" {
 			c.endf(StageMutation, "%s: the credential is empty", where)
 		}
 		segments := strings.Split(value, "/")
@@ -177,7 +177,7 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 		}
 		m.Path = append(m.Path, abi.Pair{Name: pair.Name, Value: strings.Join(segments, "/")})
 		c.recordOpened(m, pair, pair.Name, value)
-		if opened > 0 {
+		if count > 0 {
 			m.credentials = append(m.credentials, value)
 		}
 	}

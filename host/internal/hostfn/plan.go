@@ -70,7 +70,7 @@ type Plan struct {
 	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
 	// configured state. If again is not set, it does not take that of states that may have been sent.
 	States []State
-	Begin  func(ctx context.Context, seed []byte, again bool) (Turn, error)
+	Begin  func(ctx context.Context, seed []byte, resend bool) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []answer.Part
 	// Statuses are those of the API after which a call runs again.
@@ -160,8 +160,8 @@ type Inputs struct {
 	// the plugin's challenge has answers.
 	Unanswered bool
 
-	// kept is nil until the kept answers are first needed.
-	kept *kept
+	// keptAnswers is nil until the kept answers are first needed.
+	keptAnswers *keptAnswers
 	// partition is nil until it is first needed.
 	partition *[32]byte
 }
@@ -204,8 +204,8 @@ type APIAnswer struct {
 	offset *int64
 }
 
-// kept is the set of answers of an API that later calls get.
-type kept struct {
+// keptAnswers is the set of answers of an API that later calls get.
+type keptAnswers struct {
 	found map[string]string
 	// count is the number of calls that got the set.
 	count int64

@@ -47,7 +47,7 @@ func (c *keyUse) PublicKey(field, form string) string {
 	switch form {
 	case abi.PublicJWK, abi.PublicThumbprint:
 		k := c.key(field, "")
-		if k.stored != nil && c.mode == Explaining {
+		if k.storedKey != nil && c.mode == Explaining {
 			return c.explainedPublic(c.plan.Fields[field], form)
 		}
 		jwk := c.publicJWK(k)
@@ -64,8 +64,8 @@ func (c *keyUse) PublicKey(field, form string) string {
 
 // publicJWK returns the public half of a key as a JWK.
 func (c *keyUse) publicJWK(k signingKey) string {
-	if k.stored != nil {
-		return c.storeJWK(k.field, *k.stored, k.algorithm)
+	if k.storedKey != nil {
+		return c.storeJWK(k.field, *k.storedKey, k.algorithm)
 	}
 	jwk, err := c.plan.Signer.PublicJWK(k.algorithm, k.text)
 	if err != nil {

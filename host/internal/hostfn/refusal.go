@@ -27,24 +27,24 @@ type question struct {
 
 // mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
 // earlier refusal.
-func (c *exchanging) mayAsk() (q *question, before tokencache.Refusal, may bool) {
+func (c *exchanging) mayAsk() (q *question, previous tokencache.Refusal, ok bool) {
 	ask := c.plan.Cache.Refusals.Ask
 	if c.AskAnew {
 		ask = c.plan.Cache.Refusals.AskAnew
 	}
-	local, before, may := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
+	local, previous, ok := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
 	q = &question{Question: local}
-	if !may || c.plan.SharedRefusals == nil ||
+	if !ok || c.plan.SharedRefusals == nil ||
 		slices.ContainsFunc(c.Used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
-		return q, before, may
+		return q, previous, ok
 	}
 	q.shared, q.key = c.plan.SharedRefusals, c.question(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
-	before, count := q.shared.Refusal(c.ctx, q.key)
-	if q.refusedBefore = count > 0; before.Wait <= 0 || c.AskAnew {
+	previous, count := q.shared.Refusal(c.ctx, q.key)
+	if q.refusedBefore = count > 0; previous.Wait <= 0 || c.AskAnew {
 		return q, tokencache.Refusal{}, true
 	}
-	local.RefusedElsewhere(before)
-	return q, before, false
+	local.RefusedElsewhere(previous)
+	return q, previous, false
 }
 
 // question returns a digest of everything that the answer to the next token request depends on: its place, the partition,
@@ -53,20 +53,20 @@ func (c *exchanging) mayAsk() (q *question, before tokencache.Refusal, may bool)
 // disconnect the grant: each is asked about once.
 func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
 	partition := c.partition()
-	known := partition[:]
-	known = binary.BigEndian.AppendUint64(known, uint64(c.tokenRequests))
-	known = binary.BigEndian.AppendUint64(known, uint64(len(c.Used)))
+	b := partition[:]
+	b = binary.BigEndian.AppendUint64(b, uint64(c.tokenRequests))
+	b = binary.BigEndian.AppendUint64(b, uint64(len(c.Used)))
 	for _, entry := range c.Used {
-		known = binary.BigEndian.AppendUint64(known, number(entry))
+		b = binary.BigEndian.AppendUint64(b, number(entry))
 	}
 	if c.offset != nil && *c.offset != 0 { // what was signed for another time is another request
-		known = binary.BigEndian.AppendUint64(known, uint64(*c.offset))
+		b = binary.BigEndian.AppendUint64(b, uint64(*c.offset))
 	}
 	if code := c.inputs.Code; code != nil { // the next consent has another
-		known = append(known, code.Code...)
+		b = append(b, code.Code...)
 	}
-	known = append(known, c.ends...)
-	return sha256.Sum256(append(known, c.place...))
+	b = append(b, c.ends...)
+	return sha256.Sum256(append(b, c.place...))
 }
 
 // accepted removes the recorded refusals.
@@ -77,25 +77,25 @@ func (q *question) accepted(ctx context.Context) {
 	}
 }
 
-// refused records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
+// recordRefusal records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
-func (c *exchanging) refused(question *question, e *TokenError, header http.Header, host string) {
+func (c *exchanging) recordRefusal(question *question, e *TokenError, header http.Header, host string) {
 	offset, _ := answer.OffsetOf(header, c.plan.Clock())
 	e.Offset = time.Duration(offset) * time.Second
 	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
-	after := answer.RetryAfter(header, c.plan.Clock())
-	if !refuses(e, after) {
+	retryAfter := answer.RetryAfter(header, c.plan.Clock())
+	if !refuses(e, retryAfter) {
 		return
 	}
 	jitter := c.jitter()
 	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
 	if question.shared != nil {
 		shared := question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
-			return tokencache.Wait(count, after, jitter)
+			return tokencache.Wait(count, retryAfter, jitter)
 		})
-		after = cmp.Or(shared, after)
+		retryAfter = cmp.Or(shared, retryAfter)
 	}
-	refusal, first := question.Refused(refusal, after, jitter)
+	refusal, first := question.Refused(refusal, retryAfter, jitter)
 	e.RetryAfter = refusal.Wait
 	if first {
 		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())
@@ -105,6 +105,6 @@ func (c *exchanging) refused(question *question, e *TokenError, header http.Head
 // refuses reports whether answer means that the endpoint will refuse the same request for a while. A temporary failure,
 // such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries again. 429 is
 // always one.
-func refuses(answer *TokenError, after time.Duration) bool {
-	return after > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
+func refuses(answer *TokenError, retryAfter time.Duration) bool {
+	return retryAfter > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
 }

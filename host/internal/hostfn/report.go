@@ -98,18 +98,18 @@ func (c *core) Message(text string) error {
 func (c *report) explains() bool { return c.mode == Explaining || c.plan.Explains || c.Trace != nil }
 
 // explainSigned records a text that is signed, if the call is explained.
-func (c *report) explainSigned(by, data string) {
+func (c *report) explainSigned(function, data string) {
 	if c.explains() {
-		c.Steps = append(c.Steps, view.Step{Signed: c.masked(data), By: by})
+		c.Steps = append(c.Steps, view.Step{Signed: c.masked(data), By: function})
 	}
 }
 
 // explainDiscovery records what was discovered, once, if the call is explained.
 func (c *report) explainDiscovery(d template.Discovery, url string) {
-	known := func(s view.Step) bool {
+	matches := func(s view.Step) bool {
 		return s.Discovery != nil && s.Discovery.Issuer == d.Issuer && s.Discovery.Endpoint == d.Member
 	}
-	if c.explains() && !slices.ContainsFunc(c.Steps, known) {
+	if c.explains() && !slices.ContainsFunc(c.Steps, matches) {
 		c.Steps = append(c.Steps, view.Step{Discovery: &view.Discovery{Issuer: d.Issuer, Endpoint: d.Member, URL: url}})
 	}
 }
@@ -139,7 +139,7 @@ func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 }
 
 // span begins a span, if somebody makes them. Otherwise end is nil.
-func (c *report) span(ctx context.Context, s Span) (within context.Context, end func(SpanEnd)) {
+func (c *report) span(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
 	if c.plan.Span == nil {
 		return ctx, nil
 	}

@@ -41,12 +41,12 @@ func (c *core) Scrub(text string) string {
 // ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
 // text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
 func (c *core) ScrubError(err error) error {
-	before := err.Error()
-	after := printable.Text(c.Scrub(before), 2048)
-	if after == before {
+	text := err.Error()
+	safe := printable.Text(c.Scrub(text), 2048)
+	if safe == text {
 		return err
 	}
-	return &scrubbed{after, func(target error) bool { return errors.Is(err, target) }}
+	return &scrubbed{safe, func(target error) bool { return errors.Is(err, target) }}
 }
 
 // scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
@@ -69,10 +69,10 @@ func (c *core) secretForms() []string {
 
 // formsOf returns the forms of the secrets and sealed values that wanted is true for, and that may be in a text of longest bytes. v
 // is nil for a secret.
-func (c *core) formsOf(longest int, wanted func(secret string, v *seal.Value) bool) []string {
+func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) bool) []string {
 	var all []string
 	add := func(secret string, v *seal.Value) {
-		if secret != "" && wanted(secret, v) { // an expression with a secret may render to an empty text
+		if secret != "" && include(secret, v) { // an expression with a secret may render to an empty text
 			all = appendForms(all, secret, longest)
 		}
 	}

@@ -29,7 +29,7 @@ func (c *core) rejectSealed(where, text string) {
 
 // unseal returns text with its sealed values put in, and their number. It ends the call if they may not go to sink.
 func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
-	out, opened, err := c.sealed.Open(text, sink)
+	out, count, err := c.sealed.Open(text, sink)
 	if err != nil {
 		c.notListed(err)
 		c.endf(StagePlugin, "%s: %w", where, err)
@@ -37,7 +37,7 @@ func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
 	if c.sealed.Opened() > maxOpened {
 		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
 	}
-	return out, opened
+	return out, count
 }
 
 // notListed ends the call if err is that of the user's token in an exchange with a host that the operator does not list.
@@ -145,30 +145,30 @@ func (c *core) mapStrings(where string, object map[string]any, f func(string) (s
 	return object
 }
 
-// header puts the sealed values into a header that the guest sets, and checks it. shown is its name for error messages.
-func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, shown shownName) {
+// header puts the sealed values into a header that the guest sets, and checks it. label is its name for error messages.
+func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, label shownName) {
 	c.notRaw(where, pair.Name)
 	c.notRaw(where, pair.Value)
-	name, opened := c.unseal(where, pair.Name, sink)
+	name, count := c.unseal(where, pair.Name, sink)
 	value, n := c.unseal(where, pair.Value, sink)
-	c.openedValues += opened + n
-	shown = shownName{name, opened > 0}
+	c.openedValues += count + n
+	label = shownName{name, count > 0}
 	if problem := abi.CheckHeaderName(name); problem != "" {
-		c.endf(StageMutation, "%s: %s %s", where, shown, problem)
+		c.endf(StageMutation, "%s: %s %s", where, label, problem)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
-		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, shown)
+		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, label)
 	}
 	if n > 0 && strings.TrimSpace(value) == "" {
-		c.endf(StageMutation, "%s: the credential in %s is empty", where, shown)
+		c.endf(StageMutation, "%s: the credential in %s is empty", where, label)
 	}
 	if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization") {
 		scheme, rest, _ := strings.Cut(value, " ")
-		if again, _, found := strings.Cut(strings.TrimLeft(rest, " "), " "); found && strings.EqualFold(scheme, again) {
-			c.endf(StageMutation, "%s: the value of %s begins with its scheme twice: leave it out of the secret, or of the text before it", where, shown)
+		if second, _, found := strings.Cut(strings.TrimLeft(rest, " "), " "); found && strings.EqualFold(scheme, second) {
+			c.endf(StageMutation, "%s: the value of %s begins with its scheme twice: leave it out of the secret, or of the text before it", where, label)
 		}
 	}
-	return name, value, shown
+	return name, value, label
 }
 
 // aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside
@@ -233,13 +233,13 @@ func (s *sealer) Part(text string, from, to int) string {
 		if len(form) < leakscan.MinText {
 			continue
 		}
-		for at := 0; at < to; at++ {
-			i := strings.Index(text[at:], form)
+		for start := 0; start < to; start++ {
+			i := strings.Index(text[start:], form)
 			if i < 0 {
 				break
 			}
-			at += i
-			if end := at + len(form); at < to && end > from && (at < from || end > to) {
+			start += i
+			if end := start + len(form); start < to && end > from && (start < from || end > to) {
 				return s.reference(text[from:to])
 			}
 		}
@@ -251,11 +251,11 @@ func (s *sealer) Part(text string, from, to int) string {
 func (s *sealer) reference(text string) string {
 	if s.references[text] == "" {
 		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
-		const sent = seal.Header | seal.Query | seal.Claim
+		const requestSinks = seal.Header | seal.Query | seal.Claim
 		if s.references == nil {
 			s.references = map[string]string{}
 		}
-		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: sent | seal.Digest, Derived: sent | seal.Digest})
+		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: requestSinks | seal.Digest, Derived: requestSinks | seal.Digest})
 	}
 	return s.references[text]
 }

@@ -31,10 +31,10 @@ func (c *keyUse) JWTSign(document []byte) string {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
 	plain, sealed := c.integers(&request)
-	before := c.sealed.Opened()
-	header, from := c.opened("the header of jwt_sign", request.Header)
-	claims, more := c.opened("the claims of jwt_sign", request.Claims)
-	size := len(document) + 3*(c.sealed.Opened()-before)/2 + maxSignature
+	start := c.sealed.Opened()
+	header, from := c.unsealObject("the header of jwt_sign", request.Header)
+	claims, more := c.unsealObject("the claims of jwt_sign", request.Claims)
+	size := len(document) + 3*(c.sealed.Opened()-start)/2 + maxSignature
 	if err := signing.Integers(claims, plain); err != nil {
 		c.end(StageSign, err)
 	}
@@ -49,11 +49,11 @@ func (c *keyUse) JWTSign(document []byte) string {
 func (c *keyUse) jwt(k signingKey, header, claims map[string]any) string {
 	var token, warning string
 	var err error
-	if k.stored == nil {
+	if k.storedKey == nil {
 		token, warning, err = c.plan.Signer.JWT(k.algorithm, k.text, header, claims)
 	} else {
 		token, err = signing.JWT(k.algorithm, header, claims, func(input string) ([]byte, error) {
-			return c.storeSigns(k.field, *k.stored, k.algorithm, []byte(input)), nil
+			return c.storeSigns(k.field, *k.storedKey, k.algorithm, []byte(input)), nil
 		})
 	}
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *keyUse) jwt(k signingKey, header, claims map[string]any) string {
 
 // signature returns the signature of data with a key.
 func (c *keyUse) signature(k signingKey, data string) []byte {
-	if k.stored != nil {
-		return c.storeSigns(k.field, *k.stored, k.algorithm, []byte(data))
+	if k.storedKey != nil {
+		return c.storeSigns(k.field, *k.storedKey, k.algorithm, []byte(data))
 	}
 	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, []byte(data))
 	if err != nil {
@@ -119,9 +119,9 @@ func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.
 	return request
 }
 
-// opened puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
+// unsealObject puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
 // values.
-func (c *keyUse) opened(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
+func (c *keyUse) unsealObject(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
 	object = c.mapStrings(where, object, func(text string) (string, error) {
 		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
 			out, _ := c.unseal(where, text, seal.Claim)
@@ -177,7 +177,7 @@ type signingKey struct {
 	field string
 	// text is the key. It is empty if stored is not nil: then the key is in the store of keys.
 	text      string
-	stored    *seal.Key
+	storedKey *seal.Key
 	algorithm string
 }
 
@@ -205,9 +205,9 @@ func (c *keyUse) key(name, purpose string) signingKey {
 	if purpose != "" && !slices.Contains(f.purposes(), purpose) {
 		c.endf(StagePlugin, "%s is not a key for this: the plugin's description does not list %q in its purposes", f.Name, purpose)
 	}
-	k := signingKey{field: f.Name, algorithm: c.algorithm(f, purpose), stored: c.stored(f)}
+	k := signingKey{field: f.Name, algorithm: c.algorithm(f, purpose), storedKey: c.storedKey(f)}
 	switch {
-	case k.stored != nil:
+	case k.storedKey != nil:
 		return k
 	case f.Text != nil:
 		k.text = c.plainText(f)
@@ -261,8 +261,8 @@ func (c *keyUse) MAC(algorithm, key, data string) string {
 // macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign. That of a field of kind key
 // does not.
 func (c *keyUse) macKey(key string) (k seal.Value) {
-	if stored := c.sealed.Key(key); stored != nil {
-		k = *stored
+	if v := c.sealed.Key(key); v != nil {
+		k = *v
 	} else {
 		var sealed bool
 		if k, sealed = c.concat("the key of mac", key); !sealed {

@@ -41,8 +41,8 @@ type fate byte
 const (
 	// unsent: nothing was sent, or what was sent was not redeemed.
 	unsent fate = iota
-	// sent: the request has left, or is about to.
-	sent
+	// inFlight: the request has left, or is about to.
+	inFlight
 	redeemed
 	refusedGrant
 	// doubtful: nothing says whether the states were redeemed.
@@ -64,11 +64,11 @@ func (c *grantUse) StateGet(name string) (string, bool) {
 	c.requireGroup(abi.UserStateGet)
 	c.rejectAfterRead("state_get", "nothing of one request may reach another place")
 	c.rejectSealed("the name of a state", name)
-	at := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
-	if at < 0 {
+	i := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })
+	if i < 0 {
 		c.endf(StagePlugin, "state_get was asked for %q, which is no state in the plugin's description", printable.Text(name, 128))
 	}
-	s := &c.plan.States[at]
+	s := &c.plan.States[i]
 	c.runAfresh()
 	c.impure = true
 	switch {
@@ -140,13 +140,13 @@ func decodeStates(document []byte) (map[string]string, error) {
 
 // needsState ends the call if an exchange asks for an answer that is a state, and the call has not called state_get: the host
 // could not keep it.
-func (c *grantUse) needsState(wanted []string) {
+func (c *grantUse) needsState(names []string) {
 	if c.turn != nil || c.mode == Explaining {
 		return
 	}
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
-		if a.State != "" && (len(wanted) == 0 || slices.Contains(wanted, a.Name)) {
+		if a.State != "" && (len(names) == 0 || slices.Contains(names, a.Name)) {
 			c.endf(StagePlugin, "exchange was asked for the answer %s, which is a state, before state_get was called: call it first, or name other answers", a.Name)
 		}
 	}
@@ -169,17 +169,17 @@ func (c *grantUse) intend(ctx context.Context, client *http.Client, r *http.Requ
 	case r.Header.Get("Idempotency-Key") != "" || r.Header.Get("X-Idempotency-Key") != "":
 		c.endf(StagePlugin, "exchange has an Idempotency-Key after state_get: it lets clients repeat the request")
 	}
-	within, cancel, err := c.turn.Intent(ctx)
+	sendCtx, cancel, err := c.turn.Intent(ctx)
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	c.fate = sent
-	client, own := egress.Once(within, client)
+	c.fate = inFlight
+	client, own := egress.Once(sendCtx, client)
 	if own {
-		within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.connected.Store(true) }})
+		sendCtx = httptrace.WithClientTrace(sendCtx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.connected.Store(true) }})
 	}
 	c.connected.Store(!own) // nobody knows what another transport does
-	r = r.WithContext(within)
+	r = r.WithContext(sendCtx)
 	r.GetBody = nil // net/http cannot send the body again
 	if r.Body == nil || r.Body == http.NoBody {
 		r.Body = io.NopCloser(strings.NewReader(""))
@@ -190,7 +190,7 @@ func (c *grantUse) intend(ctx context.Context, client *http.Client, r *http.Requ
 // unsettled settles a turn whose request has no answer that could be read: err is the error of sending it.
 func (c *grantUse) unsettled(err error, a *answer.Reply) {
 	switch {
-	case c.fate != sent || err == nil:
+	case c.fate != inFlight || err == nil:
 	case a.Status == 0 && !c.connected.Load():
 		c.fate = unsent
 		c.turn.NotRedeemed(c.ctx)
@@ -202,17 +202,17 @@ func (c *grantUse) unsettled(err error, a *answer.Reply) {
 
 // settle settles the turn by an answer. refusal is its error, or nil.
 func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
-	if c.fate != sent {
+	if c.fate != inFlight {
 		return
 	}
 	code := ""
 	if refusal != nil {
 		code = a.Code()
 	}
-	next, whole := c.nextStates(a)
-	changed := whole && !maps.Equal(next, c.states)
+	next, complete := c.nextStates(a)
+	changed := complete && !maps.Equal(next, c.states)
 	switch {
-	case a.Status < http.StatusBadRequest && changed, a.Success() && whole && refusal == nil:
+	case a.Status < http.StatusBadRequest && changed, a.Success() && complete && refusal == nil:
 		c.fate, c.states = redeemed, next
 		var token []byte
 		if changed {
@@ -226,7 +226,7 @@ func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
 		c.turn.NotRedeemed(c.ctx)
 	default:
 		c.fate = doubtful
-		if a.Status < http.StatusBadRequest && (!whole || code != "" && !slices.Contains(retryCodes, code)) {
+		if a.Status < http.StatusBadRequest && (!complete || code != "" && !slices.Contains(retryCodes, code)) {
 			c.fate = unkept
 		}
 		if refusal == nil { // a redirect, or a state that cannot be kept
@@ -239,10 +239,10 @@ func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
 // notRedeemed has the error codes of RFC 6749 section 5.2 that say nothing about the grant.
 var notRedeemed = []string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}
 
-// nextStates returns the states after an answer: those of the answer, and for others those before. whole is false if a state
+// nextStates returns the states after an answer: those of the answer, and for others those before. complete is false if a state
 // is there that cannot be kept, for example because it is too long.
-func (c *grantUse) nextStates(reply *answer.Reply) (next map[string]string, whole bool) {
-	next, whole = maps.Clone(c.states), true
+func (c *grantUse) nextStates(reply *answer.Reply) (next map[string]string, complete bool) {
+	next, complete = maps.Clone(c.states), true
 	for i := range c.plan.Answers {
 		a := &c.plan.Answers[i]
 		if a.State == "" {
@@ -255,12 +255,12 @@ func (c *grantUse) nextStates(reply *answer.Reply) (next map[string]string, whol
 		}
 		value, ok := a.Read(raw, answer.MaxSealed)
 		if !ok {
-			whole = false
+			complete = false
 			continue
 		}
 		next[a.State] = value
 	}
-	return next, whole
+	return next, complete
 }
 
 // endGrant ends the call if the grant cannot be used, or not now. header is that of the answer, or nil.
@@ -271,8 +271,8 @@ func (c *grantUse) endGrant(header http.Header, cause error) {
 	case unkept:
 		c.end(StageToken, c.turn.Lost(c.ctx, cause))
 	case doubtful:
-		after, jitter := answer.RetryAfter(header, c.plan.Clock()), c.jitter()
-		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, after, jitter) }, cause))
+		retryAfter, jitter := answer.RetryAfter(header, c.plan.Clock()), c.jitter()
+		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) }, cause))
 	}
 }
 

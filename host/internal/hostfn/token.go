@@ -28,7 +28,7 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 	var reply *abi.TokenReply
 	c.OtherType = false
 	a := &answer.Reply{List: tokenParts}
-	refused := c.exchange(outgoing, a, func() (refused *TokenError) {
+	tokenErr := c.exchange(outgoing, a, func() (tokenErr *TokenError) {
 		var problem error
 		reply, problem = a.Token(request.Extra)
 		switch {
@@ -39,8 +39,8 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 		}
 		return nil
 	})
-	if refused != nil {
-		return c.reply(&abi.TokenReply{Status: refused.Status, Error: refused.Code})
+	if tokenErr != nil {
+		return c.reply(&abi.TokenReply{Status: tokenErr.Status, Error: tokenErr.Code})
 	}
 	if reply.ExpiresIn != nil {
 		c.endRepeated(outgoing, a, map[string]string{"expires_in": strconv.FormatInt(*reply.ExpiresIn, 10)})

@@ -90,18 +90,18 @@ func (c *exchanging) outgoing(w *wire) *http.Request {
 	}
 	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
 	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
-	seen := map[string]bool{"Content-Type": true}
+	names := map[string]bool{"Content-Type": true}
 	where := "the headers of " + w.function
 	for _, pair := range w.Headers {
-		name, value, shown := c.header(where, pair, w.sink)
-		if shown.sealed && len(w.Headers) > 1 {
+		name, value, label := c.header(where, pair, w.sink)
+		if label.sealed && len(w.Headers) > 1 {
 			c.endf(StagePlugin, "%s: there are several, and the name of one is sealed: %s", where, aloneWhenSealed)
 		}
 		canonical := http.CanonicalHeaderKey(name)
-		if seen[canonical] {
-			c.endf(StagePlugin, "%s: %s is there twice, or is the host's to set", where, shown)
+		if names[canonical] {
+			c.endf(StagePlugin, "%s: %s is there twice, or is the host's to set", where, label)
 		}
-		seen[canonical] = true
+		names[canonical] = true
 		outgoing.Header.Set(name, value)
 	}
 	if w.contentType != "" {

@@ -105,7 +105,7 @@ func (a *Arena) Range(offset, n uint64) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	if !a.holds(offset, n) {
+	if !a.contains(offset, n) {
 		return nil, fmt.Errorf("%w: %d bytes at offset %d", ErrBounds, n, offset)
 	}
 	return a.bytes[offset : offset+n], nil
@@ -113,7 +113,7 @@ func (a *Arena) Range(offset, n uint64) ([]byte, error) {
 
 // Load8 returns the byte at offset. ok is false if that is out of bounds.
 func (a *Arena) Load8(offset uint64) (value byte, ok bool) {
-	if !a.holds(offset, 1) {
+	if !a.contains(offset, 1) {
 		return 0, false
 	}
 	return a.bytes[offset], true
@@ -121,7 +121,7 @@ func (a *Arena) Load8(offset uint64) (value byte, ok bool) {
 
 // Load64 returns the little-endian number at offset. ok is false if that is out of bounds.
 func (a *Arena) Load64(offset uint64) (value uint64, ok bool) {
-	if !a.holds(offset, 8) {
+	if !a.contains(offset, 8) {
 		return 0, false
 	}
 	return binary.LittleEndian.Uint64(a.bytes[offset:]), true
@@ -129,7 +129,7 @@ func (a *Arena) Load64(offset uint64) (value uint64, ok bool) {
 
 // Store8 writes a byte at offset. It returns false, and writes nothing, if that is out of bounds.
 func (a *Arena) Store8(offset uint64, value byte) bool {
-	if !a.holds(offset, 1) {
+	if !a.contains(offset, 1) {
 		return false
 	}
 	a.bytes[offset] = value
@@ -138,7 +138,7 @@ func (a *Arena) Store8(offset uint64, value byte) bool {
 
 // Store64 writes a little-endian number at offset. It returns false, and writes nothing, if that is out of bounds.
 func (a *Arena) Store64(offset, value uint64) bool {
-	if !a.holds(offset, 8) {
+	if !a.contains(offset, 8) {
 		return false
 	}
 	binary.LittleEndian.PutUint64(a.bytes[offset:], value)
@@ -161,9 +161,9 @@ func (a *Arena) Reset() {
 	a.end = start
 }
 
-// holds reports whether the n bytes at offset have been allocated. It does not compute offset+n, which would overflow
+// contains reports whether the n bytes at offset have been allocated. It does not compute offset+n, which would overflow
 // for an offset near 2⁶⁴.
-func (a *Arena) holds(offset, n uint64) bool {
+func (a *Arena) contains(offset, n uint64) bool {
 	return offset >= start && offset < a.end && a.end-offset >= n
 }
 

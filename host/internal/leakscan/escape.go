@@ -126,20 +126,20 @@ func (x *escape) read(data []byte) {
 }
 
 // byte adds the reading c.
-func (x *escape) byte(c byte, taken int) {
+func (x *escape) byte(c byte, width int) {
 	r := &x.readings[x.count]
-	r.text[0], r.length, r.span = c, 1, taken
+	r.text[0], r.length, r.span = c, 1, width
 	x.count++
 }
 
 // rune adds the reading r, in Latin-1 and in UTF-8.
-func (x *escape) rune(r rune, taken int) {
+func (x *escape) rune(r rune, width int) {
 	if r < 0x100 { // the server may have read the bytes of a header as Latin-1
-		x.byte(byte(r), taken)
+		x.byte(byte(r), width)
 	}
 	if r >= 0x80 {
 		found := &x.readings[x.count]
-		found.length, found.span = utf8.EncodeRune(found.text[:], r), taken
+		found.length, found.span = utf8.EncodeRune(found.text[:], r), width
 		x.count++
 	}
 }
@@ -296,11 +296,11 @@ func (x *escape) entities(data []byte) {
 			case len(rest) < len(e.name):
 				x.partial = x.partial || e.name[:len(rest)] == string(rest)
 			case e.name == string(rest[:len(e.name)]):
-				taken := x.semicolon(data, pos+len(e.name))
+				width := x.semicolon(data, pos+len(e.name))
 				if e.c == '&' {
-					next = taken
+					next = width
 				}
-				x.byte(e.c, taken)
+				x.byte(e.c, width)
 			}
 		}
 		if next == 0 {
@@ -339,9 +339,9 @@ func (x *escape) reference(data []byte, pos int) (amp int) {
 		x.partial = true
 	case digits > 0:
 		if value, _ := number(data[pos:end], digits, base); utf8.ValidRune(value) {
-			taken := x.semicolon(data, end)
-			if x.rune(value, taken); value == '&' {
-				return taken
+			width := x.semicolon(data, end)
+			if x.rune(value, width); value == '&' {
+				return width
 			}
 		}
 	}

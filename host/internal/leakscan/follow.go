@@ -39,8 +39,8 @@ func (s *search) follow(from step, start int) (found bool) {
 			r := &x.readings[m]
 			steps = add(steps, s.take(here, r.bytes(), r.span))
 		}
-		if taken := x.lineBreak(s.data[here.pos:]); taken > 0 && s.anyBase64(here) && line(s.data[:here.pos], s.line) == minLine {
-			steps = add(steps, step{here.lo, here.hi, here.i, here.pos + taken, true})
+		if width := x.lineBreak(s.data[here.pos:]); width > 0 && s.anyBase64(here) && line(s.data[:here.pos], s.line) == minLine {
+			steps = add(steps, step{here.lo, here.hi, here.i, here.pos + width, true})
 		}
 		if x.partial {
 			s.holdBack(here, start)

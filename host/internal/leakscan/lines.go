@@ -13,16 +13,16 @@ const (
 
 // white returns the character of white space at the beginning of data and the number of bytes that it takes. If data
 // begins with an escape, x must have read it. c is 0 if data begins with another character.
-func (x *escape) white(data []byte) (c byte, taken int) {
-	c, taken = data[0], 1
+func (x *escape) white(data []byte) (c byte, width int) {
+	c, width = data[0], 1
 	if x.count > 0 && c != '+' { // + is a character of Base64
 		r := &x.readings[x.count-1] // the longest reading
-		c, taken = r.text[0], r.span
+		c, width = r.text[0], r.span
 	}
 	if strings.IndexByte("\r\n \t", c) < 0 {
 		return 0, 0
 	}
-	return c, taken
+	return c, width
 }
 
 // lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If

@@ -19,8 +19,8 @@ func Description(a *answer.Reply, secret func(text string) bool) string {
 	text := ""
 	if value, ok := a.JSON([]string{"error_description"}); ok {
 		text, _ = value.(string)
-		whole, _ := a.JSON(nil)
-		tree, _ := whole.(map[string]any)
+		document, _ := a.JSON(nil)
+		tree, _ := document.(map[string]any)
 		if slices.ContainsFunc(slices.Collect(maps.Keys(tree)), credentialName.MatchString) {
 			return ""
 		}

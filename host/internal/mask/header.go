@@ -82,7 +82,7 @@ func (m *Masker) scheme(scheme string) string {
 
 // parameters returns the parameters of a challenge. Those that no standard has and that the plugin does not read are left out.
 func (m *Masker) parameters(all map[string]string) string {
-	var shown []string
+	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		read := slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.Parameter == name })
 		if !read && !slices.Contains(parameterNames, name) {
@@ -92,18 +92,18 @@ func (m *Masker) parameters(all map[string]string) string {
 		if !m.isVocabulary(name, value) {
 			value = m.text(value)
 		}
-		shown = append(shown, name+`="`+value+`"`)
+		pairs = append(pairs, name+`="`+value+`"`)
 	}
-	return strings.Join(shown, ", ")
+	return strings.Join(pairs, ", ")
 }
 
 // isVocabulary reports whether each item of a parameter's value is a word of a standard, or of an enum of the plugin.
 func (m *Masker) isVocabulary(name, value string) bool {
 	for _, item := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
 		same := func(word string) bool { return strings.EqualFold(word, item) }
-		known := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(answer.ErrorCodes, item) ||
+		ok := slices.ContainsFunc(words, same) || name == "error" && slices.Contains(answer.ErrorCodes, item) ||
 			slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.Parameter == name && slices.ContainsFunc(a.Enum, same) })
-		if !known {
+		if !ok {
 			return false
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
 type Masker struct {
-	made int
+	count int
 	// list are the parts that the plugin reads of the answer that is masked.
 	list []answer.Part
 	// path has the names and indexes that lead to the value of a JSON document that is masked.
@@ -60,12 +60,12 @@ func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body
 		if err != nil {
 			break
 		}
-		shown := url.Values{}
+		values := url.Values{}
 		for _, name := range slices.Sorted(maps.Keys(form)) {
-			value := m.known([]string{name}, form.Get(name))
-			shown.Set(m.name(name, func(a answer.Part) bool { return a.Source.From == abi.FromForm && a.Source.Name == name }), value)
+			value := m.textAt([]string{name}, form.Get(name))
+			values.Set(m.name(name, func(a answer.Part) bool { return a.Source.From == abi.FromForm && a.Source.Name == name }), value)
 		}
-		masked.Body = shown.Encode()
+		masked.Body = values.Encode()
 	}
 	return masked
 }
@@ -74,22 +74,22 @@ func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body
 func (m *Masker) value(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		shown := make(map[string]any, len(v))
+		members := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			wanted := func(a answer.Part) bool {
+			match := func(a answer.Part) bool {
 				return slices.Contains(a.Source.Pointer, name) || slices.Contains(a.Alternative.Pointer, name)
 			}
-			shown[m.name(name, wanted)] = m.below(name, v[name])
+			members[m.name(name, match)] = m.below(name, v[name])
 		}
-		return shown
+		return members
 	case []any:
-		shown := make([]any, len(v))
+		elements := make([]any, len(v))
 		for i := range v {
-			shown[i] = m.below(strconv.Itoa(i), v[i])
+			elements[i] = m.below(strconv.Itoa(i), v[i])
 		}
-		return shown
+		return elements
 	case string:
-		return m.known(m.path, v)
+		return m.textAt(m.path, v)
 	case json.Number:
 		switch {
 		case len(v) > longestNumber:
@@ -117,7 +117,7 @@ func (m *Masker) isCredential() bool {
 	}
 	name := m.path[len(m.path)-1]
 	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(m.list, func(a answer.Part) bool {
-		return a.Kind == abi.AnswerSealed && at(&a, m.path)
+		return a.Kind == abi.AnswerSealed && isAtPath(&a, m.path)
 	})
 }
 
@@ -127,8 +127,8 @@ var credentialName = regexp.MustCompile(`(?i)((^|[_.-])(pin|otp|passcode|sid)|to
 // longestNumber is the maximum length of a number that is shown. A time in milliseconds has 13 digits.
 const longestNumber = 15
 
-// known returns a text that is no credential by its place and its form, and otherwise a made-up one.
-func (m *Masker) known(path []string, text string) string {
+// textAt returns a text that is no credential by its place and its form, and otherwise a made-up one.
+func (m *Masker) textAt(path []string, text string) string {
 	name := ""
 	if len(path) > 0 {
 		name = path[len(path)-1]
@@ -146,7 +146,7 @@ func (m *Masker) known(path []string, text string) string {
 		return text
 	}
 	for i := range m.list {
-		if a := &m.list[i]; at(a, path) || a.Source.From == abi.FromForm && a.Source.Name == name {
+		if a := &m.list[i]; isAtPath(a, path) || a.Source.From == abi.FromForm && a.Source.Name == name {
 			if shows(a, text) {
 				return text
 			}
@@ -155,8 +155,8 @@ func (m *Masker) known(path []string, text string) string {
 	return m.text(text)
 }
 
-// at reports whether the part is read from a place of the JSON.
-func at(a *answer.Part, path []string) bool {
+// isAtPath reports whether the part is read from a place of the JSON.
+func isAtPath(a *answer.Part, path []string) bool {
 	return slices.ContainsFunc([]answer.Source{a.Source, a.Alternative}, func(s answer.Source) bool {
 		return s.From == abi.FromJSON && slices.Equal(s.Pointer, path)
 	})
@@ -202,35 +202,35 @@ func (m *Masker) text(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return text
 	}
-	m.made++
-	made := fmt.Sprintf("masked-%d-", m.made)
-	fill := strings.Repeat(fmt.Sprintf("%dx", m.made), 32) // no two have a long word in common, which would count as an echo
-	made += fill[:min(max(len(text), 16), 64)-len(made)]
+	m.count++
+	result := fmt.Sprintf("masked-%d-", m.count)
+	fill := strings.Repeat(fmt.Sprintf("%dx", m.count), 32) // no two have a long word in common, which would count as an echo
+	result += fill[:min(max(len(text), 16), 64)-len(result)]
 	for _, odd := range []struct {
-		is func(rune) bool
-		by string
+		is     func(rune) bool
+		suffix string
 	}{
 		{unicode.IsControl, "\n"},
 		{func(r rune) bool { return r > unicode.MaxASCII }, "é"},
 	} {
 		if strings.ContainsFunc(text, odd.is) {
-			made += odd.by
+			result += odd.suffix
 		}
 	}
-	return made
+	return result
 }
 
 // plainName is the name of a member or header that consists of words, which no credential does.
 var plainName = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{0,15}|[_.:-][a-z]{1,15}){0,8}$`)
 
-// name returns the name of a member or header if it consists of words, or if wanted is true for one of the parts that the plugin
+// name returns the name of a member or header if it consists of words, or if match is true for one of the parts that the plugin
 // reads. Otherwise, it returns a made-up one. wanted may be nil.
-func (m *Masker) name(name string, wanted func(answer.Part) bool) string {
-	if wordsOf(name) || wanted != nil && slices.ContainsFunc(m.list, wanted) {
+func (m *Masker) name(name string, match func(answer.Part) bool) string {
+	if wordsOf(name) || match != nil && slices.ContainsFunc(m.list, match) {
 		return name
 	}
-	m.made++
-	return fmt.Sprintf("masked-%d", m.made)
+	m.count++
+	return fmt.Sprintf("masked-%d", m.count)
 }
 
 // wordsOf reports whether a name consists of words: it has no digits, and no long run of capitals.

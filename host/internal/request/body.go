@@ -28,16 +28,16 @@ type Body struct {
 
 	// closed is set when the request's own body has been read and closed.
 	closed bool
-	// stored is nil while the body streams.
-	stored *keptBody
+	// buffer is nil while the body streams.
+	buffer *keptBody
 }
 
 // Kept reports whether the body is kept.
-func (b *Body) Kept() bool { return b.stored != nil }
+func (b *Body) Kept() bool { return b.buffer != nil }
 
 // Reader returns a function that returns new readers of the kept body, and the body's length.
 func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
-	return b.stored.open, b.stored.size
+	return b.buffer.open, b.buffer.size
 }
 
 // Close closes the body of a request that is not sent, unless that has happened before. A RoundTripper must do so even when it returns
@@ -50,7 +50,7 @@ func (b *Body) Close(r *http.Request) {
 
 // CanRepeat reports whether a request has no body, or one that can be read again.
 func (b *Body) CanRepeat(r *http.Request) bool {
-	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || b.stored != nil
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil || b.buffer != nil
 }
 
 var errGone = errors.New("the request's body cannot be had again for a second attempt")
@@ -71,31 +71,31 @@ func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
 	}
 	b.closed = true
 	if r.Body == nil {
-		b.stored = &keptBody{users: 1}
+		b.buffer = &keptBody{users: 1}
 		return nil
 	}
 	body, declared := r.Body, r.ContentLength
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() }) // ends a pending Read of any other body
-	stored := &keptBody{users: 1}
+	buffer := &keptBody{users: 1}
 	read := make(chan error)
 	go func() {
-		err := stored.read(body, declared, limit)
+		err := buffer.read(body, declared, limit)
 		if stop() {
 			_ = body.Close()
 		}
 		select {
 		case read <- err:
 		case <-ctx.Done():
-			stored.release()
+			buffer.release()
 		}
 	}()
 	select {
 	case err := <-read:
 		if err != nil {
-			stored.release()
+			buffer.release()
 			return cmp.Or(context.Cause(ctx), err)
 		}
-		b.stored = stored
+		b.buffer = buffer
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -106,7 +106,7 @@ func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
 // body of GetBody.
 func (b *Body) Attach(r *http.Request) (err error) {
 	switch {
-	case b.stored != nil:
+	case b.buffer != nil:
 	case b.Second && r.Body != nil && r.Body != http.NoBody:
 		if r.Body, err = r.GetBody(); err != nil {
 			return errGone
@@ -115,11 +115,11 @@ func (b *Body) Attach(r *http.Request) (err error) {
 	default:
 		return nil
 	}
-	stored := b.stored
-	size := stored.size
-	r.GetBody = stored.open
+	buffer := b.buffer
+	size := buffer.size
+	r.GetBody = buffer.open
 	if b.Form != "" {
-		if err := stored.repeats(b.Form); err != nil {
+		if err := buffer.repeats(b.Form); err != nil {
 			return err
 		}
 		text := b.Form
@@ -127,7 +127,7 @@ func (b *Body) Attach(r *http.Request) (err error) {
 			text = "&" + text
 		}
 		size += int64(len(text))
-		r.GetBody = func() (io.ReadCloser, error) { return stored.openWith(text) } // it does not hold b, so that b stays on the stack
+		r.GetBody = func() (io.ReadCloser, error) { return buffer.openWith(text) } // it does not hold b, so that b stays on the stack
 	}
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
@@ -141,8 +141,8 @@ func (b *Body) Attach(r *http.Request) (err error) {
 
 // Release releases the kept body, if there is one. A reader that is still open remains valid.
 func (b *Body) Release() {
-	if b.stored != nil {
-		b.stored.release()
+	if b.buffer != nil {
+		b.buffer.release()
 	}
 }
 
@@ -257,9 +257,9 @@ func (k *keptBody) repeats(added string) error {
 		name := urlcheck.MemberName(strings.TrimSuffix(string(member), "&"))
 		cut := errors.Is(err, bufio.ErrBufferFull) && bytes.IndexByte(member, '=') < 0 // a name of much that means nothing, such as blanks
 		switch {
-		case slices.ContainsFunc(names, func(other string) bool {
-			n := min(len(name), len(other))
-			return urlcheck.MayBeMember(name, other) || cut && strings.EqualFold(name[:n], other[:n])
+		case slices.ContainsFunc(names, func(memberName string) bool {
+			n := min(len(name), len(memberName))
+			return urlcheck.MayBeMember(name, memberName) || cut && strings.EqualFold(name[:n], memberName[:n])
 		}):
 			return errors.New("the request's form has a member of the name that the credential has, and APIs differ in which one counts: leave it out")
 		case strings.EqualFold(name, "_charset_"): // HTML, "Selecting a form submission encoding"

@@ -119,11 +119,11 @@ func (o *Origins) Check(r *http.Request) error {
 		return errors.New("the request's query holds a #: write it as %23")
 	}
 	if r.Host != "" && (r.Host != r.URL.Host || !ascii(r.Host)) { // otherwise CheckURL has checked it
-		written, err := httpguts.PunycodeHostPort(r.Host) // like net/http
+		hostPort, err := httpguts.PunycodeHostPort(r.Host) // like net/http
 		if err != nil {
 			return errors.New("the request's Host is not the name of a host")
 		}
-		origin, err := OriginOf(&url.URL{Scheme: r.URL.Scheme, Host: written})
+		origin, err := OriginOf(&url.URL{Scheme: r.URL.Scheme, Host: hostPort})
 		if err != nil || !o.all[origin] {
 			return errors.New("the request's Host names another origin")
 		}

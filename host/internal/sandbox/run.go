@@ -105,12 +105,12 @@ func (r *run) release(keep bool) {
 	r.Context, r.state = context.Background(), state{}
 	if keep && m.pristine != nil && m.pristine.restore(r.guest, r.memory.bytes) {
 		m.mu.Lock()
-		kept := len(m.idle) < m.runtime.idle
-		if kept {
+		hasRoom := len(m.idle) < m.runtime.idle
+		if hasRoom {
 			m.idle = append(m.idle, r)
 		}
 		m.mu.Unlock()
-		if kept {
+		if hasRoom {
 			return
 		}
 	}

@@ -23,11 +23,11 @@ func Integers(claims map[string]any, names []string) error {
 		if !ok {
 			continue
 		}
-		whole, fraction, point := strings.Cut(text, ".")
-		if point && !digits(fraction) || !digits(strings.TrimPrefix(strings.TrimPrefix(whole, "-"), "+")) {
+		number, fraction, point := strings.Cut(text, ".")
+		if point && !digits(fraction) || !digits(strings.TrimPrefix(strings.TrimPrefix(number, "-"), "+")) {
 			continue
 		}
-		integer, err := strconv.ParseInt(whole, 10, 64)
+		integer, err := strconv.ParseInt(number, 10, 64)
 		if errors.Is(err, strconv.ErrSyntax) {
 			continue // two signs
 		}
@@ -35,10 +35,10 @@ func Integers(claims map[string]any, names []string) error {
 			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
 		var buffer [20]byte
-		if canonical := strconv.AppendInt(buffer[:0], integer, 10); string(canonical) != whole {
-			whole = string(canonical)
+		if canonical := strconv.AppendInt(buffer[:0], integer, 10); string(canonical) != number {
+			number = string(canonical)
 		}
-		claims[name] = json.Number(whole)
+		claims[name] = json.Number(number)
 	}
 	return nil
 }

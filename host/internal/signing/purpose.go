@@ -32,17 +32,17 @@ func CheckPurpose(purpose, data, begin string) string {
 			return "has the form of a TLS handshake (RFC 8446 section 4.4.3)"
 		case strings.Contains(data, "\"@signature-params\": "):
 			return `has the form of a signature base (RFC 9421 section 2.5), which is for "http_signature"`
-		case len(begin) < len(data) && !settled(begin):
+		case len(begin) < len(data) && !isSafePrefix(begin):
 			return "may have the form of another protocol, depending on a sealed value: put plain text in front of it that has a character which is not of base64url, such as a slash"
 		}
 	}
 	return ""
 }
 
-// settled reports whether no text that begins with begin can have a form that a message may not have. A
+// isSafePrefix reports whether no text that begins with begin can have a form that a message may not have. A
 // signature base begins with a quote, a TLS handshake with spaces, and all others with characters of base64url. isJWS has
 // looked at what is in front of a dot.
-func settled(begin string) bool {
+func isSafePrefix(begin string) bool {
 	if strings.Trim(begin, " ") == "" || begin[0] == '"' {
 		return false
 	}

@@ -61,17 +61,17 @@ func (s *Simple) Pairs(add func(name, value string)) (ok bool) {
 		}
 		value, ok := s.Text()
 		add(name, value)
-		return ok && s.has('}')
+		return ok && s.hasByte('}')
 	})
 }
 
 // list reads what is between two brackets: elements, which element reads, separated by commas.
 func (s *Simple) list(opening, closing byte, element func() (ok bool)) (ok bool) {
-	if !s.has(opening) {
+	if !s.hasByte(opening) {
 		return false
 	}
-	for first := true; !s.has(closing); first = false {
-		if !first && !s.has(',') || !element() {
+	for first := true; !s.hasByte(closing); first = false {
+		if !first && !s.hasByte(',') || !element() {
 			return false
 		}
 	}
@@ -81,7 +81,7 @@ func (s *Simple) list(opening, closing byte, element func() (ok bool)) (ok bool)
 // name reads the name of a member, and the colon behind it.
 func (s *Simple) name() (name string, ok bool) {
 	name, ok = s.Text()
-	return name, ok && s.has(':')
+	return name, ok && s.hasByte(':')
 }
 
 func (s *Simple) object(depth int) (object map[string]any, ok bool) {
@@ -131,7 +131,7 @@ func (s *Simple) value(depth int) (value any, ok bool) {
 
 // Text reads a string without escapes.
 func (s *Simple) Text() (text string, ok bool) {
-	if !s.has('"') {
+	if !s.hasByte('"') {
 		return "", false
 	}
 	for i := range len(s.rest) {
@@ -146,7 +146,7 @@ func (s *Simple) Text() (text string, ok bool) {
 	return "", false
 }
 
-func (s *Simple) has(mark byte) bool {
+func (s *Simple) hasByte(mark byte) bool {
 	found := s.rest != "" && s.rest[0] == mark
 	if found {
 		s.rest = s.rest[1:]

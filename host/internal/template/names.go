@@ -78,7 +78,7 @@ func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken
 
 // Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with
 // others. It copies all names in n, so use [Merged] to merge many.
-func (n *Names) Merge(other Names) { *n = Merged(*n, other) }
+func (n *Names) Merge(n2 Names) { *n = Merged(*n, n2) }
 
 // Merged returns the names that are in any of all.
 func Merged(all ...Names) (n Names) {

@@ -74,7 +74,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 	if problem != nil {
 		errs = append(errs, problem)
 	}
-	var named []*expr.Expression
+	var expressions []*expr.Expression
 	for _, p := range pieces {
 		if !p.Expression {
 			t.segments = append(t.segments, segment{text: p.Text})
@@ -88,7 +88,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 			errs = append(errs, &Error{Column: e.Column, Message: "an expression gives a text, a number or a boolean"})
 		}
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", value: e, column: p.Start})
-		named = append(named, e)
+		expressions = append(expressions, e)
 	}
 	for i, s := range t.segments {
 		if special != "" && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
@@ -105,7 +105,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 	if len(errs) > 0 {
 		return nil, expr.Sorted(errs)
 	}
-	t.names = namesOf(named)
+	t.names = namesOf(expressions)
 	return t, nil
 }
 

@@ -82,7 +82,7 @@ func (r *Refusals) AskAnew(owner string, key [32]byte) (q *Question, last Refusa
 }
 
 // ask is Ask with a maximum of the wait.
-func (r *Refusals) ask(owner string, key [32]byte, limit time.Duration) (q *Question, last Refusal, may bool) {
+func (r *Refusals) ask(owner string, key [32]byte, limit time.Duration) (q *Question, last Refusal, proceed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(owner, key)

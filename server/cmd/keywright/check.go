@@ -130,7 +130,7 @@ func (r *checkReport) print(a *app) {
 	found := func(p connectors.Problem, sign string, colour func(string) string) {
 		place, text := p.Parts(r.File)
 		a.out.Line("%s %s%s", a.out.Bold(place), colour(sign), text)
-		a.out.Printf("%s", excerpts.of(p, colour("^")))
+		a.out.Printf("%s", excerpts.render(p, colour("^")))
 	}
 	for _, p := range r.Problems {
 		found(p, "", a.out.Red)
@@ -170,27 +170,27 @@ func (r *checkReport) secrets() string {
 		return " (secrets not read: " + shortList(names) + "; --secrets reads them)"
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(unread, name) })
-	var said []string
+	var notes []string
 	if len(names) > 0 {
-		said = append(said, "secrets read: "+shortList(names))
+		notes = append(notes, "secrets read: "+shortList(names))
 	}
 	if len(unread) > 0 {
-		said = append(said, "not read: "+shortList(unread)+", which --tenant and --user-id read for one tenant and user")
+		notes = append(notes, "not read: "+shortList(unread)+", which --tenant and --user-id read for one tenant and user")
 	}
-	if said == nil {
+	if notes == nil {
 		return ""
 	}
-	return " (" + strings.Join(said, "; ") + ")"
+	return " (" + strings.Join(notes, "; ") + ")"
 }
 
 // shortList returns a list of names without repetitions. After 20 names, it has the number of the others.
 func shortList(names []string) string {
-	const most = 20
+	const limit = 20
 	slices.Sort(names)
 	names = slices.Compact(names)
 	more := ""
-	if len(names) > most {
-		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	if len(names) > limit {
+		names, more = names[:limit], fmt.Sprintf(" and %d more", len(names)-limit)
 	}
 	return strings.Join(names, ", ") + more
 }
@@ -219,7 +219,7 @@ func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) 
 		if p.Path == "" && p.Line > 0 { // a problem of the text, and not of a member
 			e.unread[p.File] = true
 		}
-		if _, known := e.lines[p.File]; known {
+		if _, ok := e.lines[p.File]; ok {
 			continue
 		}
 		text, _ := os.ReadFile(cmp.Or(p.File, file)) // without it, there is no line
@@ -237,18 +237,18 @@ func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) 
 // hide puts stars in place of the credential that a warning has found.
 func (e excerpts) hide(p connectors.Problem) {
 	lines, from, hidden := e.lines[p.File], max(p.Column-1, 0), p.Hidden
-	for at := max(p.Line-1, 0); hidden > 0 && at < len(lines); at++ {
-		for i := from; i < min(from+hidden, len(lines[at])); i++ {
-			lines[at][i] = '*'
+	for row := max(p.Line-1, 0); hidden > 0 && row < len(lines); row++ {
+		for i := from; i < min(from+hidden, len(lines[row])); i++ {
+			lines[row][i] = '*'
 		}
-		hidden -= max(len(lines[at])-from, 0) + 1 // and the end of the line
+		hidden -= max(len(lines[row])-from, 0) + 1 // and the end of the line
 		from = 0
 	}
 }
 
-// of returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
+// render returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
 // returns the part of it around the character.
-func (e excerpts) of(p connectors.Problem, caret string) string {
+func (e excerpts) render(p connectors.Problem, caret string) string {
 	lines := e.lines[p.File]
 	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
 		return ""
@@ -258,15 +258,15 @@ func (e excerpts) of(p connectors.Problem, caret string) string {
 		shape, where := problem.WithoutValues(string(line), column)
 		line, column = []rune(shape), where
 	}
-	before := fmt.Sprintf("%5d | ", p.Line)
-	room := max(20, e.width-len(before))
-	at := min(column, len(line))
-	if from := min(at-room/2, len(line)-room); from > 0 {
-		line, at = line[from:], at-from
+	prefix := fmt.Sprintf("%5d | ", p.Line)
+	room := max(20, e.width-len(prefix))
+	offset := min(column, len(line))
+	if from := min(offset-room/2, len(line)-room); from > 0 {
+		line, offset = line[from:], offset-from
 	}
 	line = line[:min(room, len(line))]
-	under := fmt.Sprintf("%*s | ", len(before)-3, "")
-	return e.style.Dim(before) + string(line) + "\n" + e.style.Dim(under) + strings.Repeat(" ", at) + caret + "\n"
+	under := fmt.Sprintf("%*s | ", len(prefix)-3, "")
+	return e.style.Dim(prefix) + string(line) + "\n" + e.style.Dim(under) + strings.Repeat(" ", offset) + caret + "\n"
 }
 
 // visible returns a character of one column, for characters that would move the cursor or that fonts do not show.

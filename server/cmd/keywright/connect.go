@@ -213,9 +213,9 @@ type loopback struct {
 	// state is the parameter of the authorization URL that the browser brings back.
 	state  string
 	server *http.Server
-	// begun is set by the one callback that counts, and when nobody waits any more.
-	begun atomic.Bool
-	ended chan error
+	// claim is set by the one callback that counts, and when nobody waits any more.
+	claim  atomic.Bool
+	result chan error
 }
 
 // listenLoopback listens on a port, or on a free one if port is 0. The caller must call close.
@@ -229,7 +229,7 @@ func listenLoopback(
 	}
 	l := &loopback{
 		name: name, consent: consent, callback: callback, listener: listener, address: listener.Addr().String(),
-		binding: rand.Text(), ended: make(chan error, 1),
+		binding: rand.Text(), result: make(chan error, 1),
 	}
 	const slow = 10 * time.Second
 	l.server = &http.Server{
@@ -271,21 +271,21 @@ func (l *loopback) begin(ctx context.Context) (string, error) {
 
 // wait returns when the consent has ended, and returns its error. A callback that is under way when the time is over or ctx ends
 // still counts.
-func (l *loopback) wait(ctx context.Context, most time.Duration) (err error) {
-	timer := time.NewTimer(most)
+func (l *loopback) wait(ctx context.Context, timeout time.Duration) (err error) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case err := <-l.ended:
+	case err := <-l.result:
 		return err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
-		err = fmt.Errorf("no browser came back within %s: begin again", most)
+		err = fmt.Errorf("no browser came back within %s: begin again", timeout)
 	}
-	if l.begun.CompareAndSwap(false, true) {
+	if l.claim.CompareAndSwap(false, true) {
 		return err
 	}
-	return <-l.ended
+	return <-l.result
 }
 
 // answer answers a request to the port.
@@ -312,7 +312,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	case err != nil || len(states) != 1 || subtle.ConstantTimeCompare([]byte(states[0]), []byte(l.state)) != 1:
 		say(http.StatusBadRequest, "This is not the answer that keywright waits for.")
 		return
-	case !l.begun.CompareAndSwap(false, true):
+	case !l.claim.CompareAndSwap(false, true):
 		say(http.StatusBadRequest, "This is over.")
 		return
 	}
@@ -322,5 +322,5 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	} else {
 		say(http.StatusOK, l.name+" is connected. You can close this page.")
 	}
-	l.ended <- err
+	l.result <- err
 }

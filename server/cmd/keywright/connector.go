@@ -101,13 +101,13 @@ func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API)
 
 // writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
 func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogue.API) {
-	written := cmp.Or(wrote.file, file)
-	p.Printf("%s: the connector %s, auth type %s\n", written, api.Name, api.AuthType())
+	target := cmp.Or(wrote.file, file)
+	p.Printf("%s: the connector %s, auth type %s\n", target, api.Name, api.AuthType())
 	if wrote.schema != "" {
 		p.Printf("%s\n", schemaWritten(wrote.schema))
 	}
 	p.Printf("\n")
-	secrets := writeFill(p, written, api)
+	secrets := writeFill(p, target, api)
 	switch {
 	case api.NeedsState() && wrote.isNew:
 		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
@@ -133,10 +133,10 @@ func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogu
 }
 
 // writeFill writes what to fill in, and returns the assignments of the secrets in a shell.
-func writeFill(p *terminal.Printer, written string, api *catalogue.API) (secrets []string) {
+func writeFill(p *terminal.Printer, target string, api *catalogue.API) (secrets []string) {
 	for _, f := range api.Fill {
 		if f.Secret == "" {
-			p.Printf("replace %s in %s by %s, such as %s\n  %s\n", f.Replace, written, f.What, f.Example, f.Place())
+			p.Printf("replace %s in %s by %s, such as %s\n  %s\n", f.Replace, target, f.What, f.Example, f.Place())
 			continue
 		}
 		value := "'" + f.Example + "'"
@@ -232,7 +232,7 @@ func (a *app) addToFile(ctx context.Context, file, permalink, item string, docum
 		_, err := a.out.Write(document)
 		return placement{isNew: true}, err
 	}
-	before, err := os.ReadFile(file)
+	previous, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.WriteFile(file, append([]byte(modeline(file)), document...), 0o644); err != nil {
 			return placement{}, err
@@ -243,18 +243,18 @@ func (a *app) addToFile(ctx context.Context, file, permalink, item string, docum
 	if err != nil {
 		return placement{}, fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
-	layout, err := connectors.LayoutOf(ctx, file, before)
+	layout, err := connectors.LayoutOf(ctx, file, previous)
 	if err != nil {
 		return placement{}, fmt.Errorf("%s: %w", file, err)
 	}
-	if other := layout.Files[permalink]; other != "" {
-		return placement{}, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", other, permalink)
+	if conflict := layout.Files[permalink]; conflict != "" {
+		return placement{}, fmt.Errorf("%s has a connector %s already: give the new one another name with --name", conflict, permalink)
 	}
 	if layout.Dir != "" && !layout.Listed {
-		written, err := addToDirectory(ctx, file, layout.Dir, permalink, item)
-		return placement{file: written}, err
+		target, err := addToDirectory(ctx, file, layout.Dir, permalink, item)
+		return placement{file: target}, err
 	}
-	text, err := connectors.AddConnector(ctx, before, item)
+	text, err := connectors.AddConnector(ctx, previous, item)
 	if err != nil {
 		return placement{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -263,12 +263,12 @@ func (a *app) addToFile(ctx context.Context, file, permalink, item string, docum
 
 // addToDirectory writes a file with a connector to the directory of connectors of a file, and returns its path. It has a modeline if there
 // is a schema beside the file.
-func addToDirectory(ctx context.Context, of, dir, permalink, item string) (string, error) {
+func addToDirectory(ctx context.Context, configFile, dir, permalink, item string) (string, error) {
 	text, err := connectors.AddConnector(ctx, []byte("connectors:\n"), item)
 	if err != nil {
 		return "", err
 	}
-	schema := schemaName(of)
+	schema := schemaName(configFile)
 	relative, err := filepath.Rel(dir, schema)
 	if _, absent := os.Stat(schema); err == nil && absent == nil {
 		text = append([]byte(modelineOf(relative)), text...)

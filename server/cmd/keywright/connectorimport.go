@@ -103,7 +103,7 @@ func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []strin
 
 // document reads a document of at most so many bytes from a file, or from stdin. Of a longer one it reads one byte more, which the
 // reader of the text refuses.
-func (a *app) document(name string, most int) ([]byte, error) {
+func (a *app) document(name string, limit int) ([]byte, error) {
 	in := a.in
 	switch {
 	case name == "-":
@@ -120,7 +120,7 @@ func (a *app) document(name string, most int) ([]byte, error) {
 		defer file.Close()
 		in = file
 	}
-	text, err := files.ReadAll(in, most)
+	text, err := files.ReadAll(in, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

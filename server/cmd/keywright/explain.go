@@ -63,11 +63,11 @@ func explainCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		shown, err := explained.Of(connector, request, args[1])
+		doc, err := explained.Of(connector, request, args[1])
 		if err != nil {
 			return nil, err
 		}
-		return explanation{shown, verbose}, nil
+		return explanation{doc, verbose}, nil
 	})
 	flags.add(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show how much fuel the plugin used, which --json has too")
@@ -97,65 +97,65 @@ func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []
 	now := time.Now()
 	earlier := *f
 	earlier.file = old
-	before, was, err := a.requests(c, &earlier, now, args)
+	oldSet, was, err := a.requests(c, &earlier, now, args)
 	if err != nil {
 		return nil, err
 	}
-	after, is, err := a.requests(c, f, now, args)
+	newSet, is, err := a.requests(c, f, now, args)
 	if err != nil {
 		return nil, err
 	}
 	if len(args) > 0 && len(was)+len(is) == 0 {
 		return nil, fmt.Errorf("neither %s nor %s has the connector %s", old, f.file, host.Printable(args[0]))
 	}
-	d := difference.Of(before, after)
+	d := difference.Of(oldSet, newSet)
 	if len(args) > 0 {
 		d.Only(func(permalink string) bool { return was[permalink] != nil || is[permalink] != nil })
 	}
 	all := maps.Clone(was)
 	maps.Copy(all, is)
-	shown := &changes{d.Wider(), d, map[string][]string{}, slices.Sorted(maps.Keys(all))}
-	for _, permalink := range shown.permalinks {
+	doc := &changes{d.Wider(), d, map[string][]string{}, slices.Sorted(maps.Keys(all))}
+	for _, permalink := range doc.permalinks {
 		if lines := changedLines(was[permalink], is[permalink]); len(lines) > 0 {
 			for i := range lines {
-				lines[i] = before.Conceal(after.Conceal(lines[i]))
+				lines[i] = oldSet.Conceal(newSet.Conceal(lines[i]))
 			}
-			shown.Requests[permalink] = lines
+			doc.Requests[permalink] = lines
 		}
 	}
 	switch {
-	case exitCode && shown.Wider:
-		return shown, exitWith(exitWider)
-	case exitCode && (!d.Empty() || len(shown.Requests) > 0):
-		return shown, exitWith(exitDifferent)
+	case exitCode && doc.Wider:
+		return doc, exitWith(exitWider)
+	case exitCode && (!d.Empty() || len(doc.Requests) > 0):
+		return doc, exitWith(exitDifferent)
 	}
-	return shown, nil
+	return doc, nil
 }
 
-func (shown *changes) print(a *app) {
+func (doc *changes) print(a *app) {
 	s := a.out.Style
 	var b strings.Builder
 	changed := 0
-	for _, permalink := range shown.permalinks {
+	for _, permalink := range doc.permalinks {
 		var members []difference.Member
-		for _, c := range shown.Changed {
+		for _, c := range doc.Changed {
 			if c.Permalink == permalink {
 				members = c.Members
 			}
 		}
 		word, note := "changes", ""
-		if slices.Contains(shown.Added, permalink) {
+		if slices.Contains(doc.Added, permalink) {
 			word, note = "is new", "  "+s.Yellow("wider:")+" callers may use it\n"
-		} else if slices.Contains(shown.Removed, permalink) {
+		} else if slices.Contains(doc.Removed, permalink) {
 			word = "is gone"
 		}
-		if word == "changes" && len(members)+len(shown.Requests[permalink]) == 0 {
+		if word == "changes" && len(members)+len(doc.Requests[permalink]) == 0 {
 			continue
 		}
 		changed++
 		fmt.Fprintf(&b, "%s %s\n%s", s.Bold("connector "+permalink), word, note)
 		writeMembers(&b, s, members)
-		for _, line := range shown.Requests[permalink] {
+		for _, line := range doc.Requests[permalink] {
 			if style := s.Red; line[0] == '-' {
 				fmt.Fprintln(&b, style("  "+line))
 			} else {
@@ -164,13 +164,13 @@ func (shown *changes) print(a *app) {
 		}
 		b.WriteByte('\n')
 	}
-	if len(shown.Others) > 0 {
+	if len(doc.Others) > 0 {
 		fmt.Fprintln(&b, s.Bold("outside of connectors"))
-		writeMembers(&b, s, shown.Others)
+		writeMembers(&b, s, doc.Others)
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%d of %s changed", changed, terminal.Count(len(shown.permalinks), "connector"))
-	if shown.Wider {
+	fmt.Fprintf(&b, "%d of %s changed", changed, terminal.Count(len(doc.permalinks), "connector"))
+	if doc.Wider {
 		b.WriteString("; more is allowed than before, see wider")
 	}
 	a.out.Line("%s", b.String())
@@ -206,7 +206,7 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 	for _, connector := range set.Connectors {
 		permalink, path := connector.Definition().Permalink, ""
 		if len(args) > 0 {
-			if wanted, err := set.Find(args[0]); err != nil || wanted != connector {
+			if match, err := set.Find(args[0]); err != nil || match != connector {
 				continue
 			}
 			path = args[1]
@@ -215,9 +215,9 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
 		var text bytes.Buffer
 		if err == nil {
-			var shown *explained.Document
-			if shown, err = explained.Of(connector, request, ""); err == nil {
-				err = shown.Write(&text, terminal.Style{}, false)
+			var doc *explained.Document
+			if doc, err = explained.Of(connector, request, ""); err == nil {
+				err = doc.Write(&text, terminal.Style{}, false)
 			}
 		}
 		if err != nil {
@@ -229,9 +229,9 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 }
 
 // changedLines returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
-func changedLines(before, after []string) (lines []string) {
+func changedLines(oldLines, newLines []string) (lines []string) {
 	text := func(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
-	_, hunks, _ := strings.Cut(string(diff.Diff("before", text(before), "after", text(after))), "\n+++ after\n")
+	_, hunks, _ := strings.Cut(string(diff.Diff("before", text(oldLines), "after", text(newLines))), "\n+++ after\n")
 	for line := range strings.Lines(hunks) {
 		if line[0] == '-' || line[0] == '+' {
 			lines = append(lines, line[:1]+" "+strings.TrimSuffix(line[1:], "\n"))

@@ -130,7 +130,7 @@ func TestFailedLoopback(t *testing.T) {
 // Without a browser, the command ends when the time is over, or with Ctrl-C. A callback that is under way then still counts,
 // because the code works once.
 func TestLoopbackWaits(t *testing.T) {
-	waiting := func() *loopback { return &loopback{ended: make(chan error, 1)} }
+	waiting := func() *loopback { return &loopback{result: make(chan error, 1)} }
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if err := waiting().wait(t.Context(), time.Minute); err == nil || err.Error() != "no browser came back within 1m0s: begin again" || time.Since(began) != time.Minute {
@@ -142,10 +142,10 @@ func TestLoopbackWaits(t *testing.T) {
 			t.Error(err)
 		}
 		l := waiting()
-		l.begun.Store(true)
+		l.claim.Store(true)
 		go func() {
 			time.Sleep(2 * time.Minute)
-			l.ended <- nil
+			l.result <- nil
 		}()
 		if err := l.wait(ctx, time.Minute); err != nil {
 			t.Error(err)

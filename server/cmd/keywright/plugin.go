@@ -445,12 +445,12 @@ func (list reachList) print(a *app) {
 	}
 	rows := [][]string{{"CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY"}}
 	for _, r := range list {
-		may := r.May
+		permissions := r.May
 		if len(r.Grants) > 0 {
-			may = append(slices.Clone(may), "granted "+strings.Join(r.Grants, ", "))
+			permissions = append(slices.Clone(permissions), "granted "+strings.Join(r.Grants, ", "))
 		}
 		rows = append(rows, []string{
-			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(may),
+			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(permissions),
 		})
 	}
 	a.out.Table(rows)

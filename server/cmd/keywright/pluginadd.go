@@ -75,11 +75,11 @@ func (i *installation) store(r *install.Result) error {
 			return err
 		}
 	}
-	before := slices.Clone(i.lock.Plugins)
+	previous := slices.Clone(i.lock.Plugins)
 	i.lock.Put(r.Plugin)
 	err := i.lock.Write(i.dir)
 	if err != nil {
-		i.lock.Plugins = before
+		i.lock.Plugins = previous
 	}
 	return err
 }
@@ -176,15 +176,15 @@ func pluginAddCommand(a *app) *cobra.Command {
 // setRef writes a plugin's lines into a file of connectors. It reads the file again, since somebody may have changed it while the
 // registry was asked.
 func (a *app) setRef(ctx context.Context, file, name, ref string) error {
-	before, err := os.ReadFile(file)
+	previous, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, errors.Unwrap(err))
 	}
-	text, err := connectors.SetPluginRef(ctx, before, name, ref)
+	text, err := connectors.SetPluginRef(ctx, previous, name, ref)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if string(text) == string(before) {
+	if string(text) == string(previous) {
 		return nil
 	}
 	if err := writeInPlace(file, text); err != nil {
@@ -287,18 +287,18 @@ func (d *addition) printNewer(ctx context.Context, p connectors.PluginRef) error
 
 // add gets a plugin, shows what it may do or what is different, and writes the lock if nothing is refused.
 func (d *addition) add(ctx context.Context, name, ref string) error {
-	before := d.to.lock.Find(name)
-	if before != nil {
-		before = &[]lock.Plugin{*before}[0] // the lock changes
+	previous := d.to.lock.Find(name)
+	if previous != nil {
+		previous = &[]lock.Plugin{*previous}[0] // the lock changes
 	}
-	r, err := install.Get(ctx, d.options, name, ref, before)
+	r, err := install.Get(ctx, d.options, name, ref, previous)
 	if err != nil {
 		return err
 	}
-	if other := install.TakenBy(d.to.lock, &r.Plugin); other != "" {
-		return fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, other)
+	if owner := install.TakenBy(d.to.lock, &r.Plugin); owner != "" {
+		return fmt.Errorf("%s: the plugin %s has its auth type or alias already", ref, owner)
 	}
-	d.print(r, before)
+	d.print(r, previous)
 	if err := d.app.out.Err(); err != nil { // nobody has seen what the plugin may do
 		return err
 	}
@@ -329,20 +329,20 @@ func (d *addition) mayWrite(r *install.Result) error {
 	case d.preview:
 		return errReported
 	}
-	other := ""
+	note := ""
 	if len(d.accept) > 0 {
-		other = "; it is not what --accept names"
+		note = "; it is not what --accept names"
 	}
 	d.app.printErr("keywright: plugin %s is refused (%s), and nothing was written%s: if you want that, run it again with --accept %s",
-		r.Plugin.Name, strings.Join(why, ", "), other, digest)
+		r.Plugin.Name, strings.Join(why, ", "), note, digest)
 	return errReported
 }
 
 // print prints what a new plugin may do, or what is different of one that was there.
-func (d *addition) print(r *install.Result, before *lock.Plugin) {
+func (d *addition) print(r *install.Result, previous *lock.Plugin) {
 	out, p := d.app.out, r.Plugin
 	out.Line("%s: %s, version %s, signed by %s", p.Name, p.Ref, host.Printable(p.Version), cmp.Or(p.Signer.String(), "nobody"))
-	if before != nil {
+	if previous != nil {
 		printChanges(out, r.Changes)
 		return
 	}
@@ -533,7 +533,7 @@ func (i *installation) vendor(ctx context.Context, dir string) (names []string, 
 }
 
 // restore stores all plugins of the lock in a directory, and returns the names of those for which a registry was asked.
-func (i *installation) restore(ctx context.Context, client *registry.Client, dir string) (asked []string, err error) {
+func (i *installation) restore(ctx context.Context, client *registry.Client, dir string) (names []string, err error) {
 	for n := range i.lock.Plugins {
 		p := &i.lock.Plugins[n]
 		from, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
@@ -541,8 +541,8 @@ func (i *installation) restore(ctx context.Context, client *registry.Client, dir
 			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 		}
 		if from {
-			asked = append(asked, p.Name)
+			names = append(names, p.Name)
 		}
 	}
-	return asked, nil
+	return names, nil
 }

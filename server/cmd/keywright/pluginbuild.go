@@ -57,14 +57,14 @@ func pluginNewCommand(a *app) *cobra.Command {
 
 // language returns the language with a name.
 func language(name string) (pluginbuild.Language, error) {
-	var known []string
+	var names []string
 	for _, l := range pluginbuild.Languages() {
 		if string(l) == name {
 			return l, nil
 		}
-		known = append(known, string(l))
+		names = append(names, string(l))
 	}
-	return "", fmt.Errorf("--lang %s is not a language of plugins%s", problem.Quote(host.Printable(name)), problem.DidYouMean(name, known))
+	return "", fmt.Errorf("--lang %s is not a language of plugins%s", problem.Quote(host.Printable(name)), problem.DidYouMean(name, names))
 }
 
 // packages are the Debian packages that plugins are built with.

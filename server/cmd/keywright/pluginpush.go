@@ -52,11 +52,11 @@ func pluginPushCommand(a *app) *cobra.Command {
 			if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
 				return err
 			}
-			made, err := flags.made(wasm, info)
+			bundle, err := flags.build(wasm, info)
 			if err != nil {
 				return err
 			}
-			return a.push(c, ref, made, info, signer)
+			return a.push(c, ref, bundle, info, signer)
 		},
 	}
 	c.Flags().StringVar(&flags.sign, "sign", "", "a `FILE` with the private key that signs")
@@ -67,8 +67,8 @@ func pluginPushCommand(a *app) *cobra.Command {
 	return c
 }
 
-// made returns a plugin as it is pushed.
-func (f *pushFlags) made(wasm []byte, info host.PluginInfo) (artifact.Made, error) {
+// build returns a plugin as it is pushed.
+func (f *pushFlags) build(wasm []byte, info host.PluginInfo) (artifact.Made, error) {
 	description, err := install.EncodeDescription(info.Description)
 	if err != nil {
 		return artifact.Made{}, err
@@ -108,23 +108,23 @@ func (a *app) signer(file string) (*signature.Signer, error) {
 }
 
 // push pushes a plugin and its signature. The signature comes first, so that nobody gets the plugin without it.
-func (a *app) push(c *cobra.Command, ref registry.Reference, made artifact.Made, info host.PluginInfo, signer *signature.Signer) error {
+func (a *app) push(c *cobra.Command, ref registry.Reference, bundle artifact.Made, info host.PluginInfo, signer *signature.Signer) error {
 	client, err := newRegistry()
 	if err != nil {
 		return err
 	}
 	key := signature.Key{}
 	if signer != nil {
-		s, err := signer.Sign(rand.Reader, made.Manifest, ref.Name(), info.Type+" "+info.Version+" "+ref.String())
+		s, err := signer.Sign(rand.Reader, bundle.Manifest, ref.Name(), info.Type+" "+info.Version+" "+ref.String())
 		if err == nil {
-			err = client.PushSignature(c.Context(), ref, artifact.Digest(made.Manifest), s)
+			err = client.PushSignature(c.Context(), ref, artifact.Digest(bundle.Manifest), s)
 		}
 		if err != nil {
 			return err
 		}
 		key = s.Key
 	}
-	digest, err := client.Push(c.Context(), ref, made)
+	digest, err := client.Push(c.Context(), ref, bundle)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ type caseRun struct {
 	wasm           []byte
 	selected       *regexp.Regexp
 	verbose        bool
-	passed, failed int
+	passes, failed int
 }
 
 // load reads the module of a plugin and returns its path. If the plugin is a directory, load runs its tests in Go before, and
@@ -153,8 +153,8 @@ func (t *caseRun) one(c *casefile.Case) error {
 	})
 	failures := report.Failures()
 	word := "ok  "
-	if t.passed++; len(failures) > 0 {
-		t.passed--
+	if t.passes++; len(failures) > 0 {
+		t.passes--
 		t.failed++
 		word = "FAIL"
 	}
@@ -181,10 +181,10 @@ func (t *caseRun) one(c *casefile.Case) error {
 
 // end prints how many cases there were. Its error is not nil if one has failed.
 func (t *caseRun) end() error {
-	if t.passed+t.failed == 0 {
+	if t.passes+t.failed == 0 {
 		return fmt.Errorf("no case has a name that --run %q matches", t.selected)
 	}
-	t.app.out.Line("%d passed, %d failed", t.passed, t.failed)
+	t.app.out.Line("%d passed, %d failed", t.passes, t.failed)
 	return reportUnless(t.failed == 0)
 }
 

@@ -129,8 +129,8 @@ func withRemedy(err error, plugin host.PluginFailure) error {
 
 // requestError adds the connector and the origin of the request to an error, unless it is one of the host, which has them.
 func requestError(connector *gateway.Connector, request *http.Request, err error) error {
-	var said *host.Error
-	if errors.As(err, &said) || errors.Is(err, context.Canceled) {
+	var hostErr *host.Error
+	if errors.As(err, &hostErr) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	d := connector.Definition()
@@ -189,8 +189,8 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 	}
 	path, query, _ := strings.Cut(args[1], "?")
 	out, err := connector.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
-	var refused *gateway.Refusal
-	if errors.As(err, &refused) {
+	var refusal *gateway.Refusal
+	if errors.As(err, &refusal) {
 		return nil, nil, misuse(c, "%v", err)
 	}
 	if err != nil {
@@ -321,11 +321,11 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 	if t.file == "" {
 		return response, err
 	}
-	sent := record.Sent{Host: set.Host, Connector: connector.Upstream(), Request: request, Began: began, Trace: trace, Err: err}
+	entry := record.Sent{Host: set.Host, Connector: connector.Upstream(), Request: request, Began: began, Trace: trace, Err: err}
 	if response != nil {
-		sent.Status = response.StatusCode
+		entry.Status = response.StatusCode
 	}
-	if failed := a.record(t.file, set, sent); failed != nil {
+	if failed := a.record(t.file, set, entry); failed != nil {
 		if response != nil {
 			_ = response.Body.Close()
 		}
@@ -368,9 +368,9 @@ func (a *app) showTrace(trace *host.Trace) {
 }
 
 // record writes the case of a request into a new file, and says what it has and what to look at.
-func (a *app) record(file string, set *connectors.Set, sent record.Sent) error {
-	name := usedModule(set, &sent)
-	recording, err := record.Of(sent)
+func (a *app) record(file string, set *connectors.Set, entry record.Sent) error {
+	name := usedModule(set, &entry)
+	recording, err := record.Of(entry)
 	if err != nil {
 		return err
 	}
@@ -407,17 +407,17 @@ func (a *app) record(file string, set *connectors.Set, sent record.Sent) error {
 }
 
 // usedModule sets the module of a request's plugin, and returns the name of the plugin on the command line.
-func usedModule(set *connectors.Set, sent *record.Sent) string {
-	authType := sent.Connector.Config().Auth.Type
+func usedModule(set *connectors.Set, entry *record.Sent) string {
+	authType := entry.Connector.Config().Auth.Type
 	info, _ := set.Host.Plugin(authType)
 	if info.BuiltIn {
-		sent.Module = plugins.Of(authType)
+		entry.Module = plugins.Of(authType)
 		return authType
 	}
 	for _, file := range set.Files {
 		wasm, err := os.ReadFile(file)
 		if sum := sha256.Sum256(wasm); err == nil && hex.EncodeToString(sum[:]) == info.SHA256 {
-			sent.Module = wasm
+			entry.Module = wasm
 		}
 	}
 	return "PLUGIN"

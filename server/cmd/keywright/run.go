@@ -83,11 +83,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, e
 	a := newApp(in, out, err, env)
 	root := a.root()
 	root.SetArgs(args)
-	ended := root.ExecuteContext(ctx)
+	runErr := root.ExecuteContext(ctx)
 	for _, end := range slices.Backward(a.cleanups) {
-		ended = errors.Join(ended, end(context.WithoutCancel(ctx)))
+		runErr = errors.Join(runErr, end(context.WithoutCancel(ctx)))
 	}
-	return a.exit(cmp.Or(a.out.Err(), ended))
+	return a.exit(cmp.Or(a.out.Err(), runErr))
 }
 
 // cleanup lets end be called when the command has ended: it closes what the command has opened.
@@ -192,11 +192,11 @@ func noCommand(c *cobra.Command, args []string) error {
 	}
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		meant := near[0]
+		suggestion := near[0]
 		if nearest, ok := problem.Nearest(args[0], near); ok {
-			meant = nearest
+			suggestion = nearest
 		}
-		return &usageError{command: c, err: fmt.Errorf("there is no command %q; did you mean %q?", args[0], meant), suggested: true}
+		return &usageError{command: c, err: fmt.Errorf("there is no command %q; did you mean %q?", args[0], suggestion), suggested: true}
 	}
 	return misuse(c, "there is no command %q", args[0])
 }
@@ -290,13 +290,13 @@ type document interface{ print(a *app) }
 func (a *app) jsonCommand(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
 	asJSON := c.Flags().Bool("json", false, "write JSON, for machines")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		shown, err := run(c, args)
+		doc, err := run(c, args)
 		var usage *usageError
 		switch {
-		case shown != nil && *asJSON:
-			return cmp.Or(a.writeJSON(shown), err)
-		case shown != nil:
-			shown.print(a)
+		case doc != nil && *asJSON:
+			return cmp.Or(a.writeJSON(doc), err)
+		case doc != nil:
+			doc.print(a)
 			return err
 		case err == nil, !*asJSON, errors.Is(err, errReported), errors.Is(err, context.Canceled), errors.As(err, &usage):
 			return err

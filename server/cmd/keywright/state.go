@@ -35,30 +35,30 @@ func stateStatusCommand(a *app) *cobra.Command {
 		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
 			"it holds, and in which condition grants are.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		store, of, err := a.stateOf(c, &flags)
+		store, stateConfig, err := a.stateOf(c, &flags)
 		if err != nil {
 			return nil, err
 		}
-		shown := &stateStatus{Type: of.Type()}
+		status := &stateStatus{Type: stateConfig.Type()}
 		began := time.Now()
 		if _, err := store.Database.Get(c.Context(), state.ID{}); err != nil {
 			return nil, err
 		}
-		shown.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+		status.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 		err = store.Database.Rows(c.Context(), func(_ state.ID, row state.Row) error {
-			shown.Values++
+			status.Values++
 			if row.LeasedFor > 0 {
-				shown.Leased++
+				status.Leased++
 			}
 			return nil
 		})
 		if err == nil {
-			shown.Grants, err = store.State.Grants(c.Context())
+			status.Grants, err = store.State.Grants(c.Context())
 		}
 		if err != nil {
 			return nil, err
 		}
-		return shown, nil
+		return status, nil
 	})
 	flags.add(c, "connectors.yaml")
 	return c

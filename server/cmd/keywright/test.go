@@ -207,11 +207,11 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
 		return fmt.Errorf("connector %q: %s", connector, host.Printable(problem.Detail))
 	}
-	switch said := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); response.StatusCode {
+	switch message := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); response.StatusCode {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the gateway wants operators to log in: give the token of its --admin-token-file, or a session token with its --admin-claim, with --token-file or in %s", operatorsToken)
 	case http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return fmt.Errorf("the gateway answered %d: %s", response.StatusCode, said)
+		return fmt.Errorf("the gateway answered %d: %s", response.StatusCode, message)
 	}
 	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
 }

@@ -56,29 +56,29 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state.%w", err) // it begins with a member of state
 	}
-	opened := &Store{}
+	store := &Store{}
 	if settings.Type == connectors.StateSQLite {
-		opened.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Logger: o.Logger})
+		store.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Logger: o.Logger})
 	} else {
 		if o.Logger != nil && !verified(settings.URL) {
 			o.Logger.Warn("the connection to the database of state is not verified, so that somebody in the network may pose as the database: add sslmode=verify-full to the URL")
 		}
-		opened.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Logger: o.Logger})
+		store.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Logger: o.Logger})
 	}
 	if err != nil {
 		return nil, err
 	}
-	config := host.StateConfig{Store: opened.Database, Lease: settings.Lease, Clock: o.Clock, Logger: o.Logger, Degraded: o.Degraded}
+	config := host.StateConfig{Store: store.Database, Lease: settings.Lease, Clock: o.Clock, Logger: o.Logger, Degraded: o.Degraded}
 	if o.Wrap != nil {
-		config.Store = o.Wrap(opened.Database)
+		config.Store = o.Wrap(store.Database)
 	}
 	for _, key := range settings.Keys {
 		config.Keys = append(config.Keys, []byte(key))
 	}
-	if opened.State, err = host.NewState(ctx, config); err != nil {
-		return nil, errors.Join(err, opened.Database.Close())
+	if store.State, err = host.NewState(ctx, config); err != nil {
+		return nil, errors.Join(err, store.Database.Close())
 	}
-	return opened, nil
+	return store, nil
 }
 
 // verified reports whether each connection that a URL allows is inside this machine, or verifies the certificate of the
@@ -89,8 +89,8 @@ func verified(address string) bool {
 		return true
 	}
 	ways := []pgconn.FallbackConfig{{Host: config.Host, TLSConfig: config.TLSConfig}}
-	for _, other := range config.Fallbacks {
-		ways = append(ways, *other)
+	for _, fallback := range config.Fallbacks {
+		ways = append(ways, *fallback)
 	}
 	return !slices.ContainsFunc(ways, func(way pgconn.FallbackConfig) bool {
 		ip, err := netip.ParseAddr(way.Host)

@@ -269,7 +269,7 @@ func (g *diagnosis) anyObject(path string) {
 
 // object checks an object and returns the names of its members that are not null.
 func (g *diagnosis) object(s *shape, path string) map[string]bool {
-	seen, present := map[string]bool{}, map[string]bool{}
+	names, present := map[string]bool{}, map[string]bool{}
 	_, _ = g.d.ReadToken()
 	for g.d.PeekKind() == '"' {
 		place := g.nextPlace(g.d)
@@ -283,12 +283,12 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 			}
 			_ = g.d.SkipValue()
 			continue
-		case seen[name]:
+		case names[name]:
 			g.At(place, path, "there is more than one %q: take the others away", name)
 			_ = g.d.SkipValue()
 			continue
 		}
-		seen[name] = true
+		names[name] = true
 		present[name] = g.d.PeekKind() != 'n'
 		below := problem.Join(path, name)
 		if path == "" && (name == "id" || name == "articleId") && g.d.PeekKind() == '"' {

@@ -36,12 +36,12 @@ type head struct {
 
 // readHead reads the head beside the file at a path, if there is one.
 func (v *verifier) readHead(path string) error {
-	kept, err := readHead(path)
+	headLink, err := readHead(path)
 	if err != nil {
 		return fmt.Errorf("%s %w", path, err)
 	}
-	if kept.n > 0 {
-		v.heads = append(v.heads, head{link: kept, file: path + headSuffix})
+	if headLink.n > 0 {
+		v.heads = append(v.heads, head{link: headLink, file: path + headSuffix})
 	}
 	return nil
 }
@@ -97,8 +97,8 @@ func (v *verifier) read(r *bufio.Reader) error {
 			return nil
 		}
 		v.line++
-		whole, complete := bytes.CutSuffix(text, []byte{'\n'})
-		v.check(whole, complete)
+		line, complete := bytes.CutSuffix(text, []byte{'\n'})
+		v.check(line, complete)
 		if v.Broken != nil || last {
 			return nil
 		}

@@ -49,13 +49,13 @@ func (f *file) begin() (err error) {
 	if f.end, err = endOf(f.open, f.size); err != nil {
 		return err
 	}
-	kept, err := readHead(f.path)
+	headLink, err := readHead(f.path)
 	if err != nil {
 		return err
 	}
-	if last := &f.end.last; kept.n > last.n || kept.n == last.n && kept.hash != last.hash {
+	if last := &f.end.last; headLink.n > last.n || headLink.n == last.n && headLink.hash != last.hash {
 		f.cut = f.size > 0
-		*last = kept
+		*last = headLink
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (f *file) reopen() error {
 	f.open, f.lock, f.size, f.unsynced = f2, lock, info.Size(), f.unsynced[:0]
 	// A file that can only be appended to, as after chattr +a, cannot be opened so.
 	if reopened, err := os.OpenFile(f.path, os.O_WRONLY, 0); err == nil {
-		if other, _ := reopened.Stat(); os.SameFile(info, other) { // none after an error
+		if reopenedInfo, _ := reopened.Stat(); os.SameFile(info, reopenedInfo) { // none after an error
 			f.reopened = reopened
 		} else {
 			_ = reopened.Close()

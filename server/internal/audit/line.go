@@ -51,10 +51,10 @@ func NewSubject(connector, authType, plugin, sha256 string, secrets []string) *S
 	text = appendMember(text, "plugin", plugin)
 	text = appendMember(text, "plugin_sha256", sha256)
 	text = append(text, `,"secrets":[`...)
-	most, left := len(text)+maxNames, 0
+	limit, remaining := len(text)+maxNames, 0
 	for i, name := range secrets {
-		if len(text)+len(name) > most {
-			left = len(secrets) - i
+		if len(text)+len(name) > limit {
+			remaining = len(secrets) - i
 			break
 		}
 		if i > 0 {
@@ -62,7 +62,7 @@ func NewSubject(connector, authType, plugin, sha256 string, secrets []string) *S
 		}
 		text = appendText(text, name)
 	}
-	return &Subject{appendNumber(append(text, ']'), "more_secrets", left)}
+	return &Subject{appendNumber(append(text, ']'), "more_secrets", remaining)}
 }
 
 // appendRecord appends the members of a record but the number and the hash of its line. Each begins with a comma.
@@ -86,9 +86,9 @@ func appendRecord(b []byte, node string, r *Record) []byte {
 	return appendNumber(b, "key_requests", r.KeyRequests)
 }
 
-func appendBeginning(b []byte, at time.Time, use, node string) []byte {
+func appendBeginning(b []byte, t time.Time, use, node string) []byte {
 	b = append(b, `,"time":"`...)
-	b = at.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = t.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	b = append(b, '"')
 	b = appendMember(b, "use", use)
 	return appendMember(b, "node", node)

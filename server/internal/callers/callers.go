@@ -112,13 +112,13 @@ func (c *Callers) check(ctx context.Context) error {
 	names := map[string]string{}
 	for _, k := range c.keys {
 		value, err := c.secrets.Secret(ctx, k.Secret)
-		switch other := names[value]; {
+		switch previous := names[value]; {
 		case err != nil:
 			wrong = append(wrong, fmt.Errorf("API key %q: %w", k.Secret, err))
 		case len(value) < minKey:
 			wrong = append(wrong, fmt.Errorf("API key %q has less than %d bytes: make a random one", k.Secret, minKey))
-		case other != "":
-			wrong = append(wrong, fmt.Errorf("the API keys %q and %q are the same: whose a request is could not be told", other, k.Secret))
+		case previous != "":
+			wrong = append(wrong, fmt.Errorf("the API keys %q and %q are the same: whose a request is could not be told", previous, k.Secret))
 		default:
 			names[value] = k.Secret
 		}
@@ -129,11 +129,11 @@ func (c *Callers) check(ctx context.Context) error {
 // Caller implements [httpapi.Callers]. It refuses a request with both a key and a token, because a proxy may have
 // authenticated the request by the other one.
 func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
-	given := r.Header[http.CanonicalHeaderKey(Header)]
+	values := r.Header[http.CanonicalHeaderKey(Header)]
 	switch bearer := len(r.Header["Authorization"]) > 0; {
-	case len(given) == 1 && !bearer && len(c.keys) > 0:
-		return c.byKey(r.Context(), given[0])
-	case len(given) == 0 && c.tokens != nil:
+	case len(values) == 1 && !bearer && len(c.keys) > 0:
+		return c.byKey(r.Context(), values[0])
+	case len(values) == 0 && c.tokens != nil:
 		return c.byToken(r)
 	}
 	return httpapi.Caller{}, c.refuse("")
@@ -142,10 +142,10 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 // byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key
 // cannot be read, callers with another key are authenticated as usual. All others get ErrUnavailable, since they may
 // have that key.
-func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, error) {
+func (c *Callers) byKey(ctx context.Context, key string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
 	var unread error
-	digest := sha256.Sum256([]byte(given))
+	digest := sha256.Sum256([]byte(key))
 	for _, k := range c.keys {
 		value, err := c.secrets.Secret(ctx, k.Secret)
 		if errors.Is(err, host.ErrSecretNotFound) || err == nil && len(value) < minKey {
@@ -155,8 +155,8 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 			unread = errors.Join(unread, fmt.Errorf("%w: API key %q: %w", httpapi.ErrUnavailable, k.Secret, err))
 			continue
 		}
-		wanted := sha256.Sum256([]byte(value))
-		if subtle.ConstantTimeCompare(digest[:], wanted[:]) == 1 && found.Name == "" {
+		valueDigest := sha256.Sum256([]byte(value))
+		if subtle.ConstantTimeCompare(digest[:], valueDigest[:]) == 1 && found.Name == "" {
 			found = httpapi.Caller{Name: k.Secret, Moderate: k.Moderate}
 		}
 	}
@@ -173,12 +173,12 @@ func (c *Callers) byKey(ctx context.Context, given string) (httpapi.Caller, erro
 // claims may contain names of people. The claim sub is their ID.
 func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 	claims, err := c.tokens.Claims(r)
-	var refused *identity.Error
+	var identityErr *identity.Error
 	switch {
 	case errors.Is(err, identity.ErrUnavailable):
 		return httpapi.Caller{}, fmt.Errorf("%w: %w", httpapi.ErrUnavailable, err)
-	case errors.As(err, &refused):
-		return httpapi.Caller{}, c.refuse(refused.Challenge)
+	case errors.As(err, &identityErr):
+		return httpapi.Caller{}, c.refuse(identityErr.Challenge)
 	case err != nil:
 		return httpapi.Caller{}, err
 	}

@@ -126,8 +126,8 @@ func Find(name string) (*API, error) {
 			return a, nil
 		}
 	}
-	if meant, ok := problem.Nearest(name, names); ok {
-		return nil, fmt.Errorf("the catalogue has no API %s: did you mean %q?", problem.Quote(name), meant)
+	if suggestion, ok := problem.Nearest(name, names); ok {
+		return nil, fmt.Errorf("the catalogue has no API %s: did you mean %q?", problem.Quote(name), suggestion)
 	}
 	if like := containing(apis, name); len(like) > 0 {
 		return nil, fmt.Errorf("the catalogue has no API %s: there is %s", problem.Quote(name), strings.Join(like, ", "))
@@ -144,7 +144,7 @@ func At(text string) *API {
 		return nil
 	}
 	for _, a := range apis {
-		if of, err := url.Parse(a.parsed.URL); err == nil && of.Host != "" && of.Host == u.Host {
+		if apiURL, err := url.Parse(a.parsed.URL); err == nil && apiURL.Host != "" && apiURL.Host == u.Host {
 			return a
 		}
 	}

@@ -37,7 +37,7 @@ func (a *API) With(o Options) (*API, error) {
 			return nil, err
 		}
 	}
-	connector, set, err := a.at(o.Place, o.URL)
+	connector, set, err := a.connectorAt(o.Place, o.URL)
 	if err != nil {
 		return nil, err
 	}

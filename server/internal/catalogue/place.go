@@ -40,11 +40,11 @@ func (a *API) replaced(texts map[string]string, stay []string) string {
 	return strings.NewReplacer(pairs...).Replace(a.Connector)
 }
 
-// at returns the connector in a place of the product, or at a URL, and texts to replace there. If the URL is of the form that the
+// connectorAt returns the connector in a place of the product, or at a URL, and texts to replace there. If the URL is of the form that the
 // product has in some place, all URLs are those of that place. Otherwise those below the connector's own move with it, and it is an
 // error if one is left behind, since the secrets of one environment would go to another (threats.md 370).
-func (a *API) at(place, target string) (connector string, set map[string]string, err error) {
-	if _, known := a.Places[place]; !known && place != "" {
+func (a *API) connectorAt(place, target string) (connector string, set map[string]string, err error) {
+	if _, ok := a.Places[place]; !ok && place != "" {
 		return "", nil, fmt.Errorf("the catalogue has no place %s of %s: docs/apis.md names the places of each product", problem.Quote(place), a.Name)
 	}
 	if target == "" {
@@ -65,9 +65,9 @@ func (a *API) at(place, target string) (connector string, set map[string]string,
 		from, to = strings.TrimSuffix(from, u.Path), strings.TrimSuffix(to, u.Path)
 	}
 	connector = urlLine.ReplaceAllLiteralString(a.replaced(map[string]string{from: to}, a.names()), "url: "+strconv.Quote(target))
-	if left := a.left(connector); len(left) > 0 {
+	if remaining := a.remainingURLs(connector); len(remaining) > 0 {
 		return "", nil, fmt.Errorf("with --url %s, the connector of %s would still use %s: see docs/apis.md for --place, or make the file without --url and change each URL there",
-			target, a.Name, strings.Join(left, " and "))
+			target, a.Name, strings.Join(remaining, " and "))
 	}
 	return connector, nil, nil
 }
@@ -101,9 +101,9 @@ func (a *API) parts(form, target string) (set map[string]string, ok bool) {
 	return set, true
 }
 
-// left returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
+// remaining returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
 // none, and neither are names.
-func (a *API) left(connector string) (left []string) {
+func (a *API) remainingURLs(connector string) (remaining []string) {
 	rest := urlLine.ReplaceAllString(connector, "")
 	for _, text := range a.names() {
 		rest = strings.ReplaceAll(rest, text, "")
@@ -114,9 +114,9 @@ func (a *API) left(connector string) (left []string) {
 	}
 	for _, text := range own {
 		users := slices.ContainsFunc(a.Fill, func(f Fill) bool { return f.Replace != "" && strings.HasPrefix(text, f.Replace) })
-		if !users && strings.Contains(rest, text) && !strings.Contains(strings.Join(left, " "), text) {
-			left = append(left, text)
+		if !users && strings.Contains(rest, text) && !strings.Contains(strings.Join(remaining, " "), text) {
+			remaining = append(remaining, text)
 		}
 	}
-	return left
+	return remaining
 }

@@ -11,11 +11,11 @@ type configurationView struct {
 
 // configuration returns the view of the configuration.
 func (c *Console) configuration(s *State, _ *http.Request) (any, error) {
-	named := map[string]bool{}
+	secrets := map[string]bool{}
 	for _, connector := range s.Set.Connectors {
 		for _, secret := range connector.Secrets() {
-			named[secret] = true
+			secrets[secret] = true
 		}
 	}
-	return &configurationView{s, len(named)}, nil
+	return &configurationView{s, len(secrets)}, nil
 }

@@ -138,15 +138,15 @@ const barHeight, barWidth = 18.0, 5
 
 // bars returns the picture of the last minutes, in which failures are at the bottom.
 func bars(minutes [window]minuteCount) (all []bar) {
-	most := uint32(1)
+	maxRequests := uint32(1)
 	for _, m := range minutes {
-		most = max(most, m.Requests)
+		maxRequests = max(maxRequests, m.Requests)
 	}
 	for i, m := range minutes {
 		if m.Requests == 0 {
 			continue
 		}
-		scale := barHeight / float64(most)
+		scale := barHeight / float64(maxRequests)
 		height := max(1.5, float64(m.Requests)*scale)
 		bad := 0.0
 		if m.Failed > 0 {

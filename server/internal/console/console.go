@@ -74,8 +74,8 @@ type State struct {
 type Console struct {
 	config    Config
 	templates map[string]*template.Template
-	// known has the conditions of secrets.
-	known *lru.Cache[string, found]
+	// conditions has the conditions of secrets.
+	conditions *lru.Cache[string, found]
 }
 
 //go:embed pages
@@ -83,8 +83,8 @@ var files embed.FS
 
 // New returns the console.
 func New(c Config) *Console {
-	known, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
-	console := &Console{config: c, templates: map[string]*template.Template{}, known: known}
+	conditions, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
+	console := &Console{config: c, templates: map[string]*template.Template{}, conditions: conditions}
 	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
 	for _, name := range append(names(), failedPage.template) {
 		console.templates[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name))
@@ -122,23 +122,23 @@ func (c *Console) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := c.config.State()
 		view, err := p.view(c, &state, r)
-		status, shown := http.StatusOK, p
+		status, shownPage := http.StatusOK, p
 		if err != nil {
 			var failed *failure
 			if !errors.As(err, &failed) {
 				failed = &failure{http.StatusInternalServerError, "the page cannot be shown, and the log says why"}
 				c.config.Logger.ErrorContext(r.Context(), "a page of the console cannot be shown", slog.String("page", p.name), slog.Any("error", err))
 			}
-			status, shown, view = failed.status, &failedPage, failed.text
+			status, shownPage, view = failed.status, &failedPage, failed.text
 		}
-		c.write(w, status, shown, c.layout(&state, r, shown, view))
+		c.write(w, status, shownPage, c.layout(&state, r, shownPage, view))
 	})
 }
 
 // write writes a page.
-func (c *Console) write(w http.ResponseWriter, status int, p *page, shown *layout) {
+func (c *Console) write(w http.ResponseWriter, status int, p *page, data *layout) {
 	var b bytes.Buffer
-	if err := c.templates[p.template].ExecuteTemplate(&b, "layout.html", shown); err != nil {
+	if err := c.templates[p.template].ExecuteTemplate(&b, "layout.html", data); err != nil {
 		c.config.Logger.Error("a page of the console cannot be made", slog.String("page", p.name), slog.Any("error", err))
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 		return

@@ -19,7 +19,7 @@ type Problem struct {
 }
 
 // ProblemsOf returns the problems of the file with a name for the page, with its lines as they are now.
-func ProblemsOf(name string, all []connectors.Problem) (shown []Problem) {
+func ProblemsOf(name string, all []connectors.Problem) (problems []Problem) {
 	lines := map[string][]string{}
 	for _, p := range all {
 		found := Problem{Text: strings.TrimSpace(p.String())}
@@ -27,15 +27,15 @@ func ProblemsOf(name string, all []connectors.Problem) (shown []Problem) {
 		if p.File != "" {
 			file = p.File
 		}
-		if _, known := lines[file]; !known {
+		if _, ok := lines[file]; !ok {
 			text, _ := os.ReadFile(file) // without it, there is no line
 			lines[file] = strings.Split(string(text), "\n")
 		}
 		if p.Line >= 1 && p.Line <= len(lines[file]) && p.Column >= 1 {
-			line, at := problem.WithoutValues(lines[file][p.Line-1], p.Column-1)
-			found.Line, found.Indent = host.Printable(line), strings.Repeat(" ", at)
+			line, offset := problem.WithoutValues(lines[file][p.Line-1], p.Column-1)
+			found.Line, found.Indent = host.Printable(line), strings.Repeat(" ", offset)
 		}
-		shown = append(shown, found)
+		problems = append(problems, found)
 	}
-	return shown
+	return problems
 }

@@ -49,9 +49,9 @@ func (s Step) Took() time.Duration { return time.Duration(s.Milliseconds * float
 const maxCause = 1000
 
 // failureOf returns the failure of a request.
-func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
+func failureOf(e *gateway.Event, stage string, end time.Time) Failure {
 	f := Failure{
-		Time: ended, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
+		Time: end, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
 		Remedy: e.Remedy(), Way: wayOf(e),
 	}
 	for _, step := range f.Way {
@@ -61,9 +61,9 @@ func failureOf(e *gateway.Event, stage string, ended time.Time) Failure {
 	}
 	if e.Err != nil {
 		f.Cause = host.Printable(lasting(e.Err))
-		var refused *host.TokenError
-		if errors.As(e.Err, &refused) && refused.RetryAfter > 0 {
-			f.Remembered, f.Until = refused.Remembered, ended.Add(refused.RetryAfter)
+		var tokenErr *host.TokenError
+		if errors.As(e.Err, &tokenErr) && tokenErr.RetryAfter > 0 {
+			f.Remembered, f.Until = tokenErr.Remembered, end.Add(tokenErr.RetryAfter)
 		}
 	} else {
 		f.Cause = fmt.Sprintf("the API answered %d %s", e.Status, http.StatusText(e.Status))
@@ -87,11 +87,11 @@ func lasting(err error) string {
 		nobody.User = ""
 		text = strings.ReplaceAll(text, grant.Error(), nobody.Error())
 	}
-	var refused *host.TokenError
-	if errors.As(err, &refused) {
-		timeless := *refused
+	var tokenErr *host.TokenError
+	if errors.As(err, &tokenErr) {
+		timeless := *tokenErr
 		timeless.RetryAfter = 0
-		text = strings.ReplaceAll(text, refused.Error(), timeless.Error())
+		text = strings.ReplaceAll(text, tokenErr.Error(), timeless.Error())
 	}
 	return text
 }
@@ -100,7 +100,7 @@ func lasting(err error) string {
 func wayOf(e *gateway.Event) (way []Step) {
 	stage := cmp.Or(e.Stage, e.FailedAt())
 	for _, step := range e.Way() {
-		shown := Step{Step: step}
+		entry := Step{Step: step}
 		switch step.Name {
 		case gateway.StepAuthentication:
 			var notes []string
@@ -112,24 +112,24 @@ func wayOf(e *gateway.Event) (way []Step) {
 			if e.Spent.Cached && e.Exchanges == 0 && !step.Failed {
 				notes = append(notes, "token from the cache")
 			}
-			shown.Note = strings.Join(notes, ", ")
+			entry.Note = strings.Join(notes, ", ")
 		case gateway.StepKey:
-			shown.Note = fmt.Sprintf("%d uses of keys of the store", e.KeyRequests)
+			entry.Note = fmt.Sprintf("%d uses of keys of the store", e.KeyRequests)
 		case gateway.StepToken:
 			if e.Exchanges == 1 {
-				shown.Note = "1 request to the token endpoint"
+				entry.Note = "1 request to the token endpoint"
 			} else if e.Exchanges > 1 {
-				shown.Note = fmt.Sprintf("%d requests to the token endpoint", e.Exchanges)
+				entry.Note = fmt.Sprintf("%d requests to the token endpoint", e.Exchanges)
 			}
 		case gateway.StepAPI:
 			if e.UpstreamStatus != 0 {
-				shown.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
+				entry.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
 			}
 		}
 		if step.Failed && !strings.EqualFold(stage, step.Name) && stage != "" {
-			shown.Name += " (" + stage + ")"
+			entry.Name += " (" + stage + ")"
 		}
-		way = append(way, shown)
+		way = append(way, entry)
 	}
 	return way
 }

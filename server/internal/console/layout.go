@@ -37,9 +37,9 @@ type link struct {
 // layout returns what every page shows, with a view of a page.
 func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
 	l := &layout{Title: p.name, Config: c.config, State: s, Login: login.HasSession(r), Main: view}
-	for _, other := range pages {
-		if other.path != "" {
-			l.Navigation = append(l.Navigation, link{other.name, other.path, other.name == p.name})
+	for _, navPage := range pages {
+		if navPage.path != "" {
+			l.Navigation = append(l.Navigation, link{navPage.name, navPage.path, navPage.name == p.name})
 		}
 	}
 	return l

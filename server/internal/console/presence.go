@@ -21,7 +21,7 @@ const maxKnown = 10_000
 
 // found is the condition of a secret at a time. Nothing of its value is remembered.
 type found struct {
-	at time.Time
+	checkedAt time.Time
 	// problem says why it cannot be read, or is "".
 	problem string
 }
@@ -51,9 +51,9 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 // secretProblem says why a secret cannot be read, or returns "".
 func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name string) string {
 	now := c.config.Clock()
-	before, known := c.known.Get(name)
-	if known && now.Sub(before.at).Abs() < secretMemory {
-		return before.problem
+	entry, ok := c.conditions.Get(name)
+	if ok && now.Sub(entry.checkedAt).Abs() < secretMemory {
+		return entry.problem
 	}
 	text := ""
 	if err := set.CheckSecret(ctx, name, host.User{}); err != nil {
@@ -62,6 +62,6 @@ func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name s
 	if ctx.Err() != nil {
 		return "the store does not answer in time"
 	}
-	c.known.Add(name, found{now, text})
+	c.conditions.Add(name, found{now, text})
 	return text
 }

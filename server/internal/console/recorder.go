@@ -39,8 +39,8 @@ type record struct {
 	expires atomic.Int64
 	// waitsUntil is the time until which a token endpoint or an issuer is not asked, in the same way.
 	waitsUntil atomic.Int64
-	// refused reports whether a token endpoint has refused a token since one was got.
-	refused atomic.Bool
+	// tokenRefused reports whether a token endpoint has refused a token since one was got.
+	tokenRefused atomic.Bool
 
 	mu      sync.Mutex
 	minutes [window + 1]minute
@@ -49,8 +49,8 @@ type record struct {
 	failures []Failure
 	// since counts the requests that succeeded after the last failure, and again is the end of the first of them. Both are zero if there
 	// are none, or no failure.
-	since uint64
-	again time.Time
+	since        uint64
+	firstSuccess time.Time
 	// users has the conditions of the grants of users.
 	users users
 }
@@ -92,14 +92,14 @@ func bound(bucket int) time.Duration {
 	return time.Duration(low+low/8) * time.Microsecond
 }
 
-// of returns the record of a connector, and creates it if necessary.
-func (r *Recorder) of(connector string) *record {
+// recordOf returns the record of a connector, and creates it if necessary.
+func (r *Recorder) recordOf(connector string) *record {
 	return r.connectors.Of(connector, func(string) *record { return &record{} })
 }
 
 // Forget removes what a connector has done.
 func (r *Recorder) Forget(connector string) {
-	r.connectors.Remove(func(other string) bool { return other == connector })
+	r.connectors.Remove(func(name string) bool { return name == connector })
 }
 
 // Request records a request. It is called by Observe of [gateway.Config]. A successful request allocates nothing.
@@ -107,19 +107,19 @@ func (r *Recorder) Request(e *gateway.Event) {
 	if e.Connector == "" {
 		return
 	}
-	ended := e.Began.Add(e.Total)
+	end := e.Began.Add(e.Total)
 	stage := e.FailedAt()
-	number := ended.Unix() / 60
-	of := r.of(e.Connector)
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	of.users.met(e)
-	m := &of.minutes[number%int64(len(of.minutes))]
+	number := end.Unix() / 60
+	rec := r.recordOf(e.Connector)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.users.met(e)
+	m := &rec.minutes[number%int64(len(rec.minutes))]
 	if m.number != number {
 		*m = minute{number: number}
 	}
 	m.requests++
-	s := &of.latency[number/spanMinutes%spans]
+	s := &rec.latency[number/spanMinutes%spans]
 	if s.number != number/spanMinutes {
 		*s = span{number: number / spanMinutes}
 	}
@@ -129,30 +129,30 @@ func (r *Recorder) Request(e *gateway.Event) {
 		m.unconnected++
 		return
 	case stage == "" && e.Problem == "":
-		of.succeeded(ended)
+		rec.succeeded(end)
 		return
 	case stage == "":
 		return
 	}
-	of.since, of.again = 0, time.Time{}
+	rec.since, rec.firstSuccess = 0, time.Time{}
 	m.failed++
 	if m.stages == nil {
 		m.stages = map[string]uint32{}
 	}
 	m.stages[stage]++
-	of.failures = append(of.failures, failureOf(e, stage, ended))
-	if more := len(of.failures) - maxFailures; more > 0 {
-		of.failures = slices.Delete(of.failures, 0, more)
+	rec.failures = append(rec.failures, failureOf(e, stage, end))
+	if more := len(rec.failures) - maxFailures; more > 0 {
+		rec.failures = slices.Delete(rec.failures, 0, more)
 	}
 }
 
 // succeeded counts a request that succeeded, if one has failed before.
-func (r *record) succeeded(at time.Time) {
+func (r *record) succeeded(end time.Time) {
 	if len(r.failures) == 0 {
 		return
 	}
 	if r.since++; r.since == 1 {
-		r.again = at
+		r.firstSuccess = end
 	}
 }
 
@@ -163,18 +163,18 @@ func (r *Recorder) Attempted(attempt *host.Attempt) {
 	if attempt.Expires.IsZero() && attempt.Err == nil && !issued { // as most attempts
 		return
 	}
-	of := r.of(attempt.Connector)
+	rec := r.recordOf(attempt.Connector)
 	if !attempt.Expires.IsZero() && !attempt.Consent {
-		if ends := attempt.Expires.UnixNano(); of.expires.Load() != ends {
-			of.expires.Store(ends)
-			of.refused.Store(false)
+		if ends := attempt.Expires.UnixNano(); rec.expires.Load() != ends {
+			rec.expires.Store(ends)
+			rec.tokenRefused.Store(false)
 		}
 	}
 	if issued {
-		of.waitsUntil.Store(0)
+		rec.waitsUntil.Store(0)
 	}
 	if attempt.Err != nil {
-		of.failed(attempt, r.clock())
+		rec.failed(attempt, r.clock())
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *record) failed(attempt *host.Attempt, now time.Time) {
 		return
 	}
 	if token != nil && !attempt.Consent {
-		r.refused.Store(true)
+		r.tokenRefused.Store(true)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,13 +202,13 @@ func (r *record) failed(attempt *host.Attempt, now time.Time) {
 // Backoffs returns the seconds for which a token endpoint that refused, or an issuer whose metadata cannot be read, is not asked yet, by
 // connector. The requests of a connector may have several: it has the longest.
 func (r *Recorder) Backoffs() map[string]float64 {
-	now, left := r.clock().UnixNano(), map[string]float64{}
-	for connector, of := range r.connectors.All() {
-		if wait := time.Duration(of.waitsUntil.Load() - now); wait > 0 {
-			left[connector] = wait.Seconds()
+	now, backoffs := r.clock().UnixNano(), map[string]float64{}
+	for connector, rec := range r.connectors.All() {
+		if wait := time.Duration(rec.waitsUntil.Load() - now); wait > 0 {
+			backoffs[connector] = wait.Seconds()
 		}
 	}
-	return left
+	return backoffs
 }
 
 // summary holds the figures of a record at a time.
@@ -238,21 +238,21 @@ type stageCount struct {
 
 // summary returns what is known of a connector.
 func (r *Recorder) summary(connector string, now time.Time) (s summary) {
-	of, ok := r.connectors.Find(connector)
+	rec, ok := r.connectors.Find(connector)
 	if !ok {
 		return s
 	}
-	if ends := of.expires.Load(); ends != 0 {
+	if ends := rec.expires.Load(); ends != 0 {
 		s.Expires = time.Unix(0, ends)
 	}
-	if until := of.waitsUntil.Load(); of.refused.Load() && until > now.UnixNano() {
+	if until := rec.waitsUntil.Load(); rec.tokenRefused.Load() && until > now.UnixNano() {
 		s.Closed = time.Unix(0, until)
 	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
 	current := now.Unix() / 60
-	for i := range of.minutes {
-		m := &of.minutes[i]
+	for i := range rec.minutes {
+		m := &rec.minutes[i]
 		age := current - m.number
 		if age < 0 || age >= window {
 			continue
@@ -270,16 +270,16 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 		}
 	}
 	slices.SortFunc(s.Stages, func(a, b stageCount) int { return int(b.Count) - int(a.Count) })
-	s.Half, s.Most = of.quantiles(current / spanMinutes)
-	if n := len(of.failures); n > 0 {
-		last := of.failures[n-1]
-		s.Last, s.Since, s.Again = &last, of.since, of.again
+	s.Half, s.Most = rec.quantiles(current / spanMinutes)
+	if n := len(rec.failures); n > 0 {
+		last := rec.failures[n-1]
+		s.Last, s.Since, s.Again = &last, rec.since, rec.firstSuccess
 	}
 	return s
 }
 
 // quantiles returns the time within which half of the requests of the last minutes were answered, and 99 % of them.
-func (r *record) quantiles(current int64) (half, most time.Duration) {
+func (r *record) quantiles(current int64) (half, p99 time.Duration) {
 	var all [buckets]uint64
 	total := uint64(0)
 	for i := range r.latency {
@@ -293,28 +293,28 @@ func (r *record) quantiles(current int64) (half, most time.Duration) {
 	if total == 0 {
 		return 0, 0
 	}
-	seen := uint64(0)
+	sum := uint64(0)
 	for b, n := range all {
-		seen += n
-		if half == 0 && seen*2 >= total {
+		sum += n
+		if half == 0 && sum*2 >= total {
 			half = bound(b)
 		}
-		if seen*100 >= total*99 {
+		if sum*100 >= total*99 {
 			return half, bound(b)
 		}
 	}
-	return half, most
+	return half, p99
 }
 
 // failures returns the last failures of a connector, the newest first.
 func (r *Recorder) failures(connector string) (all []Failure) {
-	of, ok := r.connectors.Find(connector)
+	rec, ok := r.connectors.Find(connector)
 	if !ok {
 		return nil
 	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	all = slices.Clone(of.failures)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	all = slices.Clone(rec.failures)
 	slices.Reverse(all)
 	return all
 }

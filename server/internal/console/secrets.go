@@ -53,12 +53,12 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		view.Origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
 	}
 	for _, use := range reach.Of(s.Set) {
-		shown := row(use.Secret)
-		shown.Uses = append(shown.Uses, use)
+		entry := row(use.Secret)
+		entry.Uses = append(entry.Uses, use)
 		plugin, _ := s.Set.Host.Plugin(use.Type)
 		for _, effect := range rotates(use, plugin) {
-			if !slices.Contains(shown.Rotation, effect) {
-				shown.Rotation = append(shown.Rotation, effect)
+			if !slices.Contains(entry.Rotation, effect) {
+				entry.Rotation = append(entry.Rotation, effect)
 			}
 		}
 	}
@@ -67,11 +67,11 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		if slices.Contains(s.Set.StateKeys, name) {
 			effect = "The store of state needs it: put a new state key before the old one, and keep the old one in the list until all rows are sealed anew."
 		}
-		shown := row(name)
-		shown.Rotation = append(shown.Rotation, effect)
+		entry := row(name)
+		entry.Rotation = append(entry.Rotation, effect)
 	}
-	for _, shown := range view.Secrets {
-		if look(ctx, s, shown); shown.Problem != "" {
+	for _, entry := range view.Secrets {
+		if look(ctx, s, entry); entry.Problem != "" {
 			view.Missing++
 		}
 	}
@@ -80,9 +80,9 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 
 // look looks for a secret. Of tenants and users there is no list, so that theirs are not looked for.
 func look(ctx context.Context, s *State, row *secretRow) {
-	for of, prefix := range map[string]string{"tenant": "tenants/", "user": "users/"} {
+	for owner, prefix := range map[string]string{"tenant": "tenants/", "user": "users/"} {
 		if strings.HasPrefix(row.Name, prefix) {
-			row.Of = of
+			row.Of = owner
 			return
 		}
 	}

@@ -15,8 +15,8 @@ const maxUsers = 10_000
 // users counts the users of a connector by the condition of their grants, as their last request has met it. It holds no IDs, but hashes
 // with a seed of this process. A store of state cannot count them: the names of its rows are hashes, too, and their values are sealed.
 type users struct {
-	seed  maphash.Seed
-	known map[uint64]host.Condition
+	seed       maphash.Seed
+	conditions map[uint64]host.Condition
 	// more reports whether there were more than maxUsers.
 	more bool
 }
@@ -55,21 +55,21 @@ func (u *users) met(e *gateway.Event) {
 	if condition == "" {
 		return
 	}
-	if u.known == nil {
-		u.seed, u.known = maphash.MakeSeed(), map[uint64]host.Condition{}
+	if u.conditions == nil {
+		u.seed, u.conditions = maphash.MakeSeed(), map[uint64]host.Condition{}
 	}
 	user := maphash.Comparable(u.seed, [2]string{e.Tenant, e.User})
-	if _, there := u.known[user]; !there && len(u.known) >= maxUsers {
+	if _, there := u.conditions[user]; !there && len(u.conditions) >= maxUsers {
 		u.more = true
 		return
 	}
-	u.known[user] = condition
+	u.conditions[user] = condition
 }
 
 // counts returns the numbers of users.
 func (u *users) counts() userCounts {
 	c := userCounts{By: map[string]int{}, More: u.more}
-	for _, condition := range u.known {
+	for _, condition := range u.conditions {
 		c.By[string(condition)]++
 	}
 	return c
@@ -77,11 +77,11 @@ func (u *users) counts() userCounts {
 
 // users returns the numbers of users of a connector whose requests this process has seen.
 func (r *Recorder) users(connector string) userCounts {
-	of, ok := r.connectors.Find(connector)
+	rec, ok := r.connectors.Find(connector)
 	if !ok {
 		return userCounts{}
 	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	return of.users.counts()
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return rec.users.counts()
 }

@@ -56,8 +56,8 @@ func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*audi
 // observe adds the metrics of the audit log.
 func (a *auditor) observe(m *gatewayMetrics) {
 	m.Total("audit_lines_total", "Lines that were written to the audit log.", func() float64 {
-		written, _ := a.log.Lines()
-		return float64(written)
+		lines, _ := a.log.Lines()
+		return float64(lines)
 	})
 	m.Total("audit_lost_total", "Uses of credentials that are not in the audit log.", func() float64 {
 		_, lost := a.log.Lines()
@@ -76,10 +76,10 @@ func (a *auditor) add(set *connectors.Set) {
 	for _, c := range set.Connectors {
 		definition, base := c.Definition(), c.Base()
 		plugin, _ := set.Host.Plugin(definition.Auth.Type)
-		of := func(secrets []string) *audit.Subject {
+		newSubject := func(secrets []string) *audit.Subject {
 			return audit.NewSubject(definition.Permalink, definition.Auth.Type, plugin.Name, plugin.SHA256, secrets)
 		}
-		a.subjects[c.Upstream()] = &subject{of(c.Secrets()), of(c.Upstream().Secrets()), base.Scheme + "://" + base.Host}
+		a.subjects[c.Upstream()] = &subject{newSubject(c.Secrets()), newSubject(c.Upstream().Secrets()), base.Scheme + "://" + base.Host}
 	}
 }
 

@@ -162,15 +162,15 @@ type daemon struct {
 	set *inUse
 	// used is the time at which set was put in use.
 	used time.Time
-	// refused is the time at which the file on disk was first refused. It is zero if the file is in use.
-	refused time.Time
+	// refusedAt is the time at which the file on disk was first refused. It is zero if the file is in use.
+	refusedAt time.Time
 	// changed says what the set in use has changed, or is nil.
 	changed *difference.Document
 	// problems has what is wrong with the refused file, and waiting says what it would change, or is nil.
 	problems []console.Problem
 	waiting  *difference.Document
-	// tried holds the plugins of a refused file. When one of them changes, the file may be valid.
-	tried []string
+	// refusedPlugins holds the plugins of a refused file. When one of them changes, the file may be valid.
+	refusedPlugins []string
 }
 
 // newDaemon returns a daemon that has not read its file yet.
@@ -241,7 +241,7 @@ func (d *daemon) notice() string {
 func (d *daemon) since() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.refused
+	return d.refusedAt
 }
 
 func (d *daemon) current() *inUse {

@@ -17,7 +17,7 @@ import (
 // The console knows what the last change altered, and what a file alters that waits for a restart. Of a bad file it has the problems.
 func TestFileChanges(t *testing.T) {
 	r := newReader(t, file)
-	first := r.shown()
+	first := r.consoleState()
 	if first.Changed != nil || first.Waiting != nil || len(first.Set.SHA256) != 64 {
 		t.Errorf("at first there is %+v", first)
 	}
@@ -35,7 +35,7 @@ func TestFileChanges(t *testing.T) {
 	if err := r.reload(t.Context()); err == nil {
 		t.Fatal("the traces have changed")
 	}
-	waiting := r.shown()
+	waiting := r.consoleState()
 	has("the file that waits", waiting.Waiting)
 	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || len(waiting.Waiting.Others) != 1 || waiting.Waiting.Others[0].Path != "gateway.traces" {
 		t.Errorf("a file that waits is shown as %+v", waiting)
@@ -44,14 +44,14 @@ func TestFileChanges(t *testing.T) {
 	if err := r.reload(t.Context()); err == nil {
 		t.Fatal("a file whose certificate is missing is in use")
 	}
-	if missing := r.shown(); missing.Waiting != nil || len(missing.Problems) != 1 || !strings.HasPrefix(missing.Problems[0].Text, "gateway.tls: ") {
+	if missing := r.consoleState(); missing.Waiting != nil || len(missing.Problems) != 1 || !strings.HasPrefix(missing.Problems[0].Text, "gateway.tls: ") {
 		t.Errorf("a file that no restart puts in use is shown as %+v", missing)
 	}
 	r.write(strings.Replace(changed, "method", "metod", 1))
 	if err := r.reload(t.Context()); err == nil {
 		t.Fatal("a bad file is in use")
 	}
-	bad := r.shown()
+	bad := r.consoleState()
 	if bad.Waiting != nil || len(bad.Problems) != 1 || bad.Problems[0].Line != "    metod: …" || bad.Problems[0].Indent != "    " || bad.Set.SHA256 != first.Set.SHA256 {
 		t.Errorf("a bad file is shown as %+v", bad)
 	}
@@ -59,7 +59,7 @@ func TestFileChanges(t *testing.T) {
 	if err := r.reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	used := r.shown()
+	used := r.consoleState()
 	has("the file in use", used.Changed)
 	if used.Waiting != nil || len(used.Problems) > 0 || used.Set.SHA256 == first.Set.SHA256 {
 		t.Errorf("the file in use is shown as %+v", used)
@@ -82,7 +82,7 @@ func TestBadFileLinesWithoutLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state := r.shown(); len(state.Problems) > 0 {
+	if state := r.consoleState(); len(state.Problems) > 0 {
 		t.Errorf("the problems are %+v", state.Problems)
 	}
 	_, err = pipe.WriteString("url: x")
@@ -92,7 +92,7 @@ func TestBadFileLinesWithoutLock(t *testing.T) {
 	if <-refused == nil {
 		t.Error("the file is in use")
 	}
-	if state := r.shown(); len(state.Problems) != 1 || state.Problems[0].Line != "url: …" {
+	if state := r.consoleState(); len(state.Problems) != 1 || state.Problems[0].Line != "url: …" {
 		t.Errorf("the problems are %+v", state.Problems)
 	}
 }

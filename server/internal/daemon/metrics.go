@@ -15,13 +15,13 @@ import (
 type gatewayMetrics struct {
 	*metrics.Registry
 
-	requests *prometheus.CounterVec
-	upstream *prometheus.HistogramVec
-	total    *prometheus.HistogramVec
-	calls    *prometheus.CounterVec
-	failures *prometheus.CounterVec
-	ahead    *prometheus.CounterVec
-	reloads  *prometheus.CounterVec
+	requests  *prometheus.CounterVec
+	upstream  *prometheus.HistogramVec
+	total     *prometheus.HistogramVec
+	calls     *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	refreshes *prometheus.CounterVec
+	reloads   *prometheus.CounterVec
 	// sums has a counter for each of attemptSums.
 	sums    []*prometheus.CounterVec
 	plugins *pluginMetrics
@@ -85,15 +85,15 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", "connector",
 		func() map[string]float64 { return d.recorder.Backoffs() })
 	m := &gatewayMetrics{
-		Registry: r,
-		requests: r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
-		upstream: r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
-		total:    r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
-		calls:    r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
-		failures: r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
-		ahead:    r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
-		reloads:  r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
-		plugins:  newPluginMetrics(r),
+		Registry:  r,
+		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
+		upstream:  r.Seconds("upstream_seconds", "Time until an API's answer began.", "connector"),
+		total:     r.Seconds("request_seconds", "Time until an answer had been written.", "connector"),
+		calls:     r.Counter("authentications_total", "Attempts to authenticate a request, by where the result came from: the plugin, the token cache, or an earlier call.", "connector", "from"),
+		failures:  r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
+		refreshes: r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
+		reloads:   r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
+		plugins:   newPluginMetrics(r),
 	}
 	for _, sum := range attemptSums {
 		m.sums = append(m.sums, r.Counter(sum.name, sum.help, "connector"))
@@ -137,11 +137,11 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 
 // forget removes the metrics of a connector.
 func (m *gatewayMetrics) forget(connector string) {
-	m.connectors.Remove(func(other string) bool {
-		if other == connector {
+	m.connectors.Remove(func(name string) bool {
+		if name == connector {
 			m.Forget("connector", connector)
 		}
-		return other == connector
+		return name == connector
 	})
 }
 
@@ -152,9 +152,9 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	switch {
 	case attempt.Consent: // it is for no request
 	case attempt.Ahead && attempt.Err != nil:
-		m.ahead.WithLabelValues(attempt.Connector, "failed").Inc()
+		m.refreshes.WithLabelValues(attempt.Connector, "failed").Inc()
 	case attempt.Ahead:
-		m.ahead.WithLabelValues(attempt.Connector, "done").Inc()
+		m.refreshes.WithLabelValues(attempt.Connector, "done").Inc()
 	case attempt.Cached:
 		c.cache.Inc()
 	case attempt.Reused:

@@ -13,18 +13,18 @@ func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
 	node, _ := os.Hostname() // the page does without
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Node: node, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.shown,
+		Version: d.config.Version, Node: node, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.consoleState,
 		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
 }
 
-// shown returns what the console shows.
-func (d *daemon) shown() console.State {
+// consoleState returns what the console shows.
+func (d *daemon) consoleState() console.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	state := console.State{
-		File: d.config.File, Set: d.set.Set, Used: d.used, Changed: d.changed, Refused: d.refused, Problems: d.problems, Waiting: d.waiting, Sessions: d.set.sessions,
+		File: d.config.File, Set: d.set.Set, Used: d.used, Changed: d.changed, Refused: d.refusedAt, Problems: d.problems, Waiting: d.waiting, Sessions: d.set.sessions,
 	}
 	if err := d.audit.failure(); err != nil {
 		state.Unrecorded = err.Error()

@@ -25,8 +25,8 @@ type typeMetrics struct {
 	calls    prometheus.Counter
 	fuel     prometheus.Histogram
 	failures map[host.PluginFailure]prometheus.Counter
-	// most is the most fuel of a run.
-	most atomic.Int64
+	// maxFuel is the most fuel of a run.
+	maxFuel atomic.Int64
 }
 
 // fuelBuckets are the upper bounds of the fuel of a run.
@@ -62,8 +62,8 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	t := m.types.Of(attempt.AuthType, m.ofType)
 	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
-	for most := t.most.Load(); attempt.MostFuel > most && !t.most.CompareAndSwap(most, attempt.MostFuel); {
-		most = t.most.Load()
+	for maxFuel := t.maxFuel.Load(); attempt.MostFuel > maxFuel && !t.maxFuel.CompareAndSwap(maxFuel, attempt.MostFuel); {
+		maxFuel = t.maxFuel.Load()
 	}
 	if counter := t.failures[attempt.Failure]; counter != nil {
 		counter.Inc()
@@ -74,15 +74,15 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 // fuel of a run if that is less.
 func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
 	t, ok := m.types.Find(authType)
-	var written dto.Metric
-	if !ok || t.fuel.Write(&written) != nil {
+	var metric dto.Metric
+	if !ok || t.fuel.Write(&metric) != nil {
 		return console.Fuel{}
 	}
-	most := t.most.Load()
-	f := console.Fuel{Runs: written.GetHistogram().GetSampleCount(), Median: most, Worst: most}
-	for _, bucket := range written.GetHistogram().GetBucket() {
+	maxFuel := t.maxFuel.Load()
+	f := console.Fuel{Runs: metric.GetHistogram().GetSampleCount(), Median: maxFuel, Worst: maxFuel}
+	for _, bucket := range metric.GetHistogram().GetBucket() {
 		if 2*bucket.GetCumulativeCount() >= f.Runs {
-			f.Median = min(most, int64(bucket.GetUpperBound()))
+			f.Median = min(maxFuel, int64(bucket.GetUpperBound()))
 			break
 		}
 	}

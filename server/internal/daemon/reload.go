@@ -40,8 +40,8 @@ func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
 }
 
 // inherit sets the certificates of u from the set before, which may be nil.
-func (u *inUse) inherit(before *inUse) {
-	if before == nil {
+func (u *inUse) inherit(prev *inUse) {
+	if prev == nil {
 		return
 	}
 	own := map[string]*host.TLS{}
@@ -49,10 +49,10 @@ func (u *inUse) inherit(before *inUse) {
 		own[c.Definition().Permalink] = c.Definition().TLS
 	}
 	u.certificates = map[string]*host.ClientCertificate{}
-	for _, c := range before.Connectors {
+	for _, c := range prev.Connectors {
 		d := c.Definition()
 		if now, there := own[d.Permalink]; there && reflect.DeepEqual(now, d.TLS) {
-			u.certificates[d.Permalink] = before.lastCertificate(c)
+			u.certificates[d.Permalink] = prev.lastCertificate(c)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 		case done <- prepared{next, err}:
 		case <-ctx.Done():
 			if next != nil {
-				next.close(d.kept())
+				next.close(d.currentSessions())
 			}
 		}
 	}()
@@ -146,9 +146,9 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 			return fmt.Errorf("gateway.tls: %w", err)
 		}
 	}
-	if before := d.current(); before != nil {
-		if err := d.needsRestart(before, next); err != nil {
-			return &unusable{error: err, difference: difference.Of(before.Set, next.Set)}
+	if prev := d.current(); prev != nil {
+		if err := d.needsRestart(prev, next); err != nil {
+			return &unusable{error: err, difference: difference.Of(prev.Set, next.Set)}
 		}
 	}
 	next.sessions, err = d.sessions(ctx, next)
@@ -156,15 +156,15 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 }
 
 // needsRestart returns an error if a set cannot replace the one in use before a restart.
-func (d *daemon) needsRestart(before, next *inUse) error {
+func (d *daemon) needsRestart(prev, next *inUse) error {
 	switch {
 	case next.Settings.Traces != d.traces:
 		return errTraces
-	case !reflect.DeepEqual(before.Settings.Audit, next.Settings.Audit):
+	case !reflect.DeepEqual(prev.Settings.Audit, next.Settings.Audit):
 		return errAudit
-	case before.Settings.HasUsers() && !next.Settings.HasUsers():
+	case prev.Settings.HasUsers() && !next.Settings.HasUsers():
 		return errUsers
-	case before.State != nil && next.State == nil:
+	case prev.State != nil && next.State == nil:
 		return errStateGone
 	case (next.pair != nil) != (d.certificate != nil):
 		return errSecure
@@ -172,10 +172,10 @@ func (d *daemon) needsRestart(before, next *inUse) error {
 	return nil
 }
 
-// kept returns the sessions in use, which the next set may keep, or nil.
-func (d *daemon) kept() *identity.Identifier {
-	if before := d.current(); before != nil {
-		return before.sessions
+// currentSessions returns the sessions in use, which the next set may keep, or nil.
+func (d *daemon) currentSessions() *identity.Identifier {
+	if prev := d.current(); prev != nil {
+		return prev.sessions
 	}
 	return nil
 }
@@ -183,8 +183,8 @@ func (d *daemon) kept() *identity.Identifier {
 // sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
 // issuer may be down, and new ones otherwise.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
-	if before := d.current(); before != nil && reflect.DeepEqual(before.Settings.User, next.Settings.User) {
-		return before.sessions, nil
+	if prev := d.current(); prev != nil && reflect.DeepEqual(prev.Settings.User, next.Settings.User) {
+		return prev.sessions, nil
 	}
 	transport := base(func() http.RoundTripper {
 		if set := d.current(); set != nil {
@@ -218,30 +218,30 @@ func (d *daemon) use(next *inUse) {
 	}
 	d.audit.add(next.Set)
 	var changed *difference.Document
-	if before := d.current(); before != nil {
-		changed = difference.Of(before.Set, next.Set)
+	if prev := d.current(); prev != nil {
+		changed = difference.Of(prev.Set, next.Set)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait := d.gateway.Use(gateway.Setup{
 		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent,
 	})
-	before := d.set
-	next.inherit(before)
-	d.set, d.used, d.refused, d.problems, d.tried, d.waiting, d.changed = next, d.clock(), time.Time{}, nil, nil, nil, changed
-	if before != nil {
+	prev := d.set
+	next.inherit(prev)
+	d.set, d.used, d.refusedAt, d.problems, d.refusedPlugins, d.waiting, d.changed = next, d.clock(), time.Time{}, nil, nil, nil, changed
+	if prev != nil {
 		d.retired.Go(func() {
 			wait()
-			before.close(next.sessions)
-			d.audit.remove(before.Set)
-			d.forget(before)
+			prev.close(next.sessions)
+			d.audit.remove(prev.Set)
+			d.forget(prev)
 		})
 	}
 }
 
 // forget removes the metrics of the connectors of before, and of the auth types, that the set in use does not have. The set in use may be a later one
 // than the successor of before, so that a connector that was added again keeps its metrics.
-func (d *daemon) forget(before *inUse) {
+func (d *daemon) forget(prev *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	there, types := map[string]bool{}, map[string]bool{}
@@ -250,7 +250,7 @@ func (d *daemon) forget(before *inUse) {
 		types[c.Definition().Auth.Type] = true
 	}
 	d.metrics.plugins.keep(types)
-	for _, c := range before.Connectors {
+	for _, c := range prev.Connectors {
 		if !there[c.Definition().Permalink] {
 			d.metrics.forget(c.Definition().Permalink)
 			d.recorder.Forget(c.Definition().Permalink)
@@ -267,7 +267,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	next, err := d.heard(reading)
 	if ctx.Err() != nil {
 		if next != nil {
-			next.close(d.kept())
+			next.close(d.currentSessions())
 		}
 		return ctx.Err()
 	}
@@ -306,13 +306,13 @@ func (d *daemon) refuse(err error) {
 	d.metrics.reloads.WithLabelValues(resultRefused).Inc()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.tried = nil; d.refused.IsZero() {
-		d.refused = d.clock()
+	if d.refusedPlugins = nil; d.refusedAt.IsZero() {
+		d.refusedAt = d.clock()
 	}
 	d.problems, d.waiting = nil, nil
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
-		d.tried = wrong.Files
+		d.refusedPlugins = wrong.Files
 	}
 	var unusable *unusable
 	if errors.As(err, &unusable) {

@@ -33,11 +33,11 @@ type sharedState struct {
 	logger *slog.Logger
 	clock  func() time.Time
 
-	mu       sync.Mutex
-	settings *connectors.State
-	store    *statestore.Store
-	tokens   *host.TokenCache
-	ended    bool
+	mu         sync.Mutex
+	settings   *connectors.State
+	store      *statestore.Store
+	tokens     *host.TokenCache
+	inShutdown bool
 	// stop ends the probes, and probing is done when they have ended.
 	stop    context.CancelFunc
 	probing sync.WaitGroup
@@ -98,7 +98,7 @@ func (s *sharedState) start(ctx context.Context, settings *connectors.State, c h
 func (s *sharedState) keep(settings *connectors.State, store *statestore.Store, tokens *host.TokenCache) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.inShutdown {
 		return context.Canceled
 	}
 	s.settings, s.store, s.tokens = settings, store, tokens
@@ -132,7 +132,7 @@ func (s *sharedState) probe(ctx context.Context, store state.Store) {
 func (s *sharedState) close() error {
 	s.mu.Lock()
 	store := s.store
-	s.ended, s.store = true, nil
+	s.inShutdown, s.store = true, nil
 	s.mu.Unlock()
 	if store == nil {
 		return nil
@@ -212,9 +212,9 @@ func (o *observedStore) Get(ctx context.Context, id state.ID) (state.Row, error)
 
 // Acquire implements [state.Store].
 func (o *observedStore) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
-	lease, taken, err := o.Store.Acquire(ctx, id, generation, d)
+	lease, ok, err := o.Store.Acquire(ctx, id, generation, d)
 	o.shared.called(ctx, "acquire", err)
-	return lease, taken, err
+	return lease, ok, err
 }
 
 // Put implements [state.Store].

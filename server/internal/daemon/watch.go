@@ -49,7 +49,7 @@ func watched(name string) string {
 // files returns the files whose changes cause a reload, and the targets of those that are links. It does not hold d.mu while
 // it follows links: they may be on a disk that hangs, and the log of requests needs the lock.
 func (d *daemon) files() []string {
-	files := d.named()
+	files := d.configFiles()
 	for _, name := range files {
 		if target, err := d.follows(name); err == nil && target != name {
 			files = append(files, target)
@@ -58,11 +58,11 @@ func (d *daemon) files() []string {
 	return files
 }
 
-// named returns the files whose changes cause a reload, without the targets of links.
-func (d *daemon) named() []string {
+// configFiles returns the files whose changes cause a reload, without the targets of links.
+func (d *daemon) configFiles() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	files := slices.Concat(d.set.Files, d.tried)
+	files := slices.Concat(d.set.Files, d.refusedPlugins)
 	if d.config.Text == nil {
 		files = append(files, d.config.File)
 	}
@@ -105,7 +105,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	timer.Stop()
 	polls := time.NewTicker(pollInterval)
 	defer polls.Stop()
-	seen, used := "", d.state(ctx) // the state of the files when last checked, and when last read
+	lastState, used := "", d.state(ctx) // the state of the files when last checked, and when last read
 	for {
 		select {
 		case <-ctx.Done():
@@ -127,9 +127,9 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 				timer.Reset(settle)
 			}
 		case <-timer.C:
-			d.watchAll(w)                             // before the check, so that no later write is missed
-			if state := d.state(ctx); state != seen { // the files may still be being written
-				seen = state
+			d.watchAll(w)                                  // before the check, so that no later write is missed
+			if state := d.state(ctx); state != lastState { // the files may still be being written
+				lastState = state
 				timer.Reset(settle)
 				continue
 			}
@@ -142,14 +142,14 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 // that were read, or "" if they have changed meanwhile.
 func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
 	files := d.files()
-	before := d.state(ctx, files...)
+	oldState := d.state(ctx, files...)
 	err := d.reload(ctx)
 	if ctx.Err() != nil {
 		return ""
 	}
 	d.watchAll(w)
 	d.report(err)
-	if d.state(ctx, files...) != before {
+	if d.state(ctx, files...) != oldState {
 		return ""
 	}
 	return d.state(ctx) // the new configuration may name other files

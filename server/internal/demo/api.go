@@ -286,12 +286,12 @@ func (a *API) mask(name, value string) string {
 // Mask returns the first four characters of a credential and its length in characters. If it has fewer than 16 characters, Mask
 // returns only the length, because four characters would reveal too much.
 func Mask(credential string) string {
-	const shown, enough = 4, 16
+	const prefixLen, enough = 4, 16
 	length := utf8.RuneCountInString(credential)
 	if length < enough {
 		return fmt.Sprintf("… (%d characters)", length)
 	}
-	return fmt.Sprintf("%s… (%d characters)", string([]rune(credential)[:shown]), length)
+	return fmt.Sprintf("%s… (%d characters)", string([]rune(credential)[:prefixLen]), length)
 }
 
 // decode returns the header and claims of a JWT, without verifying it. It returns nil if token is not a JWT.

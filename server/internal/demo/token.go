@@ -87,14 +87,14 @@ func invalidRequest(reason string) *refusal {
 func (e *TokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Pragma", "no-cache")
-	form, refused := readForm(w, r)
-	if refused != nil {
-		refused.write(w)
+	form, rejection := readForm(w, r)
+	if rejection != nil {
+		rejection.write(w)
 		return
 	}
-	subject, refused := e.grant(r, form)
-	if refused != nil {
-		refused.write(w)
+	subject, rejection := e.grant(r, form)
+	if rejection != nil {
+		rejection.write(w)
 		return
 	}
 	scope := form.Get("scope")
@@ -162,8 +162,8 @@ func (e *TokenEndpoint) grant(r *http.Request, form url.Values) (string, *refusa
 // credentials must be correct (RFC 7521 section 4.1).
 func (e *TokenEndpoint) assertion(r *http.Request, form url.Values) (string, *refusal) {
 	if r.Header.Get("Authorization") != "" || form.Has("client_secret") {
-		if refused := e.authenticate(r, form); refused != nil {
-			return "", refused
+		if rejection := e.authenticate(r, form); rejection != nil {
+			return "", rejection
 		}
 	}
 	assertion := form.Get("assertion")
@@ -184,20 +184,20 @@ func (e *TokenEndpoint) assertion(r *http.Request, form url.Values) (string, *re
 // authenticate checks the client's ID and secret, in the form or by HTTP Basic (RFC 6749 section 2.3.1).
 func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal {
 	id, secret := form.Get("client_id"), form.Get("client_secret")
-	refused := &refusal{status: http.StatusUnauthorized, code: "invalid_client", reason: "the client is unknown, or its secret is wrong"}
+	rejection := &refusal{status: http.StatusUnauthorized, code: "invalid_client", reason: "the client is unknown, or its secret is wrong"}
 	if r.Header.Get("Authorization") != "" {
 		if form.Has("client_secret") {
 			return invalidRequest("the client authenticates in two ways")
 		}
-		refused.challenge = `Basic realm="token"`
+		rejection.challenge = `Basic realm="token"`
 		var ok bool
 		if id, secret, ok = basicClient(r); !ok || form.Has("client_id") && form.Get("client_id") != id {
-			return refused
+			return rejection
 		}
 	}
-	known := equal(id, e.ClientID)
-	if right := equal(secret, e.ClientSecret); !known || !right || e.ClientSecret == "" {
-		return refused
+	idMatches := equal(id, e.ClientID)
+	if right := equal(secret, e.ClientSecret); !idMatches || !right || e.ClientSecret == "" {
+		return rejection
 	}
 	return nil
 }

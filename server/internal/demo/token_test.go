@@ -314,7 +314,7 @@ func TestAssertionReplay(t *testing.T) {
 	if code := send(with(assertionClaims(k, c.Now()), map[string]any{"jti": "one"})); code != http.StatusOK {
 		t.Errorf("the jti of an assertion that is expired: status %d", code)
 	}
-	if n := len(e.Assertions.seen); n != 1 {
+	if n := len(e.Assertions.expiries); n != 1 {
 		t.Errorf("%d jti are remembered, want 1", n)
 	}
 }

@@ -29,8 +29,8 @@ type Verifier struct {
 	Now     func() time.Time
 
 	mu sync.Mutex
-	// seen maps each jti to the exp of its token.
-	seen map[string]time.Time
+	// expiries maps each jti to the exp of its token.
+	expiries map[string]time.Time
 }
 
 // Verify returns the claims of a token that is signed with an allowed key, is for this audience, and is valid now. It must have
@@ -111,14 +111,14 @@ func (v *Verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.Now()
-	maps.DeleteFunc(v.seen, func(_ string, expiry time.Time) bool { return !now.Before(expiry) })
-	if _, ok := v.seen[id]; ok {
+	maps.DeleteFunc(v.expiries, func(_ string, expiry time.Time) bool { return !now.Before(expiry) })
+	if _, ok := v.expiries[id]; ok {
 		return errors.New("jti was used before")
 	}
-	if v.seen == nil {
-		v.seen = map[string]time.Time{}
+	if v.expiries == nil {
+		v.expiries = map[string]time.Time{}
 	}
-	v.seen[id] = expiry
+	v.expiries[id] = expiry
 	return nil
 }
 

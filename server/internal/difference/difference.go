@@ -42,9 +42,9 @@ type Member struct {
 
 // Only leaves out the connectors for which keep returns false, and what is outside of connectors.
 func (d *Document) Only(keep func(permalink string) bool) {
-	gone := func(permalink string) bool { return !keep(permalink) }
-	d.Added, d.Removed = slices.DeleteFunc(d.Added, gone), slices.DeleteFunc(d.Removed, gone)
-	d.Changed = slices.DeleteFunc(d.Changed, func(c Connector) bool { return gone(c.Permalink) })
+	drop := func(permalink string) bool { return !keep(permalink) }
+	d.Added, d.Removed = slices.DeleteFunc(d.Added, drop), slices.DeleteFunc(d.Removed, drop)
+	d.Changed = slices.DeleteFunc(d.Changed, func(c Connector) bool { return drop(c.Permalink) })
 	d.Others = []Member{}
 }
 
@@ -132,8 +132,8 @@ func compare(was, is members) []Member {
 			continue
 		}
 		m := Member{Path: path, Wider: wider(path, from, to)}
-		if from.shown != to.shown {
-			m.Before, m.After = from.shown, to.shown
+		if from.text != to.text {
+			m.Before, m.After = from.text, to.text
 		}
 		changed = append(changed, m)
 	}

@@ -25,7 +25,7 @@ type members map[string]member
 // member is a member, with the text that may be shown of it.
 type member struct {
 	value any
-	shown string
+	text  string
 	// elsewhere reports whether this is a URL whose host no text shows, so that each change of it may lead to another one.
 	elsewhere bool
 }
@@ -39,12 +39,12 @@ func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
 	own.Permalink, own.Patterns = "", nil // the permalink is the same, and the patterns are shared by all connectors
 	all.add("", reflect.ValueOf(own))
 	if u, err := d.BaseURL(); err == nil {
-		all["url"] = member{value: d.URL, shown: u.Scheme + "://" + u.Host}
+		all["url"] = member{value: d.URL, text: u.Scheme + "://" + u.Host}
 	}
 	for path, m := range all {
 		if name, ok := strings.CutPrefix(path, "auth.config."); ok && isURL(s, d.Auth.Type, name) {
-			m.shown = originOf(m.value)
-			m.elsewhere = m.shown == ""
+			m.text = originOf(m.value)
+			m.elsewhere = m.text == ""
 			all[path] = m
 		}
 	}
@@ -104,7 +104,7 @@ func (all members) add(path string, v reflect.Value) {
 			break
 		}
 		if u, ok := v.Interface().(*url.URL); ok {
-			all[path] = member{value: u.String(), shown: u.Scheme + "://" + u.Host}
+			all[path] = member{value: u.String(), text: u.Scheme + "://" + u.Host}
 			return
 		}
 		v = v.Elem()
@@ -115,14 +115,14 @@ func (all members) add(path string, v reflect.Value) {
 	value := v.Interface()
 	switch value := value.(type) {
 	case time.Duration:
-		all[path] = member{value: value, shown: value.String()}
+		all[path] = member{value: value, text: value.String()}
 		return
 	case []netip.Prefix:
 		var texts []string
 		for _, p := range value {
 			texts = append(texts, p.String())
 		}
-		all[path] = member{value: texts, shown: list(texts)}
+		all[path] = member{value: texts, text: list(texts)}
 		return
 	case *tls.Config:
 		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
@@ -130,7 +130,7 @@ func (all members) add(path string, v reflect.Value) {
 	case []string:
 		all[path] = member{value: value}
 		if slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants") {
-			all[path] = member{value: value, shown: list(value)}
+			all[path] = member{value: value, text: list(value)}
 		}
 		return
 	}
@@ -156,10 +156,10 @@ func (all members) add(path string, v reflect.Value) {
 	case reflect.String:
 		all[path] = member{value: value}
 		if slices.Contains(shownTexts, path) {
-			all[path] = member{value: value, shown: host.Printable(v.String())}
+			all[path] = member{value: value, text: host.Printable(v.String())}
 		}
 	default:
-		all[path] = member{value: value, shown: fmt.Sprint(value)}
+		all[path] = member{value: value, text: fmt.Sprint(value)}
 	}
 }
 

@@ -62,18 +62,18 @@ var rules = []rule{
 }
 
 // wider returns what the change of a member allows, or "".
-func wider(at string, from, to member) string {
-	if r := ruleFor(at); r != nil {
+func wider(memberPath string, from, to member) string {
+	if r := ruleFor(memberPath); r != nil {
 		return r.allows(from, to)
 	}
 	return ""
 }
 
 // ruleFor returns the rule for a member, or nil.
-func ruleFor(at string) *rule {
-	at = strings.ReplaceAll(at, "/", ".") // which the star of path.Match does not match
+func ruleFor(memberPath string) *rule {
+	memberPath = strings.ReplaceAll(memberPath, "/", ".") // which the star of path.Match does not match
 	for i := range rules {
-		if ok, _ := path.Match(rules[i].pattern, at); ok {
+		if ok, _ := path.Match(rules[i].pattern, memberPath); ok {
 			return &rules[i]
 		}
 	}
@@ -166,7 +166,7 @@ func credential(from, to member) string {
 
 // elsewhere is the rule for URLs to which credentials go. Other texts do not count.
 func elsewhere(from, to member) string {
-	return when(to.value != nil && (from.shown != to.shown || to.elsewhere), "the credential goes to another host")
+	return when(to.value != nil && (from.text != to.text || to.elsewhere), "the credential goes to another host")
 }
 
 // raised is the rule for limits of connectors. Those that have a default are never absent.

@@ -39,17 +39,17 @@ func Of(connector *gateway.Connector, request *http.Request, target string) (*Do
 		return nil, err
 	}
 	_, query, _ := strings.Cut(target, "?")
-	shown := &Document{Explanation: explanation, Dropped: connector.Dropped(query)}
+	document := &Document{Explanation: explanation, Dropped: connector.Dropped(query)}
 	headers := explanation.Headers
-	shown.Headers = []abi.Pair{}
+	document.Headers = []abi.Pair{}
 	for _, pair := range headers {
 		before, rest, ok := strings.Cut(pair.Value, "<jwt {")
-		if decoded, after, found := cutJWT("{" + rest); ok && found && shown.JWT == nil {
-			shown.JWT, pair.Value = decoded, before+"<jwt>"+after
+		if decoded, after, found := cutJWT("{" + rest); ok && found && document.JWT == nil {
+			document.JWT, pair.Value = decoded, before+"<jwt>"+after
 		}
-		shown.Headers = append(shown.Headers, pair)
+		document.Headers = append(document.Headers, pair)
 	}
-	return shown, nil
+	return document, nil
 }
 
 // cutJWT parses header and claims in the form in which the host shows them: {…}.{…}>
@@ -130,11 +130,11 @@ func Text(ctx context.Context, connector *gateway.Connector, method, target stri
 	if err != nil {
 		return "", err
 	}
-	shown, err := Of(connector, request, target)
+	document, err := Of(connector, request, target)
 	if err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
-	err = shown.Write(&b, terminal.Style{}, true)
+	err = document.Write(&b, terminal.Style{}, true)
 	return b.String(), err
 }

@@ -55,8 +55,8 @@ func makeCurl(words []word, o Options) (*Result, error) {
 		return nil, err
 	}
 	base, name := "https://"+u.Host, u.Hostname()
-	if given, err := url.Parse(o.URL); err == nil && o.URL != "" {
-		base, name = strings.TrimSuffix(o.URL, "/"), given.Hostname()
+	if userURL, err := url.Parse(o.URL); err == nil && o.URL != "" {
+		base, name = strings.TrimSuffix(o.URL, "/"), userURL.Hostname()
 	}
 	m, err := newMaker(o, name, base)
 	if err != nil {
@@ -93,8 +93,8 @@ type curl struct {
 	// where is the place of the option that is read, and err the first error of one.
 	where string
 	err   error
-	// left has what the connector has no place for, and unread says what may have a credential that was not read.
-	left   []word
+	// rest has what the connector has no place for, and unread says what may have a credential that was not read.
+	rest   []word
 	unread []string
 }
 
@@ -110,7 +110,7 @@ func (c *curl) fail(format string, args ...any) {
 }
 
 // leave notes a text that the connector has no place for.
-func (c *curl) leave(text string) { c.left = append(c.left, word{text, c.where}) }
+func (c *curl) leave(text string) { c.rest = append(c.rest, word{text, c.where}) }
 
 // skip notes a part of the command line that is not read, although it may have a credential.
 func (c *curl) skip(text string) {
@@ -153,11 +153,11 @@ func (c *curl) value(do func(*curl, string), rest []word) []word {
 
 // long reads an option by its long name. The name of one that is not known is not shown, since a credential may hang on it.
 func (c *curl) long(name string, rest []word) []word {
-	if do, known := valued[name]; known {
+	if do, ok := valued[name]; ok {
 		return c.value(do, rest)
 	}
 	positive, negated := strings.CutPrefix(name, "no-")
-	if do, known := switches[positive]; known {
+	if do, ok := switches[positive]; ok {
 		if do != nil && !negated {
 			do(c)
 		}
@@ -181,15 +181,15 @@ func (c *curl) long(name string, rest []word) []word {
 
 func (c *curl) short(letters string, rest []word) []word {
 	for i, letter := range letters {
-		if do, known := switches[shorts[letter]]; known {
+		if do, ok := switches[shorts[letter]]; ok {
 			if do != nil {
 				do(c)
 			}
 			continue
 		}
-		do, known := valued[shorts[letter]]
+		do, ok := valued[shorts[letter]]
 		switch {
-		case !known:
+		case !ok:
 			c.fail("curl has no option with such a letter")
 			return nil
 		case i+1 < len(letters):
@@ -223,7 +223,7 @@ func (c *curl) target() (*url.URL, error) {
 	if err != nil || !isHost(u, text != first.text) || strings.ContainsAny(text, " \t\r\n") { // curl refuses blanks
 		return nil, first.errorf("the URL cannot be read: its host is no name, or user or password have a character that has to be percent-encoded")
 	}
-	c.left = append(c.left, word{u.Fragment, first.where})
+	c.rest = append(c.rest, word{u.Fragment, first.where})
 	switch u.Scheme {
 	case "https":
 	case "http":

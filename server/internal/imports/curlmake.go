@@ -84,7 +84,7 @@ func (b *curlMaker) make() error {
 
 // none returns an error if a credential shows that has no place, so that the auth type would be none by mistake.
 func (b *curlMaker) none() error {
-	for _, w := range b.curl.left {
+	for _, w := range b.curl.rest {
 		if shows(w.text) {
 			return w.errorf("a credential shows where no auth type puts one, such as in a body of JSON: leave it out if it is none, or if the request is a login, which the auth type login makes")
 		}
@@ -221,19 +221,19 @@ func (b *curlMaker) headers() {
 		name, value, _ := strings.Cut(line.text, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		lower := strings.ToLower(name)
-		kept := slices.Contains(callers, lower)
+		overridable := slices.Contains(callers, lower)
 		switch {
 		case value == "":
 		case clients.MatchString(name):
 			if !slices.Contains([]string{"authorization", "cookie"}, lower) {
-				b.curl.left = append(b.curl.left, line)
+				b.curl.rest = append(b.curl.rest, line)
 			}
 		case isCredential(name):
 			b.leftOut("header")
 		case slices.ContainsFunc(c.Headers, func(p Parameter) bool { return strings.EqualFold(p.Name, name) }), len(c.Headers)+len(b.keys) >= 100:
-		case (kept || strings.HasSuffix(lower, "version")) && isHarmless(value):
-			c.Headers = append(c.Headers, Parameter{name, literal(value), kept})
-		case kept:
+		case (overridable || strings.HasSuffix(lower, "version")) && isHarmless(value):
+			c.Headers = append(c.Headers, Parameter{name, literal(value), overridable})
+		case overridable:
 			b.skip("the header " + name + " has a value that may be a credential, and is left out")
 		default:
 			b.keys = append(b.keys, key{in: "header", name: name})
@@ -288,10 +288,10 @@ func (b *curlMaker) query() {
 	}
 	c := b.result.Connector
 	for _, pair := range pairs {
-		taken := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
+		duplicate := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
 		switch {
-		case taken || len(c.Query)+len(b.keys) >= 100:
+		case duplicate || len(c.Query)+len(b.keys) >= 100:
 		case isCredential(pair[0]):
 			b.leftOut("query")
 		case pair[1] == "" && !plainName.MatchString(pair[0]):

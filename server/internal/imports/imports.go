@@ -73,15 +73,15 @@ type maker struct {
 
 // newMaker returns a maker for a connector with a name, which may come from a document, and a URL, or "".
 func newMaker(o Options, name, base string) (*maker, error) {
-	given := o.Name != ""
-	if given {
+	hasName := o.Name != ""
+	if hasName {
 		name = o.Name
 	}
-	if name = clean(name); !given && shows(name) {
+	if name = clean(name); !hasName && shows(name) {
 		name = ""
 	}
 	permalink := gateway.Permalink(name)
-	if permalink == "" && !given {
+	if permalink == "" && !hasName {
 		if u, err := url.Parse(base); err == nil {
 			name = u.Hostname()
 			permalink = gateway.Permalink(name)
@@ -117,9 +117,9 @@ func clean(text string) string {
 
 // secret returns a template for a secret, and notes that the user has to store it.
 func (m *maker) secret(suffix, what string) string {
-	name, what := named(m.prefix, suffix), host.Printable(what)
+	name, what := secretName(m.prefix, suffix), host.Printable(what)
 	for i := 2; slices.ContainsFunc(m.result.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
-		name = named(m.prefix, fmt.Sprintf("%s-%d", suffix, i))
+		name = secretName(m.prefix, fmt.Sprintf("%s-%d", suffix, i))
 	}
 	if !slices.Contains(m.result.Secrets, Value{name, what}) {
 		m.result.Secrets = append(m.result.Secrets, Value{name, what})
@@ -144,15 +144,15 @@ func (m *maker) apiKey(in, key, value string) {
 
 // variable returns a template for a setting that is not secret.
 func (m *maker) variable(suffix, what string) string {
-	name := strings.ReplaceAll(named(m.prefix, suffix), "-", "_")
+	name := strings.ReplaceAll(secretName(m.prefix, suffix), "-", "_")
 	if !slices.Contains(m.result.Variables, Value{name, what}) {
 		m.result.Variables = append(m.result.Variables, Value{name, what})
 	}
 	return "{{ get_variable('" + name + "') }}"
 }
 
-// named returns the name of a secret: the permalink of the connector, and what the secret is.
-func named(prefix, suffix string) string {
+// secretName returns the name of a secret: the permalink of the connector, and what the secret is.
+func secretName(prefix, suffix string) string {
 	slug := gateway.Permalink(suffix)
 	if slug == "" {
 		slug = "secret"

@@ -30,27 +30,27 @@ func (s *schemer) oauth(name string, n *node) error {
 			names = append(names, f.name)
 		}
 	}
-	chosen := s.options.Flow
+	flowName := s.options.Flow
 	switch {
 	case len(names) == 0:
 		return fmt.Errorf("the scheme %s has no flow that is known: there are clientCredentials, authorizationCode, password and implicit", name)
-	case chosen == "":
-		chosen = names[0]
+	case flowName == "":
+		flowName = names[0]
 		if len(names) > 1 {
-			s.note("the scheme %s has %d flows, of which %s was taken; --flow chooses another: %s", name, len(names), chosen, strings.Join(names[1:], ", "))
+			s.note("the scheme %s has %d flows, of which %s was taken; --flow chooses another: %s", name, len(names), flowName, strings.Join(names[1:], ", "))
 		}
-	case found[chosen] == nil:
-		return fmt.Errorf("the scheme %s has no flow %q; there are: %s", name, chosen, strings.Join(names, ", "))
+	case found[flowName] == nil:
+		return fmt.Errorf("the scheme %s has no flow %q; there are: %s", name, flowName, strings.Join(names, ", "))
 	}
-	flow := found[chosen]
-	switch chosen {
+	flow := found[flowName]
+	switch flowName {
 	case "clientCredentials":
 		s.auth("oauth_client_credentials")
 	case "password":
 		s.auth("oauth_password", "username", "the user's name", "password", "the user's password")
 	default:
 		s.auth("oauth_authorization_code")
-		s.code(name, flow, chosen == "implicit")
+		s.code(name, flow, flowName == "implicit")
 		return nil
 	}
 	s.clientSecret(true)
@@ -63,9 +63,9 @@ func (s *schemer) oauth(name string, n *node) error {
 func (s *schemer) code(name string, flow *node, implicit bool) {
 	c := s.result.Connector
 	authorization := s.endpoint(name, flow, "authorizationUrl", "authorization_url")
-	known := knownServer(authorization)
+	authServer := knownServer(authorization)
 	if implicit {
-		s.implicit(name, authorization, known)
+		s.implicit(name, authorization, authServer)
 	} else {
 		s.endpoint(name, flow, "tokenUrl", "token_url")
 	}
@@ -74,17 +74,17 @@ func (s *schemer) code(name string, flow *node, implicit bool) {
 	}
 	s.clientSecret(false)
 	s.scope(name, flow)
-	if known == nil {
+	if authServer == nil {
 		return
 	}
-	if known.resource {
+	if authServer.resource {
 		if u, err := url.Parse(s.server.url); err == nil && u.Host != "" {
 			c.Config.add("resource", "https://"+u.Host+"/")
 			s.note("resource is the origin of the API, since this endpoint of Entra ID needs it; the documentation of the API may name another")
 		}
 	}
-	if len(known.parameters) > 0 {
-		c.Config.add("authorization_parameters", known.parameters)
+	if len(authServer.parameters) > 0 {
+		c.Config.add("authorization_parameters", authServer.parameters)
 		s.note("authorization_parameters ask for a refresh token, in the way of this server")
 	}
 }
@@ -115,24 +115,24 @@ func knownServer(authorization string) *authorizationServer {
 	if err != nil || u.Scheme != "https" {
 		return nil
 	}
-	for _, known := range knownServers {
+	for _, authServer := range knownServers {
 		tenant := strings.Split(u.Path, "/")
-		if known.host != u.Host || len(tenant) < 2 || strings.Replace(known.path, "*", tenant[1], 1) != u.Path {
+		if authServer.host != u.Host || len(tenant) < 2 || strings.Replace(authServer.path, "*", tenant[1], 1) != u.Path {
 			continue
 		}
-		if strings.HasPrefix(known.token, "/") {
-			known.token = "https://" + u.Host + "/" + tenant[1] + known.token
+		if strings.HasPrefix(authServer.token, "/") {
+			authServer.token = "https://" + u.Host + "/" + tenant[1] + authServer.token
 		}
-		return &known
+		return &authServer
 	}
 	return nil
 }
 
 // implicit adds the token endpoint of a scheme whose flow does not need one. The implicit flow brings a token to the browser, where a
 // server cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
-func (s *schemer) implicit(name, authorization string, known *authorizationServer) {
+func (s *schemer) implicit(name, authorization string, authServer *authorizationServer) {
 	c := s.result.Connector
-	const instead = "the scheme %s has the flow implicit, which is for browsers; the connector uses the authorization code of the same server"
+	const format = "the scheme %s has the flow implicit, which is for browsers; the connector uses the authorization code of the same server"
 	sibling := s.siblingToken(authorization)
 	switch {
 	case s.options.TokenURL != "":
@@ -140,13 +140,13 @@ func (s *schemer) implicit(name, authorization string, known *authorizationServe
 	case sibling != "":
 		c.Config.add("token_url", literal(sibling))
 		s.elsewhere("token_url", sibling)
-	case known != nil:
-		c.Config.add("token_url", known.token)
+	case authServer != nil:
+		c.Config.add("token_url", authServer.token)
 	default:
 		s.miss("the token endpoint: the scheme %s has the flow implicit, whose document names none: use --token-url", name)
 		return
 	}
-	s.note(instead, name)
+	s.note(format, name)
 }
 
 // siblingToken returns the token endpoint that another scheme of the document has for the same authorization endpoint.
@@ -238,11 +238,11 @@ func (s *schemer) scope(name string, flow *node) {
 		for _, scope := range all.names {
 			listed[scope] = true
 		}
-		known := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !listed[scope] })
-		if len(known) < len(scopes) {
+		validScopes := slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool { return !listed[scope] })
+		if len(validScopes) < len(scopes) {
 			s.note("the document asks for scopes that the scheme %s does not have; they are left out", name)
 		}
-		scopes = known
+		scopes = validScopes
 	}
 	if len(scopes) == 0 {
 		if all != nil && all.kind == isObject {

@@ -41,7 +41,7 @@ func OpenAPI(text []byte, o Options) (*Result, error) {
 	for _, r := range candidates[:min(len(candidates), maxCandidates)] {
 		result, err := d.connector(r, o, server, notes)
 		if err == nil {
-			d.others(r, result)
+			d.noteAlternatives(r, result)
 			return result, nil
 		}
 		if missing := Missing(nil); errors.As(err, &missing) && len(candidates) > 1 && slices.Contains(missing, noURL) {
@@ -133,12 +133,12 @@ func (d *document) candidates(name string) ([]requirement, error) {
 	for _, scheme := range d.names {
 		all = append(all, requirement{names: []string{scheme}})
 	}
-	seen := map[string]bool{}
+	keys := map[string]bool{}
 	all = slices.DeleteFunc(all, func(r requirement) bool {
 		key := strings.Join(slices.Sorted(slices.Values(r.names)), "\x00")
-		again := seen[key]
-		seen[key] = true
-		return again
+		duplicate := keys[key]
+		keys[key] = true
+		return duplicate
 	})
 	if name == "" {
 		if len(all) == 0 {
@@ -147,10 +147,10 @@ func (d *document) candidates(name string) ([]requirement, error) {
 		return all, nil
 	}
 	i := slices.IndexFunc(all, func(r requirement) bool { return slices.Contains(r.names, name) })
-	chosen := all[i]
+	match := all[i]
 	// The scheme that was asked for comes first.
-	chosen.names = append([]string{name}, slices.DeleteFunc(slices.Clone(chosen.names), func(n string) bool { return n == name })...)
-	return []requirement{chosen}, nil
+	match.names = append([]string{name}, slices.DeleteFunc(slices.Clone(match.names), func(n string) bool { return n == name })...)
+	return []requirement{match}, nil
 }
 
 // requirements returns the requirements of a member security that name a scheme, without those that name one that is missing.
@@ -196,17 +196,17 @@ func byFrequency(lists [][]string) (all []requirement) {
 	return all
 }
 
-// others notes the schemes that were not taken.
-func (d *document) others(taken requirement, result *Result) {
-	var others []string
+// noteAlternatives notes the schemes that were not taken.
+func (d *document) noteAlternatives(r requirement, result *Result) {
+	var alternatives []string
 	for _, name := range d.names {
-		if !slices.Contains(taken.names, name) {
-			others = append(others, name)
+		if !slices.Contains(r.names, name) {
+			alternatives = append(alternatives, name)
 		}
 	}
-	if len(others) > 0 {
+	if len(alternatives) > 0 {
 		m := maker{result: result}
-		m.note("the document has %d security schemes, of which %s was taken; --scheme chooses another: %s", len(d.names), strings.Join(taken.names, " with "), strings.Join(others, ", "))
+		m.note("the document has %d security schemes, of which %s was taken; --scheme chooses another: %s", len(d.names), strings.Join(r.names, " with "), strings.Join(alternatives, ", "))
 	}
 }
 

@@ -161,14 +161,14 @@ func (s *schemer) addKey(name string, n *node) {
 	in, key := n.string("in"), n.string("name")
 	c := s.result.Connector
 	value := func() string { return s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)) }
-	taken := func(p Parameter) bool { return strings.EqualFold(p.Name, key) }
+	sameName := func(p Parameter) bool { return strings.EqualFold(p.Name, key) }
 	switch {
 	case checkKey(name, in, key) != nil:
 		s.note("the document asks for %s, too, whose name cannot be sent", name)
-	case in == "header" && !slices.ContainsFunc(c.Headers, taken):
+	case in == "header" && !slices.ContainsFunc(c.Headers, sameName):
 		c.Headers = append(c.Headers, Parameter{Name: key, Value: value()})
 		s.wordBefore(in, key)
-	case in == "query" && !slices.ContainsFunc(c.Query, taken):
+	case in == "query" && !slices.ContainsFunc(c.Query, sameName):
 		c.Query = append(c.Query, Parameter{Name: key, Value: value()})
 	case in == "cookie" && !slices.ContainsFunc(c.Headers, func(p Parameter) bool { return p.Name == "Cookie" }):
 		c.Headers = append(c.Headers, Parameter{Name: "Cookie", Value: literal(key) + "=" + value()})
@@ -191,8 +191,8 @@ func (s *schemer) http(name string, n *node) error {
 			"token", "the access token", "token_secret", "the secret of the access token")
 		s.note("signature_method is HMAC-SHA1 unless it is there: the document cannot say it")
 	default:
-		why, known := refused[scheme]
-		if !known {
+		why, ok := unsupportedSchemes[scheme]
+		if !ok {
 			why = "no auth type has this scheme, and the document does not say how it works; a plugin can"
 		}
 		return fmt.Errorf("the scheme %s is %s of the header Authorization: %s", name, shownText(n.string("scheme")), why)
@@ -200,8 +200,8 @@ func (s *schemer) http(name string, n *node) error {
 	return nil
 }
 
-// refused says why a scheme of the header Authorization cannot be imported.
-var refused = map[string]string{
+// unsupportedSchemes says why a scheme of the header Authorization cannot be imported.
+var unsupportedSchemes = map[string]string{
 	"":              "its member scheme is missing",
 	"negotiate":     "it authenticates a connection and not a request, and a pool of connections would share it",
 	"ntlm":          "it authenticates a connection and not a request, and a pool of connections would share it",

@@ -20,17 +20,17 @@ type server struct {
 }
 
 // server returns the first server with https that is complete, or else one with http, as https.
-func (d *document) server(given string) (server, []string) {
+func (d *document) server(userURL string) (server, []string) {
 	all := d.servers()
-	if given != "" {
+	if userURL != "" {
 		// The variables, such as the region, count nevertheless.
 		for _, s := range all {
-			if s.fits(given) {
-				s.url = given
+			if s.fits(userURL) {
+				s.url = userURL
 				return s.server, nil
 			}
 		}
-		return server{url: given}, nil
+		return server{url: userURL}, nil
 	}
 	for _, scheme := range []string{"https", "http"} {
 		for _, s := range all {
@@ -46,7 +46,7 @@ func (d *document) server(given string) (server, []string) {
 				}
 				notes = append(notes, "the document has plain http only; the connector has https, since http sends the credential in the open")
 			}
-			for _, name := range s.chosen {
+			for _, name := range s.variableNames {
 				notes = append(notes, fmt.Sprintf("the URL has %s for %s, as the document has it by default; --url changes that", s.variables[name], name))
 			}
 			u.RawQuery, u.Fragment = "", ""
@@ -61,15 +61,15 @@ func (d *document) server(given string) (server, []string) {
 type candidate struct {
 	server
 	// template is the URL with its variables.
-	template string
-	chosen   []string
+	template      string
+	variableNames []string
 }
 
 // fits reports whether a URL may be one of this server, by its host.
-func (c *candidate) fits(given string) bool {
+func (c *candidate) fits(userURL string) bool {
 	host := variableSyntax.ReplaceAllString(hostOf(c.template), "\x00")
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(host), "\x00", `[^./]+`)
-	matched, err := regexp.MatchString("^"+pattern+"$", hostOf(given))
+	matched, err := regexp.MatchString("^"+pattern+"$", hostOf(userURL))
 	return err == nil && matched
 }
 
@@ -86,9 +86,9 @@ func (d *document) servers() (all []candidate) {
 	if d.root.get("swagger") != nil {
 		return d.serversOfSwagger()
 	}
-	const most, longestURL = 1000, 2048
+	const maxServers, longestURL = 1000, 2048
 	for i, item := range d.root.get("servers").items() {
-		if i == most {
+		if i == maxServers {
 			break
 		}
 		c := candidate{template: item.string("url"), server: server{variables: map[string]string{}}}
@@ -109,8 +109,8 @@ func (d *document) servers() (all []candidate) {
 			if text == "" && (value.get("default") == nil || strings.Contains(hostOf(c.template), found)) {
 				complete = false
 			}
-			if _, again := c.variables[name]; !again {
-				c.chosen = append(c.chosen, name)
+			if _, ok := c.variables[name]; !ok {
+				c.variableNames = append(c.variableNames, name)
 			}
 			c.variables[name] = text
 			return text
@@ -146,7 +146,7 @@ func (d *document) serversOfSwagger() (all []candidate) {
 
 // resolve returns a URL of the document, which may be relative to that of the API. If it is not the one that the user has given, it has
 // nothing that may be a credential.
-func (s *server) resolve(text, given string) (string, error) {
+func (s *server) resolve(text, userURL string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", err
@@ -154,10 +154,10 @@ func (s *server) resolve(text, given string) (string, error) {
 	if u.User != nil {
 		return "", errors.New("has a user name, which could be mistaken for its host")
 	}
-	if text != given && u.Host != "" && !isHost(u, false) {
+	if text != userURL && u.Host != "" && !isHost(u, false) {
 		return "", errors.New("has no name of a host")
 	}
-	if text != given && (u.Fragment != "" || strings.ContainsAny(u.Path, "=&") || shows(uuids.ReplaceAllString(u.Path, "")) || behindName.MatchString(u.RawQuery) || !isHarmless(uuids.ReplaceAllString(u.RawQuery, ""))) {
+	if text != userURL && (u.Fragment != "" || strings.ContainsAny(u.Path, "=&") || shows(uuids.ReplaceAllString(u.Path, "")) || behindName.MatchString(u.RawQuery) || !isHarmless(uuids.ReplaceAllString(u.RawQuery, ""))) {
 		return "", errors.New("may have a credential")
 	}
 	if !u.IsAbs() {

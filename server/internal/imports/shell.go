@@ -49,7 +49,7 @@ func split(text string) (*shellText, error) {
 	var wrong syntax.ParseError
 	switch {
 	case errors.As(err, &wrong):
-		return nil, at(wrong.Pos).errorf("a quote is not closed, or it is not of sh: \\ continues a line, and neither ^ nor ` does")
+		return nil, wordAt(wrong.Pos).errorf("a quote is not closed, or it is not of sh: \\ continues a line, and neither ^ nor ` does")
 	case err != nil:
 		return nil, errors.New("the command line is not of sh")
 	}
@@ -67,12 +67,12 @@ func split(text string) (*shellText, error) {
 	return s, s.check()
 }
 
-// at returns a word at a position, without its text.
-func at(p syntax.Pos) word { return word{where: fmt.Sprintf("line %d", p.Line())} }
+// wordAt returns a word at a position, without its text.
+func wordAt(p syntax.Pos) word { return word{where: fmt.Sprintf("line %d", p.Line())} }
 
 // leave adds a part of the text to the rest.
 func (s *shellText) leave(n syntax.Node) {
-	w := at(n.Pos())
+	w := wordAt(n.Pos())
 	w.text = s.text[min(n.Pos().Offset(), uint(len(s.text))):min(n.End().Offset(), uint(len(s.text)))]
 	s.rest = append(s.rest, w)
 }
@@ -143,7 +143,7 @@ func (s *shellText) check() error {
 func literals(all []*syntax.Word) (words []word, err error) {
 	config := &expand.Config{Env: expand.FuncEnviron(func(name string) string { return "$" + name })}
 	for _, n := range all {
-		w := at(n.Pos())
+		w := wordAt(n.Pos())
 		for _, part := range n.Parts {
 			if lit, ok := part.(*syntax.Lit); ok && strings.ContainsAny(lit.Value, "^“”„‘’‚«»") {
 				return words, w.errorf("a quote is typographic, or a ^ is there, as at the command prompt of Windows: write the quotes and the \\ of sh")

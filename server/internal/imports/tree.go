@@ -105,17 +105,17 @@ var (
 
 // A reader reads the parts of a document that keep names.
 type reader struct {
-	// left counts the values that may still be kept, and work those that may be read.
-	left, work int
-	path       []string
+	// remaining counts the values that may still be kept, and work those that may be read.
+	remaining, work int
+	path            []string
 }
 
 // count counts a value, and returns an error if there are too many, or if it is too deep.
 func (r *reader) count() error {
-	r.left--
+	r.remaining--
 	r.work--
 	switch {
-	case r.left < 0 || r.work < 0:
+	case r.remaining < 0 || r.work < 0:
 		return errMany
 	case len(r.path) > maxDepth:
 		return errDeep
@@ -126,7 +126,7 @@ func (r *reader) count() error {
 // parse reads a document in JSON or YAML.
 func parse(text []byte) (*node, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	switch r := (&reader{left: maxNodes, work: 50 * maxNodes}); {
+	switch r := (&reader{remaining: maxNodes, work: 50 * maxNodes}); {
 	case len(text) > MaxBytes:
 		return nil, fmt.Errorf("the document is larger than %d MiB", MaxBytes>>20)
 	case len(bytes.TrimSpace(text)) == 0:
@@ -210,11 +210,11 @@ func (r *reader) jsonObject(d *jsontext.Decoder) (*node, error) {
 // below reads a value one level deeper. A parameter that is no credential is not kept: it is nil, and does not count.
 func (r *reader) below(name string, read func() (*node, error)) (*node, error) {
 	r.path = append(r.path, name)
-	left := r.left
+	remaining := r.remaining
 	n, err := read()
 	const few = 4
-	if err == nil && name == "[]" && isParameter(r.path) && left-r.left <= few && n.get("$ref") == nil && placeOf(n) == "" {
-		n, r.left = nil, left
+	if err == nil && name == "[]" && isParameter(r.path) && remaining-r.remaining <= few && n.get("$ref") == nil && placeOf(n) == "" {
+		n, r.remaining = nil, remaining
 	}
 	r.path = r.path[:len(r.path)-1]
 	return n, err
@@ -288,8 +288,8 @@ func (r *reader) yamlObject(y *yaml.Node) (*node, error) {
 			if from.Kind == yaml.SequenceNode {
 				all = from.Content
 			}
-			for _, other := range all {
-				value, err := r.yamlValue(other)
+			for _, item := range all {
+				value, err := r.yamlValue(item)
 				if err != nil {
 					return nil, err
 				}

@@ -168,10 +168,10 @@ func DecodeDescription(text []byte) (*abi.Description, error) {
 // TakenBy returns the name of another plugin in a lock that has the auth type or an alias of p, or "".
 func TakenBy(l *lock.Lock, p *lock.Plugin) string {
 	names := slices.Concat(p.Capabilities["type"], p.Capabilities["aliases"])
-	for _, other := range l.Plugins {
-		for _, name := range slices.Concat(other.Capabilities["type"], other.Capabilities["aliases"]) {
-			if other.Name != p.Name && slices.Contains(names, name) {
-				return other.Name
+	for _, entry := range l.Plugins {
+		for _, name := range slices.Concat(entry.Capabilities["type"], entry.Capabilities["aliases"]) {
+			if entry.Name != p.Name && slices.Contains(names, name) {
+				return entry.Name
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func Of(s Sent) (*Recording, error) {
 		return nil, err
 	}
 	r := &recorder{
-		sent: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
+		input: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
 		out: &Recording{Case: casefile.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
 	}
 	r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}
@@ -89,8 +89,8 @@ const apiHost = "api.test"
 
 // recorder makes a case.
 type recorder struct {
-	sent Sent
-	info host.PluginInfo
+	input Sent
+	info  host.PluginInfo
 	// ctx is the context of the request, which has its user.
 	ctx context.Context
 	out *Recording
@@ -98,8 +98,8 @@ type recorder struct {
 	hosts map[string]string
 	// literals are the texts of the configuration that stay: a placeholder of the path may be one.
 	literals []string
-	// made counts the texts that were made up.
-	made int
+	// textCount counts the texts that were made up.
+	textCount int
 }
 
 func (r *recorder) step() *casefile.Step { return &r.out.Case.Step }
@@ -121,15 +121,15 @@ func (s *Sent) info() (host.PluginInfo, error) {
 
 // config sets the configuration of the case.
 func (r *recorder) config() {
-	auth := r.sent.Connector.Config().Auth
+	auth := r.input.Connector.Config().Auth
 	config := hosttest.Config{}
 	var plain []string
 	for _, name := range slices.Sorted(maps.Keys(auth.Config)) {
-		at := slices.IndexFunc(r.info.Fields, func(f abi.Field) bool { return f.Name == name })
-		if at < 0 {
+		i := slices.IndexFunc(r.info.Fields, func(f abi.Field) bool { return f.Name == name })
+		if i < 0 {
 			continue
 		}
-		f := &r.info.Fields[at]
+		f := &r.info.Fields[i]
 		config[name] = r.field(f, auth.Config[name])
 		text, isText := config[name].(string)
 		if !isText || slices.Contains(f.Enum, text) {
@@ -152,7 +152,7 @@ func (r *recorder) config() {
 	if auth.Type != r.info.Type {
 		r.out.Case.Type = auth.Type
 	}
-	if tls := r.sent.Connector.Config().TLS; tls != nil {
+	if tls := r.input.Connector.Config().TLS; tls != nil {
 		r.check("the connector has tls, which a case cannot have: it is left out")
 	}
 }
@@ -217,8 +217,8 @@ func (r *recorder) object(value any) any {
 
 // plainNumber returns a number as package yaml writes it.
 func plainNumber(n json.Number) any {
-	if whole, err := n.Int64(); err == nil {
-		return whole
+	if i, err := n.Int64(); err == nil {
+		return i
 	}
 	return n.String()
 }
@@ -258,18 +258,18 @@ func (r *recorder) user() {
 
 // secrets sets a made-up secret in place of each that the configuration names and that there is.
 func (r *recorder) secrets() {
-	names := r.sent.Connector.Secrets()
+	names := r.input.Connector.Secrets()
 	madeUp := host.User{}
 	if user := r.step().User; user != nil {
 		madeUp = host.User{ID: user.ID, TenantID: user.Tenant}
 	}
 	for _, name := range names {
 		value, err := r.rendered(secretCall(name))
-		stored, missing := host.SecretName(name, madeUp)
+		secretName, missing := host.SecretName(name, madeUp)
 		if err != nil || missing != nil {
 			continue // so it is in the case, too
 		}
-		r.secret(stored, value)
+		r.secret(secretName, value)
 	}
 	if len(names) > 0 {
 		r.replaced("secrets: " + strings.Join(names, ", "))
@@ -325,7 +325,7 @@ func (r *recorder) variable(value string) string {
 
 // rendered returns the value of an expression.
 func (r *recorder) rendered(expression string) (string, error) {
-	template, err := r.sent.Host.Template("{{ " + expression + " }}")
+	template, err := r.input.Host.Template("{{ " + expression + " }}")
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 // answers sets the answers of the token endpoints and of the API. The URLs of the endpoints are not known yet.
 func (r *recorder) answers() {
 	var endpoint []casefile.Reply
-	for _, e := range r.sent.Trace.Exchanges() {
+	for _, e := range r.input.Trace.Exchanges() {
 		endpoint = append(endpoint, r.reply(*e.Answer))
 	}
 	endpoints := map[string][]casefile.Reply{}
@@ -29,7 +29,7 @@ func (r *recorder) answers() {
 	if len(endpoints) > 0 {
 		r.step().Endpoints = endpoints
 	}
-	for _, a := range r.sent.Trace.Answers() {
+	for _, a := range r.input.Trace.Answers() {
 		r.step().Answers = append(r.step().Answers, r.reply(a))
 	}
 }
@@ -37,7 +37,7 @@ func (r *recorder) answers() {
 // metadata sets the metadata of the issuers that the configuration names: an endpoint for each member, unless it could not be read.
 func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 	var failed *host.DiscoveryError
-	errors.As(r.sent.Err, &failed)
+	errors.As(r.input.Err, &failed)
 	documents := map[string]map[string]any{}
 	for _, text := range configTexts(r.out.Case.Config) {
 		for _, found := range discovery.FindAllStringSubmatch(text, -1) {
@@ -78,7 +78,7 @@ func (r *recorder) reply(a view.Answer) casefile.Reply {
 	switch {
 	case a.Body != "":
 		if json.Unmarshal([]byte(a.Body), &document) == nil && document != nil {
-			reply.JSON = whole(document)
+			reply.JSON = convertIntegers(document)
 		} else {
 			reply.Body = a.Body
 		}
@@ -88,8 +88,8 @@ func (r *recorder) reply(a view.Answer) casefile.Reply {
 	return reply
 }
 
-// whole returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
-func whole(document any) any {
+// convertIntegers returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
+func convertIntegers(document any) any {
 	return mapped(document, strings.Clone, func(value any) any {
 		if number, ok := value.(float64); ok && float64(int64(number)) == number {
 			return int64(number)
@@ -101,13 +101,13 @@ func whole(document any) any {
 // replay runs the case, and sets what the run shows: the URLs of the endpoints, and what to expect. All texts of it are those of the
 // run, in which there is nothing of the operator.
 func (r *recorder) replay() {
-	attempts := len(r.sent.Trace.Answers())
+	attempts := len(r.input.Trace.Answers())
 	expect := &r.step().Expect
-	expect.Attempts, expect.Status = &attempts, r.sent.Status
-	if r.sent.Err != nil {
-		expect.Error = stageOf(r.sent.Err)
+	expect.Attempts, expect.Status = &attempts, r.input.Status
+	if r.input.Err != nil {
+		expect.Error = stageOf(r.input.Err)
 	}
-	if r.sent.Module == nil {
+	if r.input.Module == nil {
 		r.out.Differs = append(r.out.Differs, "the case was not run, since the plugin's module was not found")
 		return
 	}
@@ -118,8 +118,8 @@ func (r *recorder) replay() {
 		_, err = r.out.Case.Try(h)
 	})...)
 	r.endpoints(exchanges)
-	if r.sent.Err != nil && err != nil {
-		expect.Error = common(r.sent.Err, err)
+	if r.input.Err != nil && err != nil {
+		expect.Error = common(r.input.Err, err)
 	}
 	for _, failure := range r.run(r.out.Case.Run) {
 		if !slices.Contains(r.out.Differs, failure) {
@@ -131,7 +131,7 @@ func (r *recorder) replay() {
 // run calls f with a new harness, and returns the failures.
 func (r *recorder) run(f func(hosttest.TB, *hosttest.Harness)) []string {
 	return hosttest.Collect(func(tb hosttest.TB) {
-		f(tb, hosttest.New(tb, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.sent.Module}))
+		f(tb, hosttest.New(tb, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.input.Module}))
 	}).Failures()
 }
 
@@ -142,7 +142,7 @@ func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
 	expected := []casefile.Exchange{}
 	for _, e := range exchanges {
 		expected = append(expected, casefile.Exchange{Method: e.Method, URL: e.URL})
-		if _, known := step.Endpoints[e.URL]; known && wellknown.Issuer(e.URL) != "" {
+		if _, ok := step.Endpoints[e.URL]; ok && wellknown.Issuer(e.URL) != "" {
 			continue
 		}
 		if len(rest) > 0 {
@@ -170,8 +170,8 @@ func stageOf(err error) string {
 
 // common returns the text of the run's error if that of the request is the same, and otherwise its beginning up to where they differ:
 // addresses and texts of the network are not those of the request.
-func common(sent, replayed error) string {
-	first, second := textOf(sent), textOf(replayed)
+func common(requestErr, replayed error) string {
+	first, second := textOf(requestErr), textOf(replayed)
 	if first == second {
 		return second
 	}
@@ -183,7 +183,7 @@ func common(sent, replayed error) string {
 	if space := strings.LastIndexByte(text, ' '); space >= 0 && end < len(second) {
 		text = text[:space]
 	}
-	if stage := stageOf(sent); len(text) < len(stage) {
+	if stage := stageOf(requestErr); len(text) < len(stage) {
 		text = stage
 	}
 	if strings.TrimSpace(text) == "" && stageOf(replayed) == "" { // the API cannot be reached

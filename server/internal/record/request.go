@@ -19,28 +19,28 @@ const maxBody = 4 << 10
 
 // request sets the request of the case: the method, and texts of the same length in place of all values.
 func (r *recorder) request() error {
-	sent := r.sent.Request
-	made := &casefile.Request{Method: sent.Method, URL: "https://" + apiHost + r.path(sent.URL.EscapedPath())}
-	if sent.URL.RawQuery != "" || sent.URL.ForceQuery {
-		made.URL += "?" + r.query(sent.URL.RawQuery)
+	request := r.input.Request
+	result := &casefile.Request{Method: request.Method, URL: "https://" + apiHost + r.path(request.URL.EscapedPath())}
+	if request.URL.RawQuery != "" || request.URL.ForceQuery {
+		result.URL += "?" + r.query(request.URL.RawQuery)
 	}
-	for name, values := range sent.Header {
+	for name, values := range request.Header {
 		if !r.matters(name) || len(values) == 0 {
 			continue
 		}
-		if made.Headers == nil {
-			made.Headers = map[string]string{}
+		if result.Headers == nil {
+			result.Headers = map[string]string{}
 		}
-		made.Headers[name] = header(name, strings.Join(values, ", "))
+		result.Headers[name] = header(name, strings.Join(values, ", "))
 	}
 	body, err := r.body()
 	if err != nil {
 		return err
 	}
-	if made.Body = body; body == "" && made.Method == http.MethodGet {
-		made.Method = ""
+	if result.Body = body; body == "" && result.Method == http.MethodGet {
+		result.Method = ""
 	}
-	r.step().Request = made
+	r.step().Request = result
 	r.replaced("the values in the path, the query, the headers and the body of the request")
 	return nil
 }
@@ -112,14 +112,14 @@ var mediaType = regexp.MustCompile(`^(application/(json|x-www-form-urlencoded|xm
 
 // body returns a body of the same shape.
 func (r *recorder) body() (string, error) {
-	sent := r.sent.Request
-	if sent.GetBody == nil {
-		if sent.Body != nil && sent.Body != http.NoBody {
+	request := r.input.Request
+	if request.GetBody == nil {
+		if request.Body != nil && request.Body != http.NoBody {
 			return "", errors.New("the body of the request can be read only once")
 		}
 		return "", nil
 	}
-	reader, err := sent.GetBody()
+	reader, err := request.GetBody()
 	if err != nil {
 		return "", err
 	}
@@ -132,6 +132,6 @@ func (r *recorder) body() (string, error) {
 		text = text[:maxBody]
 		r.check("the body is longer than %d bytes, and cut there", maxBody)
 	}
-	media, _, _ := mime.ParseMediaType(sent.Header.Get("Content-Type"))
+	media, _, _ := mime.ParseMediaType(request.Header.Get("Content-Type"))
 	return shape(strings.ToValidUTF8(string(text), "?"), media == "application/x-www-form-urlencoded"), nil
 }

@@ -24,22 +24,22 @@ func (r *recorder) text(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return text
 	}
-	r.made++
-	made := fmt.Sprintf("made-up-text-%d-of-the-recording", r.made)
+	r.textCount++
+	result := fmt.Sprintf("made-up-text-%d-of-the-recording", r.textCount)
 	core := strings.TrimRight(text, "\r\n\t ")
 	_, noBase64 := base64.RawStdEncoding.DecodeString(strings.TrimRight(core, "="))
 	_, noHex := hex.DecodeString(core)
 	if len(core) >= 2*shortest && (noBase64 == nil || noHex == nil) {
-		made = hex.EncodeToString([]byte(made))
-		made += strings.Repeat("0", (len(core)-len(made))&3) // base64 of that length can be decoded, or not
+		result = hex.EncodeToString([]byte(result))
+		result += strings.Repeat("0", (len(core)-len(result))&3) // base64 of that length can be decoded, or not
 	}
 	if strings.ContainsFunc(core, unicode.IsControl) {
-		made = made[:4] + "\n" + made[4:]
+		result = result[:4] + "\n" + result[4:]
 	}
 	if !isASCII(core) {
-		made = made[:4] + "é" + made[4:]
+		result = result[:4] + "é" + result[4:]
 	}
-	return made + text[len(core):]
+	return result + text[len(core):]
 }
 
 func isASCII(text string) bool {
@@ -116,13 +116,13 @@ func literals(text string) (texts []string, length int) {
 	return texts, length + len(strings.Join(texts, ""))
 }
 
-// known matches the literal texts of a template that are no credential: punctuation, and words in front of one.
-var known = regexp.MustCompile(`(?i)^[\s:=,;"'|/._-]*((bearer|basic|token|api-?key|key|bot|ssws|pat)[\s:=,;"'|/._-]*)*$`)
+// plainLiteral matches the literal texts of a template that are no credential: punctuation, and words in front of one.
+var plainLiteral = regexp.MustCompile(`(?i)^[\s:=,;"'|/._-]*((bearer|basic|token|api-?key|key|bot|ssws|pat)[\s:=,;"'|/._-]*)*$`)
 
 // isPlain reports whether a template has no literal text that may be a credential, or a part of one, however short it is.
 func isPlain(text string) bool {
 	texts, length := literals(text)
-	return isTemplate(text) && length < shortest && !slices.ContainsFunc(texts, func(text string) bool { return !known.MatchString(text) })
+	return isTemplate(text) && length < shortest && !slices.ContainsFunc(texts, func(text string) bool { return !plainLiteral.MatchString(text) })
 }
 
 // withHosts returns a text with made-up hosts in place of those of the URLs in it, and of those that other URLs have.
@@ -176,17 +176,17 @@ func names(config any, name string) bool {
 func mapped(value any, memberName func(string) string, leaf func(any) any) any {
 	switch v := value.(type) {
 	case map[string]any:
-		made := make(map[string]any, len(v))
+		result := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			made[memberName(name)] = mapped(v[name], memberName, leaf)
+			result[memberName(name)] = mapped(v[name], memberName, leaf)
 		}
-		return made
+		return result
 	case []any:
-		made := make([]any, len(v))
+		result := make([]any, len(v))
 		for i := range v {
-			made[i] = mapped(v[i], memberName, leaf)
+			result[i] = mapped(v[i], memberName, leaf)
 		}
-		return made
+		return result
 	}
 	return leaf(value)
 }

@@ -144,8 +144,8 @@ func Published() string {
 
 // Checkout returns the directory of the sources that this program was built from. named, if not empty, is the directory of a checkout that
 // the user has named.
-func Checkout(named string) (dir string, err error) {
-	dir = named
+func Checkout(checkout string) (dir string, err error) {
+	dir = checkout
 	if _, file, _, ok := runtime.Caller(0); ok && dir == "" {
 		dir = filepath.Join(filepath.Dir(file), "../../..")
 	}

@@ -53,8 +53,8 @@ type ageFile struct {
 	file, identityFile string
 	clock              func() time.Time
 
-	mu     sync.Mutex
-	looked time.Time
+	mu       sync.Mutex
+	readTime time.Time
 	// digest is the hash of the encrypted file that was last opened.
 	digest [sha256.Size]byte
 	// secrets is nil if err is not nil.
@@ -84,10 +84,10 @@ func (a *ageFile) current() (map[string]string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
-	if since := now.Sub(a.looked); !a.looked.IsZero() && since >= 0 && since < ageInterval {
+	if since := now.Sub(a.readTime); !a.readTime.IsZero() && since >= 0 && since < ageInterval {
 		return a.secrets, a.err
 	}
-	a.looked = now
+	a.readTime = now
 	encrypted, err := readFile(a.file, "the encrypted secrets file", maxAgeFile)
 	if err != nil {
 		a.secrets, a.err = nil, err

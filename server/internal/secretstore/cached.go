@@ -53,13 +53,13 @@ func (c *cached) Secret(ctx context.Context, name string) (string, error) {
 		if value, ok := c.values.get(name); ok {
 			return value, nil // from a lookup that ended just before this one began
 		}
-		asked := c.values.clock()
+		requestTime := c.values.clock()
 		value, err := c.store.Secret(ctx, name)
 		if err != nil {
 			return "", err
 		}
 		if strings.TrimSpace(value) != "" {
-			c.values.put(name, value, asked)
+			c.values.put(name, value, requestTime)
 		}
 		return value, nil
 	})
@@ -77,37 +77,37 @@ type memory[T any] struct {
 }
 
 type answer[T any] struct {
-	value T
-	asked time.Time
+	value       T
+	requestTime time.Time
 }
 
 func (m *memory[T]) get(name string) (T, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a, ok := m.answers[name]
-	return a.value, ok && m.fresh(a.asked)
+	return a.value, ok && m.fresh(a.requestTime)
 }
 
 // fresh reports whether an answer that was asked for at this time may be used. If the time is in the future, because the clock
 // was set back, it may not.
-func (m *memory[T]) fresh(asked time.Time) bool {
-	age := m.clock().Sub(asked)
+func (m *memory[T]) fresh(requestTime time.Time) bool {
+	age := m.clock().Sub(requestTime)
 	return age >= 0 && age < m.ttl
 }
 
 // put stores an answer that was asked for at this time. Once in ttl it also removes all expired answers, so that secrets that
 // are no longer used do not stay in memory.
-func (m *memory[T]) put(name string, value T, asked time.Time) {
+func (m *memory[T]) put(name string, value T, requestTime time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.fresh(m.swept) {
-		maps.DeleteFunc(m.answers, func(_ string, a answer[T]) bool { return !m.fresh(a.asked) })
+		maps.DeleteFunc(m.answers, func(_ string, a answer[T]) bool { return !m.fresh(a.requestTime) })
 		m.swept = m.clock()
 	}
 	if m.answers == nil {
 		m.answers = map[string]answer[T]{}
 	}
-	m.answers[name] = answer[T]{value, asked}
+	m.answers[name] = answer[T]{value, requestTime}
 }
 
 // forget makes the next caller ask again.

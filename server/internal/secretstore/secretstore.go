@@ -27,14 +27,14 @@ func checkName(name string) error {
 
 // readFile reads a regular file. It returns an error if the file is empty or larger than most bytes. Errors begin with what, a
 // description of the file.
-func readFile(name, what string, most int64) ([]byte, error) {
-	return readOpen(name, what, most, func(os.FileMode) error { return nil })
+func readFile(name, what string, limit int64) ([]byte, error) {
+	return readOpen(name, what, limit, func(os.FileMode) error { return nil })
 }
 
 // readPrivate is like readFile, and returns an error if others may access the file or its group may write it. The group may
 // read it, because Kubernetes mounts files in this way for programs that are not root.
-func readPrivate(name, what string, most int64) ([]byte, error) {
-	return readOpen(name, what, most, func(mode os.FileMode) error {
+func readPrivate(name, what string, limit int64) ([]byte, error) {
+	return readOpen(name, what, limit, func(mode os.FileMode) error {
 		if mode.Perm()&0o027 != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 			return fmt.Errorf("%s %q is open to others (mode %04o): chmod g-w,o= it", what, name, mode.Perm())
 		}
@@ -42,7 +42,7 @@ func readPrivate(name, what string, most int64) ([]byte, error) {
 	})
 }
 
-func readOpen(name, what string, most int64, allowed func(os.FileMode) error) ([]byte, error) {
+func readOpen(name, what string, limit int64, checkMode func(os.FileMode) error) ([]byte, error) {
 	info, err := os.Stat(name) // before it is opened, because to open a pipe blocks
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
@@ -58,15 +58,15 @@ func readOpen(name, what string, most int64, allowed func(os.FileMode) error) ([
 	if info, err = file.Stat(); err != nil { // the opened file: its name may lead to another one now
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
-	if err := allowed(info.Mode()); err != nil {
+	if err := checkMode(info.Mode()); err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(file, most+1))
+	content, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
-	if int64(len(content)) > most {
-		return nil, fmt.Errorf("%s %q has more than %d bytes", what, name, most)
+	if int64(len(content)) > limit {
+		return nil, fmt.Errorf("%s %q has more than %d bytes", what, name, limit)
 	}
 	if len(content) == 0 {
 		return nil, fmt.Errorf("%s %q is empty", what, name)

@@ -124,7 +124,7 @@ type vault struct {
 	// loginLock is held while the session is replaced. It guards refused.
 	loginLock *semaphore.Weighted
 	session   atomic.Pointer[session]
-	refused   refusal
+	refusal   refusal
 }
 
 // A paths holds where secrets are.
@@ -185,14 +185,14 @@ func (v *vault) ask(ctx context.Context, method, path string, body any) (*reply,
 	if err != nil || r.status != http.StatusForbidden {
 		return r, err
 	}
-	other, err := v.replaceRefused(ctx, s)
+	replacement, err := v.replaceRefused(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if other.token == s.token {
+	if replacement.token == s.token {
 		return r, nil
 	}
-	return v.send(ctx, method, path, other.token, body)
+	return v.send(ctx, method, path, replacement.token, body)
 }
 
 func (v *vault) value(body []byte, path, field string) (string, error) {

@@ -131,7 +131,7 @@ func (k *checker) login(c *VaultConfig) login {
 }
 
 // readToken reads a file with one token, and trims white space.
-func readToken(read func(name, what string, most int64) ([]byte, error), name, what string) (string, error) {
+func readToken(read func(name, what string, limit int64) ([]byte, error), name, what string) (string, error) {
 	content, err := read(name, what, maxToken)
 	if err != nil {
 		return "", err

@@ -35,27 +35,27 @@ type session struct {
 	// life is the lifetime after the login. It is 0 if it is unlimited or unknown.
 	life      time.Duration
 	renewable bool
-	opened    time.Time
+	openTime  time.Time
 	// updated is the time at which the token was opened or renewed, or its renewal postponed.
 	updated time.Time
 	// renew is the time from which the token is renewed or replaced. Zero means never.
 	renew time.Time
 	// ends is the time at which the token expires. Zero means never.
 	ends time.Time
-	// looked is the time at which the token file was last read.
-	looked time.Time
+	// readTime is the time at which the token file was last read.
+	readTime time.Time
 }
 
 // A refusal is a login that the server refused.
 type refusal struct {
-	err error
-	at  time.Time
+	err       error
+	loginTime time.Time
 }
 
 // span sets the times of a session for a token that lives so many seconds from now, and returns its lifetime. 0 seconds or
 // less mean an unlimited or unknown lifetime.
 func (s *session) span(now time.Time, seconds int64) time.Duration {
-	s.updated, s.looked, s.renew, s.ends = now, now, time.Time{}, time.Time{}
+	s.updated, s.readTime, s.renew, s.ends = now, now, time.Time{}, time.Time{}
 	if seconds <= 0 {
 		return 0
 	}
@@ -75,17 +75,17 @@ func (s *session) due(now time.Time) bool {
 	return s.clockWentBack(now) || !s.renew.IsZero() && !now.Before(s.renew)
 }
 
-func (s *session) ended(now time.Time) bool {
+func (s *session) isExpired(now time.Time) bool {
 	return s.clockWentBack(now) || !s.ends.IsZero() && !now.Before(s.ends)
 }
 
-func (s *session) fileDue(now time.Time) bool { return now.Sub(s.looked) >= fileInterval }
+func (s *session) fileDue(now time.Time) bool { return now.Sub(s.readTime) >= fileInterval }
 
 // usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
 func (v *vault) usable(ctx context.Context) (*session, error) {
 	stale := func(s *session) bool {
 		now := v.clock()
-		return s.due(now) || s.ended(now) || v.login.changes && s.fileDue(now)
+		return s.due(now) || s.isExpired(now) || v.login.changes && s.fileDue(now)
 	}
 	if s := v.session.Load(); s != nil && !stale(s) {
 		return s, nil
@@ -94,7 +94,7 @@ func (v *vault) usable(ctx context.Context) (*session, error) {
 		switch {
 		case s != nil && !stale(s):
 			return s, nil
-		case s == nil || s.ended(v.clock()):
+		case s == nil || s.isExpired(v.clock()):
 			return v.open(ctx)
 		case s.due(v.clock()):
 			return v.renew(ctx, s)
@@ -112,7 +112,7 @@ func (v *vault) replaceRefused(ctx context.Context, s *session) (*session, error
 			return current, nil
 		case v.login.changes:
 			return v.rereadToken(ctx, current)
-		case v.login.path == "" || now.Sub(s.opened) < loginPause && !s.clockWentBack(now):
+		case v.login.path == "" || now.Sub(s.openTime) < loginPause && !s.clockWentBack(now):
 			return current, nil
 		}
 		return v.open(ctx)
@@ -145,7 +145,7 @@ func (v *vault) rereadToken(ctx context.Context, s *session) (*session, error) {
 		return v.lookup(ctx, token)
 	}
 	same := *s
-	same.looked = v.clock()
+	same.readTime = v.clock()
 	return &same, nil
 }
 
@@ -162,8 +162,8 @@ func (v *vault) renew(ctx context.Context, s *session) (*session, error) {
 		}
 	}
 	if v.login.path != "" {
-		if opened, err := v.open(ctx); err == nil {
-			return opened, nil
+		if newSession, err := v.open(ctx); err == nil {
+			return newSession, nil
 		}
 	}
 	later := *s
@@ -181,10 +181,10 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 		}
 		return v.lookup(ctx, token)
 	}
-	if since := v.clock().Sub(v.refused.at); v.refused.err != nil && since >= 0 && since < loginPause {
-		return nil, v.refused.err
+	if since := v.clock().Sub(v.refusal.loginTime); v.refusal.err != nil && since >= 0 && since < loginPause {
+		return nil, v.refusal.err
 	}
-	v.refused = refusal{}
+	v.refusal = refusal{}
 	body, err := v.login.body()
 	if err != nil {
 		return nil, fmt.Errorf("vault cannot be logged in to: %w", err)
@@ -197,7 +197,7 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 	if r.status != http.StatusOK {
 		err := fmt.Errorf("vault refuses the login at %s: %w", v.login.path, r.unexpected())
 		if r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests {
-			v.refused = refusal{err, now}
+			v.refusal = refusal{err, now}
 		}
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{token: token, opened: now}
+	s := &session{token: token, openTime: now}
 	if r.status == http.StatusForbidden {
 		s.span(now, 0)
 		return s, nil
@@ -259,7 +259,7 @@ func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
 	if renewed.token != s.token {
 		return nil, errors.New("another token was renewed")
 	}
-	renewed.life, renewed.opened = s.life, s.opened
+	renewed.life, renewed.openTime = s.life, s.openTime
 	return renewed, nil
 }
 
@@ -279,7 +279,7 @@ func (r *reply) session(now time.Time) (*session, error) {
 	if document.Auth == nil || !isToken(document.Auth.Token) || len(document.Auth.Token) > maxToken {
 		return nil, errNoToken
 	}
-	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable, opened: now}
+	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable, openTime: now}
 	s.life = s.span(now, document.Auth.Duration)
 	return s, nil
 }

@@ -41,8 +41,8 @@ type transit struct {
 type transitKey struct {
 	kind   string
 	latest int
-	// least is the least version that may sign, or 0.
-	least int
+	// minVersion is the least version that may sign, or 0.
+	minVersion int
 	// public holds the public half of each version. It is nil for a key without one.
 	public map[int]crypto.PublicKey
 }
@@ -71,24 +71,24 @@ func (v *vault) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error
 	if err := v.useKey(key); err != nil {
 		return host.KeyInfo{}, err
 	}
-	known, ok := v.transit.keys.get(key.Name)
-	if !ok || key.Version > known.latest {
-		asked := v.clock()
+	description, ok := v.transit.keys.get(key.Name)
+	if !ok || key.Version > description.latest {
+		requestTime := v.clock()
 		var err error
-		if known, err = v.describe(ctx, key.Name); err != nil {
+		if description, err = v.describe(ctx, key.Name); err != nil {
 			return host.KeyInfo{}, err
 		}
-		v.transit.keys.put(key.Name, known, asked)
+		v.transit.keys.put(key.Name, description, requestTime)
 	}
-	info := host.KeyInfo{Type: known.kind, Version: key.Version}
+	info := host.KeyInfo{Type: description.kind, Version: key.Version}
 	if key.Version == 0 {
-		info.Version = known.latest
+		info.Version = description.latest
 	}
-	if info.Version < known.least {
-		return host.KeyInfo{}, fmt.Errorf("%w: version %d at %s is below min_encryption_version, which is %d", host.ErrKeyRefused, info.Version, v.transit.path("keys", key.Name), known.least)
+	if info.Version < description.minVersion {
+		return host.KeyInfo{}, fmt.Errorf("%w: version %d at %s is below min_encryption_version, which is %d", host.ErrKeyRefused, info.Version, v.transit.path("keys", key.Name), description.minVersion)
 	}
-	if info.Public = known.public[info.Version]; info.Version > known.latest || info.Public == nil && known.public != nil {
-		return host.KeyInfo{}, fmt.Errorf("%w: vault has no version %d at %s, the newest is %d", host.ErrKeyNotFound, info.Version, v.transit.path("keys", key.Name), known.latest)
+	if info.Public = description.public[info.Version]; info.Version > description.latest || info.Public == nil && description.public != nil {
+		return host.KeyInfo{}, fmt.Errorf("%w: vault has no version %d at %s, the newest is %d", host.ErrKeyNotFound, info.Version, v.transit.path("keys", key.Name), description.latest)
 	}
 	return info, nil
 }
@@ -141,7 +141,7 @@ func transitKeyOf(body []byte) (transitKey, error) {
 	if data == nil || data.Type == "" || data.Latest < 1 {
 		return transitKey{}, errors.New("there is no key of a transit engine: check the mount")
 	}
-	key := transitKey{kind: kindOf(data.Type), latest: data.Latest, least: data.Least}
+	key := transitKey{kind: kindOf(data.Type), latest: data.Latest, minVersion: data.Least}
 	if data.Derived {
 		key.kind += " (derived)"
 		return key, nil

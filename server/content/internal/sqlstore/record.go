@@ -37,11 +37,11 @@ func decode(text []byte, record any) error {
 // instant returns the timestamp in UTC, to the nanosecond and always of the same length, so that the order of the bytes
 // is the order of time. It returns "" for no timestamp, which sorts before all others.
 func instant(t content.Timestamp) string {
-	at, ok := t.Instant()
+	moment, ok := t.Instant()
 	if !ok {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02T15:04:05.000000000")
+	return moment.UTC().Format("2006-01-02T15:04:05.000000000")
 }
 
 // timestamp returns the timestamp of an instant.

@@ -137,13 +137,13 @@ func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Re
 		if err != nil {
 			return result, err
 		}
-		before := len(t.servers.API.Received())
+		n := len(t.servers.API.Received())
 		one, err := t.send(client, request)
 		if err != nil {
 			return result, err
 		}
-		if received := t.servers.API.Received(); len(received) == before+1 {
-			one.Received = &received[before]
+		if received := t.servers.API.Received(); len(received) == n+1 {
+			one.Received = &received[n]
 		}
 		result.Requests = append(result.Requests, one)
 		result.Exchanges += one.Exchanges
