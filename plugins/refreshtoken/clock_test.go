@@ -38,3 +38,33 @@ func TestClockOfTheClientsAssertion(t *testing.T) {
 		}
 	})
 }
+
+// The offset of the endpoint's clock was learnt before the host's clock was set right. A token that would be over at once by it lasts by
+// the host's clock.
+func TestStaleClockOffset(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const behind = time.Hour
+		h.Key("key", "RS256")
+		answer := func(refused bool, offset time.Duration) hosttest.Answer {
+			return func(r *http.Request) (*http.Response, error) {
+				a := hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"an-access-token","token_type":"Bearer","expires_at":%d}`, h.Now().Add(59*time.Minute+offset).Unix()))
+				if refused {
+					a = hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)
+				}
+				response, err := a(r)
+				response.Header.Set("Date", h.Now().Add(offset).UTC().Format(http.TimeFormat))
+				return response, err
+			}
+		}
+		h.TokenEndpoint(endpoint, answer(true, behind), answer(false, behind), answer(false, 0))
+		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
+		h.Authenticate(c, get())
+		h.Advance(behind) // the host's clock is set right
+		for range 3 {
+			h.Authenticate(c, get())
+		}
+		if len(h.Exchanges()) != 3 {
+			t.Errorf("exchanges = %d, want 3: the token of the last one is cached", len(h.Exchanges()))
+		}
+	})
+}

@@ -121,6 +121,9 @@ func TestGoals(t *testing.T) {
 // measure measures the rows that the flag selects.
 func measure(t *testing.T, rows []row, figures []figureRow) (m measurements) {
 	t.Helper()
+	if *roundCount < 1 || *sliceTime <= 0 || *articles < 100 || *articles%100 != 0 {
+		t.Fatal("-rounds and -slice have to be positive, and -articles a multiple of 100")
+	}
 	pattern := regexp.MustCompile(*rowPattern)
 	s := session{count: *roundCount, slice: *sliceTime, now: time.Now}
 	for i, r := range rows {
@@ -143,6 +146,9 @@ func measure(t *testing.T, rows []row, figures []figureRow) (m measurements) {
 			t.Fatalf("%s: err = %v", r.work, err)
 		}
 		m.figures = append(m.figures, measured)
+	}
+	if len(m.rows)+len(m.figures) == 0 {
+		t.Fatalf("-rows: no row matches %q", pattern)
 	}
 	return m
 }

@@ -40,7 +40,7 @@ func (d *contentServer) imports(ctx context.Context, s session, records int, mos
 	if err != nil {
 		return result{}, err
 	}
-	defer os.RemoveAll(directory) //nolint:errcheck // a temporary directory that is not removed does no harm
+	defer os.RemoveAll(directory)
 	path := filepath.Join(directory, "records.ndjson")
 	if err := writeRecords(path, d.community, records); err != nil {
 		return result{}, err

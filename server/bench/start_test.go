@@ -29,7 +29,7 @@ func startRows() []row {
 				if err != nil {
 					return result{}, err
 				}
-				defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that is not removed does no harm
+				defer os.RemoveAll(dir)
 				if _, err := child(ctx, nil, "start", dir); err != nil {
 					return result{}, err
 				}

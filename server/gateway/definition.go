@@ -27,14 +27,14 @@ type Definition struct {
 	//
 	// CONNECT and TRACE are invalid. Empty means GET.
 	Methods []string `file:"method,method" default:"GET"`
-	// Paths are patterns of the paths that callers may append to the path of URL, such as /users/* or /open/**. * is any
+	// Paths are patterns of the paths that callers may append to the path of the URL, such as /users/* or /open/**. * is any
 	// one segment, *%2F* one that may have encoded slashes, and ** at the end any rest. Without patterns, callers append
 	// nothing.
 	Paths []string `file:",route"`
 	// Headers are headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are
 	// overridable here.
 	Headers []Parameter
-	// Query has parameters that are appended to the query of URL. Of a caller's parameters, only those pass that are
+	// Query has parameters that are appended to the query of the URL. Of a caller's parameters, only those pass that are
 	// overridable here.
 	Query []Parameter
 	// Auth is the auth type of the API and its configuration. The type none is for an API that asks nothing.

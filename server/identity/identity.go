@@ -117,7 +117,7 @@ type Header struct {
 	// or without the headers are anonymous, and fail only if a connector uses a field of the user.
 	Required bool `default:"true"`
 
-	// ID is the header with the ID of the user. ID or Email must be set.
+	// ID is the header with the ID of the user. It or Email must be set.
 	ID string
 	// Email is the header with the email address of the user.
 	Email string

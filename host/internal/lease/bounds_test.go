@@ -311,7 +311,7 @@ func TestCloseWaits(t *testing.T) {
 	if err := node.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if len(slept) < 10 || slept[1] != 2*slept[0] || slept[9] != 5*time.Second {
+	if len(slept) < 10 || slept[1] != 2*slept[0] || slept[9] != 3*time.Second {
 		t.Errorf("Close waited %v", slept)
 	}
 	if sent, err := redeem(t.Context(), newNode(t, store, key), lease.Key{Name: "a"}, "seed of a", "last"); err != nil || sent != "next" {

@@ -76,7 +76,7 @@ func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 // hashes of the seeds, which must not be sent again. A row that cannot be read, and never will be, is replaced as well.
 func (n *Node) replace(ctx context.Context, key Key, token []byte) (previous []byte, err error) {
 	id := n.id(useGrant, key)
-	n.catchUp(ctx, id) // Forget returns the newest token
+	n.catchUp(ctx, id) // so that Forget returns the newest token, unless another node has that and could not write it
 	var grant []byte
 	if token != nil {
 		grant = make([]byte, 16)

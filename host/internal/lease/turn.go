@@ -57,7 +57,12 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, resend bool) (*T
 			case attempts > 0:
 				continue
 			}
-			remaining, err := n.patience(ctx, id, row, rec)
+			remaining, same, err := n.patience(ctx, id, row, rec)
+			if err == nil && !same { // somebody has written it meanwhile
+				if err = n.wait(ctx, id, row); err == nil {
+					continue
+				}
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -75,25 +80,27 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, resend bool) (*T
 }
 
 // patience returns how much longer the node of an earlier attempt may take to write its end. A node that reaches the store again has
-// written within lastTry and one call of the store. That time begins with the last failure that this node has met and, for an attempt
-// that is open, when the first of all nodes sees that its lease is over: patience notes that in the row.
-func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec record) (remaining time.Duration, err error) {
-	total := lastTry + n.c.StoreTimeout
+// written it within lastTry, the pause of its breaker, one call that hangs, and a second for what waits with it. That time begins with
+// the last failure that this node has met and, for an attempt that is open, when the first of all nodes sees that its lease is over:
+// patience notes that in the row. same is not set if the row is no longer the one that was read.
+func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec record) (remaining time.Duration, same bool, err error) {
+	total := lastTry + pause + n.c.StoreTimeout + time.Second
 	remaining = n.breaker.unrest(n.c.Now(), total)
 	if !rec.Open {
-		return remaining, nil
+		return remaining, true, nil
 	}
-	if rec.Seen == 0 {
+	if rec.Seen == 0 || row.Age < rec.Seen { // the clock of the store was set back
 		rec.Seen = max(1, row.Age)
 		sealed, err := n.ring.seal(id, row.Generation, rec.encode())
 		if err == nil {
-			_, err = n.reseal(ctx, id, row.Generation, sealed) // who has written the row meanwhile needs no note
+			same, err = n.reseal(ctx, id, row.Generation, sealed)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("note in the grant that its attempt is over: %w", err)
+			return 0, false, fmt.Errorf("note in the grant that its attempt is over: %w", err)
 		}
+		return total, same, nil
 	}
-	return max(remaining, total-(row.Age-rec.Seen)), nil
+	return max(remaining, total-(row.Age-rec.Seen)), true, nil
 }
 
 // errUnwritten says that the node knows more of a grant than the store.

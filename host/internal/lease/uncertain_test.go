@@ -156,6 +156,40 @@ func TestRedemptionWrittenAfterAnOutage(t *testing.T) {
 	}
 }
 
+// A node that writes what it redeemed while another one notes that its lease is over is not waited for.
+func TestRedemptionWrittenDuringNote(t *testing.T) {
+	a, ctx := newAttempts(t), t.Context()
+	turn := a.sends()
+	a.now = a.now.Add(time.Hour)
+	noting := newNode(t, resealer{a.store, func() { turn.Done(ctx, []byte("next")) }}, a.key)
+	if sent, err := redeem(ctx, noting, grantKey, "seed", "last"); sent != "next" || err != nil {
+		t.Errorf("sent = %q, err = %v, want next", sent, err)
+	}
+}
+
+// resealer is a store that calls before, and then reseals.
+type resealer struct {
+	state.Store
+	before func()
+}
+
+func (r resealer) Reseal(ctx context.Context, id state.ID, generation int64, value []byte) (bool, error) {
+	r.before()
+	return r.Store.Reseal(ctx, id, generation, value)
+}
+
+// If the clock of the store is set back after the note, a node notes anew, and waits no longer than without that.
+func TestUncertainGrantAfterClockSetBack(t *testing.T) {
+	a := newAttempts(t)
+	a.sends()
+	a.now = a.now.Add(10 * time.Hour)
+	a.look()
+	a.now = a.now.Add(-2 * time.Hour)
+	a.look()
+	a.waits(7 * time.Second)
+	a.sends()
+}
+
 // A refusal of a token that may have been redeemed before means that the grant is lost. threats.md 300
 func TestRefusedUncertainGrant(t *testing.T) {
 	a, ctx := newAttempts(t), t.Context()

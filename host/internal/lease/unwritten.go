@@ -59,7 +59,7 @@ func (n *Node) later(ctx context.Context, u unwritten) {
 // The time between two tries to write begins with firstTry, and doubles up to lastTry.
 const (
 	firstTry = 50 * time.Millisecond
-	lastTry  = 5 * time.Second
+	lastTry  = 3 * time.Second
 )
 
 // Run writes what the store did not take at once, until ctx is done. Without it, only calls for the same grant, and Close,

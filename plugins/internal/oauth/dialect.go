@@ -101,7 +101,10 @@ func named(form []sdk.Pair, name string) (values []string) {
 func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
 	lifetime := answers.Time("expires_in")
 	if at := answers.Time("expires_at"); lifetime == 0 && at != 0 {
-		lifetime = at - c.Now() - c.ClockOffset()
+		lifetime = at - c.Now()
+		if offset := c.ClockOffset(); lifetime > offset { // a new token is not over: the host's clock was set right since it was learnt
+			lifetime -= offset
+		}
 	} else if lifetime == 0 {
 		lifetime = c.Integer("token_ttl")
 	}

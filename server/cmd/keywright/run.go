@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, e
 	for _, end := range slices.Backward(a.cleanups) {
 		runErr = errors.Join(runErr, end(context.WithoutCancel(ctx)))
 	}
-	return a.exit(cmp.Or(a.out.Err(), runErr))
+	return a.exit(cmp.Or(runErr, a.out.Err()))
 }
 
 // cleanup lets end be called when the command has ended: it closes what the command has opened.
