@@ -101,7 +101,7 @@ func (a *API) parts(form, target string) (set map[string]string, ok bool) {
 	return set, true
 }
 
-// remaining returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
+// remainingURLs returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
 // none, and neither are names.
 func (a *API) remainingURLs(connector string) (remaining []string) {
 	rest := urlLine.ReplaceAllString(connector, "")
