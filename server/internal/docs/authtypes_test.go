@@ -158,8 +158,8 @@ func TestTheTableOfAuthTypes(t *testing.T) {
 		name := spans(row[0])[0]
 		listed = append(listed, name)
 		loaded := slices.ContainsFunc(plugins.Default(), func(module []byte) bool { return bytes.Equal(module, plugins.Of(name)) })
-		if want := map[bool]string{true: "yes", false: "no"}[loaded]; row[4] != want {
-			t.Errorf("each host has %s: %q, want %q", name, row[4], want)
+		if want := map[bool]string{true: "yes", false: "no"}[loaded]; row[3] != want {
+			t.Errorf("each host has %s: %q, want %q", name, row[3], want)
 		}
 	}
 	for line := range strings.SplitSeq(text, "\n") {
