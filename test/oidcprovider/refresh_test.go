@@ -256,6 +256,8 @@ func TestACrashBetweenRedemptionAndWrite(t *testing.T) {
 	}
 	s.advance(time.Minute)
 	n := s.node(s.store)
+	lost(t, n.me(), host.Uncertain) // the host that has the answer has seven seconds to write it
+	s.advance(7 * time.Second)
 	lost(t, n.me(), host.Lost)
 	s.advance(2 * time.Hour)
 	lost(t, n.me(), host.Lost)
