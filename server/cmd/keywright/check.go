@@ -246,7 +246,7 @@ func (e excerpts) hide(p connectors.Problem) {
 	}
 }
 
-// render returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, of
+// render returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, render
 // returns the part of it around the character.
 func (e excerpts) render(p connectors.Problem, caret string) string {
 	lines := e.lines[p.File]

@@ -228,7 +228,7 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 	return set, all, nil
 }
 
-// changedLines returns the lines that only one of two texts has, in order: those of before with a minus, those of after with a plus.
+// changedLines returns the lines that only one of two texts has, in order: those of oldLines with a minus, those of newLines with a plus.
 func changedLines(oldLines, newLines []string) (lines []string) {
 	text := func(lines []string) []byte { return []byte(strings.Join(append(lines, ""), "\n")) }
 	_, hunks, _ := strings.Cut(string(diff.Diff("before", text(oldLines), "after", text(newLines))), "\n+++ after\n")

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/install"
+	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/terminal"
+)
+
+// verifications is the document of plugin verify.
+type verifications []verification
+
+type verification struct {
+	Name    string `json:"name"`
+	Ref     string `json:"ref"`
+	Version string `json:"version"`
+	Signer  string `json:"signer"`
+	OK      bool   `json:"ok"`
+	// Problem is the reason why it is not OK.
+	Problem string `json:"problem,omitempty"`
+}
+
+func pluginVerifyCommand(a *app) *cobra.Command {
+	var file string
+	var online bool
+	c := a.jsonCommand(&cobra.Command{
+		Use:   "verify [-c FILE] [--registry]",
+		Short: "Verify the plugins of a configuration: digests, signatures, and what they may do",
+		Long: "Verifies the plugins that came from registries, as serve does before it uses them: the digests in keywright.lock, the " +
+			"signatures with the keys that were accepted, and what each module says in the sandbox that it may do. With --registry " +
+			"it also asks whether the references still lead to what is in the lock. It writes nothing.",
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		i, err := openInstallation(c.Context(), file)
+		if err != nil {
+			return nil, err
+		}
+		var client *registry.Client
+		if online {
+			if client, err = newRegistry(); err != nil {
+				return nil, err
+			}
+		}
+		all, good := verifications{}, true
+		for _, p := range i.refs {
+			v := i.verify(c.Context(), p, client)
+			all, good = append(all, v), good && v.OK
+		}
+		return all, reportUnless(good)
+	})
+	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
+	c.Flags().BoolVar(&online, "registry", false, "ask the registries, too")
+	return c
+}
+
+// verify verifies a plugin. It asks the registry if client is not nil.
+func (i *installation) verify(ctx context.Context, p connectors.PluginRef, client *registry.Client) verification {
+	v := verification{Name: p.Name, Ref: p.Ref}
+	locked := i.lock.Find(p.Name)
+	var err error
+	switch {
+	case locked == nil:
+		err = fmt.Errorf("is not in %s: run `keywright plugin add`", lock.Name)
+	case locked.Ref != p.Ref:
+		err = fmt.Errorf("%s has %s: run `keywright plugin update`", lock.Name, locked.Ref)
+	default:
+		v.Version, v.Signer = locked.Version, locked.Signer.String()
+		if err = i.open(ctx, locked); err == nil && client != nil {
+			err = checkReference(ctx, client, locked)
+		}
+	}
+	if err != nil {
+		v.Problem = err.Error()
+	}
+	v.OK = err == nil
+	return v
+}
+
+// open verifies the bytes of a plugin, and what it may do.
+func (i *installation) open(ctx context.Context, p *lock.Plugin) error {
+	wasm, _, err := p.Open(lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
+	if errors.Is(err, lock.ErrMissing) {
+		return fmt.Errorf("%w: run `keywright plugin vendor`", err)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := host.Inspect(ctx, host.Plugin{Name: p.Name, Wasm: wasm, SHA256: lock.Hex(p.Module)}, host.Limits{})
+	if err != nil {
+		return err
+	}
+	var texts []string
+	for _, c := range p.Differs(info) {
+		texts = append(texts, fmt.Sprintf("its %s is %s in %s, and %s in the module", c.What, listing(c.Before), lock.Name, listing(c.Now)))
+	}
+	if texts != nil {
+		return errors.New(strings.Join(texts, "; "))
+	}
+	return nil
+}
+
+// checkReference returns an error if a reference leads to something else than the lock has.
+func checkReference(ctx context.Context, client *registry.Client, p *lock.Plugin) error {
+	ref, err := registry.ParseReference(p.Ref)
+	if err != nil {
+		return err
+	}
+	found, err := client.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if found.Digest != p.Manifest {
+		return fmt.Errorf("the tag has moved: it leads to %s, and %s has %s; `keywright plugin update --preview` shows what is different", found.Digest, lock.Name, p.Manifest)
+	}
+	return nil
+}
+
+func (all verifications) print(a *app) {
+	if len(all) == 0 {
+		a.out.Line("the file has no plugins of registries")
+		return
+	}
+	rows := [][]string{{"PLUGIN", "VERSION", "SIGNED BY", "RESULT"}}
+	for _, v := range all {
+		rows = append(rows, []string{
+			v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(host.Printable(v.Signer), "nobody"),
+			cmp.Or(host.Printable(v.Problem), "as accepted"),
+		})
+	}
+	a.out.Table(rows)
+}
+
+func pluginVendorCommand(a *app) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "vendor [-c FILE]",
+		Short: "Put the plugins of keywright.lock into a directory beside the configuration",
+		Long: "Puts the plugins of keywright.lock into the directory " + lock.VendorDir + " beside the configuration, from this user's " +
+			"cache or else from the registries, by the digests in the lock. A process with the file, the lock and this directory " +
+			"needs no network to start. Plugins that the lock does not have are removed from the directory.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			i, err := openInstallation(c.Context(), file)
+			if err != nil {
+				return err
+			}
+			dir := filepath.Join(i.dir, lock.VendorDir)
+			names, err := i.vendor(c.Context(), dir)
+			if err == nil {
+				a.out.Line("%s: %s (%s from a registry)",
+					dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none"))
+			}
+			return err
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
+	return c
+}
+
+// vendor stores the plugins of the lock in a directory, and removes others from it. It returns the names of those for which a
+// registry was asked.
+func (i *installation) vendor(ctx context.Context, dir string) (names []string, err error) {
+	client, err := newRegistry()
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // a link may lead to a directory of others, whose files would be deleted
+		return nil, fmt.Errorf("%s is no directory: remove it, and vendor makes one", dir)
+	}
+	if names, err = i.restore(ctx, client, dir); err != nil {
+		return nil, err
+	}
+	keep := []string{}
+	for _, p := range i.lock.Plugins {
+		keep = append(keep, "sha256-"+lock.Hex(p.Manifest), "sha256-"+lock.Hex(p.Module))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && len(i.lock.Plugins) > 0 {
+		return nil, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "sha256-") && !slices.Contains(keep, e.Name()) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
+}
+
+// restore stores all plugins of the lock in a directory, and returns the names of those for which a registry was asked.
+func (i *installation) restore(ctx context.Context, client *registry.Client, dir string) (names []string, err error) {
+	for n := range i.lock.Plugins {
+		p := &i.lock.Plugins[n]
+		from, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+		}
+		if from {
+			names = append(names, p.Name)
+		}
+	}
+	return names, nil
+}
