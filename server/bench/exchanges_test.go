@@ -24,7 +24,7 @@ func exchangeRows() []row {
 func exchanges(ctx context.Context) (float64, error) {
 	var later atomic.Int64 // how far the clock is ahead
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	b := &base{delay: 50 * time.Millisecond} // so that all requests come during the exchange
+	b := &base{}
 	h, c, err := connected(ctx, b, authOf("oauth_client_credentials"), func(config *host.Config) { config.Clock = clock })
 	if err != nil {
 		return 0, err
@@ -40,15 +40,20 @@ func exchanges(ctx context.Context) (float64, error) {
 		return 0, fmt.Errorf("the first request made %d exchanges", n)
 	}
 	later.Store(int64(2 * time.Hour))
-	var wait sync.WaitGroup
+	b.answering = make(chan struct{}) // all requests come during the exchange
+	var starts, wait sync.WaitGroup
 	errs, start := make([]error, 10_000), make(chan struct{})
+	starts.Add(len(errs))
 	for i := range errs {
 		wait.Go(func() {
 			<-start
+			starts.Done()
 			errs[i] = one()
 		})
 	}
 	close(start)
+	starts.Wait()
+	close(b.answering)
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return 0, err

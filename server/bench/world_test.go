@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/plugins"
@@ -30,8 +29,8 @@ const (
 // base is a network that responds at once.
 type base struct {
 	exchanges atomic.Int64
-	// delay is the delay of the token endpoint.
-	delay time.Duration
+	// answering, if not nil, is closed when the token endpoint answers.
+	answering chan struct{}
 	// answer is the answer of the token endpoint. If it is empty, it is a bearer token.
 	answer string
 	// body is the answer of the API.
@@ -47,7 +46,9 @@ func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if r.URL.Host == loginHost {
 		b.exchanges.Add(1)
-		time.Sleep(b.delay)
+		if b.answering != nil {
+			<-b.answering
+		}
 		response.Body = io.NopCloser(strings.NewReader(cmp.Or(b.answer, bearerToken)))
 	}
 	return response, nil
