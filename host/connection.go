@@ -145,7 +145,7 @@ func (k *knownGrants) ask(key lease.Key, now time.Time) (name string, ok, must b
 	return grant.name, ok, true, k.forgotten
 }
 
-// remember remembers a name, unless a grant was forgotten since ask returned before.
+// remember remembers a name, unless a grant was forgotten since ask returned epoch.
 func (k *knownGrants) remember(key lease.Key, name string, now time.Time, epoch int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -101,7 +101,7 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 		host.StageMutation: w.connect("api_key", key("a\nb")),
 	} {
 		_, err := w.explain(c, get(t.Context()))
-		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // what Explain gives
+		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // Explain returns it as it is
 			t.Errorf("%s: err = %v", stage, err)
 		}
 	}
@@ -109,13 +109,13 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 		r := get(t.Context())
 		r.Header[header] = []string{"X-Key"}
 		_, err := w.explain(w.connect("api_key", key("a-key")), r)
-		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // what Explain gives
+		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // Explain returns it as it is
 			t.Errorf("a request that says %s: X-Key: %v", header, err)
 		}
 	}
 	sealed := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
 	_, err := sealed.explain(sealed.connect("custom", misused), get(t.Context()))
-	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // what Explain gives
+	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // Explain returns it as it is
 		t.Errorf("a sealed value out of reach: %v", err)
 	}
 }

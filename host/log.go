@@ -56,7 +56,7 @@ func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
 	l.once(ctx, &l.guestWarned, Problem{Message: text})
 }
 
-// once logs or reports a warning, unless seen contains it or is full.
+// once logs or reports a warning, unless problems contains it or is full.
 func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p Problem) {
 	l.mu.Lock()
 	skip := (*problems)[p] || len(*problems) >= maxWarnings

@@ -72,7 +72,7 @@ func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
 
-// scanner returns a scanner for the credentials of the mutation and for others. It returns nil if all of them are too
+// scanner returns a scanner for the credentials of the mutation and for further credentials. It returns nil if all of them are too
 // short.
 func (c *Connector) scanner(o *outcome, credentials []string) *leakscan.Scanner {
 	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, credentials) {

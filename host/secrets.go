@@ -187,7 +187,7 @@ func (e *anonymousError) Error() string {
 
 func (e *anonymousError) Unwrap() error { return e.err }
 
-// readStored returns the value that a store has under the name stored. Its errors begin with name.
+// readStored returns the value that a store has under fullName. Its errors begin with name.
 func readStored(ctx context.Context, store Secrets, fullName, name string) (string, error) {
 	value, err := store.Secret(ctx, fullName)
 	switch {

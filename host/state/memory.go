@@ -21,7 +21,7 @@ type memoryRow struct {
 	generation, fence int64
 	value             []byte
 	writtenAt         time.Time
-	// expires is the zero time if the value does not expire, and leased if nobody holds the lease.
+	// expires is the zero time if the value does not expire, and leaseEnd if nobody holds the lease.
 	expires, leaseEnd time.Time
 	// changed is closed at the next change. It is nil if nobody waits.
 	changed chan struct{}

@@ -113,7 +113,7 @@ func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 }
 
 // appendUnits appends code that charges for the number in a local. shift is the instruction that shifts the number, and
-// by the number of bits. If limit is not 0, numbers above it are charged as most: to grow by more fails.
+// by the number of bits. If limit is not 0, numbers above it are charged as limit: to grow by more fails.
 func (m *module) appendUnits(out []byte, local, limit uint32, shift, step byte) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
 	if limit > 0 {

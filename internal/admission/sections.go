@@ -231,7 +231,7 @@ func (m *module) declare(function uint32) {
 	m.declared[function] = true
 }
 
-// readConstant reads a constant expression of type want: an offset, an element, or the initial value of a global. known
+// readConstant reads a constant expression of type want: an offset, an element, or the initial value of a global. constant
 // reports whether it is an i32 literal, and value is that literal.
 func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, constant bool) {
 	where := r.pos

@@ -47,7 +47,7 @@ var builtin = map[string]Coding{
 	},
 }
 
-// Decode undoes the content codings of an answer: gzip, deflate, and those of further, by their names in lower
+// Decode undoes the content codings of an answer: gzip, deflate, and those of extra, by their names in lower
 // case. The rest of the answer is then right for a body without a coding: it has no length, and its ETag is weak. Decode returns an
 // error that wraps ErrCoding for an unknown coding, for too many, and for a part of a body. A body that becomes far larger than it
 // was sent, at any of its codings, ends with such an error.
@@ -185,9 +185,9 @@ func (u *undone) Close() error {
 	return err
 }
 
-// Read reads an answer that is a document: of most bytes at most on the wire and without its coding, see Decode, and without a byte
+// Read reads an answer that is a document: of limit bytes at most on the wire and without its coding, see Decode, and without a byte
 // order mark. It undoes one coding, so that one window is in memory: 8 MiB, and up to 16 for br. If the document is longer, it returns
-// most+1 bytes of it. It does not close the body.
+// limit+1 bytes of it. It does not close the body.
 func Read(r *http.Response, extra map[string]Coding, limit int) ([]byte, error) {
 	bounded := *r
 	bounded.Header = r.Header.Clone()

@@ -199,5 +199,5 @@ func (x Text) MarshalYAML() (any, error) {
 	case len(x.Texts) > 1:
 		return x.Texts, nil
 	}
-	return nil, nil //nolint:nilnil // null is what a Text without a text is in YAML
+	return nil, nil //nolint:nilnil // a Text without a text is null in YAML
 }

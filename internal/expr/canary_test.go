@@ -30,7 +30,7 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 		}
 		for name, f := range functions {
 			if name != "get_secret" && name != "get_variable" {
-				most := min(f.limit, len(arguments{}))
+				most := min(f.maxArgs, len(arguments{}))
 				sources = append(sources, name+"("+strings.TrimSuffix(strings.Repeat(x+", ", max(f.minArgs, 1)), ", ")+")", name+"("+strings.TrimSuffix(strings.Repeat(x+", ", most), ", ")+")")
 			}
 		}

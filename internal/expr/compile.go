@@ -265,7 +265,7 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 		return b.fail(n, "discover is not available here: it names where credentials go; put it into auth")
 	case !exists || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
-	case len(n.Arguments) < f.minArgs || len(n.Arguments) > f.limit:
+	case len(n.Arguments) < f.minArgs || len(n.Arguments) > f.maxArgs:
 		return b.fail(n, "%s takes %s", name, f.takes)
 	case name == "get_secret":
 		return b.secret(n)
@@ -290,7 +290,7 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 
 // operand returns an operand that calls a function.
 func (f function) operand(column int, args []operand) operand {
-	call, all := f.call, f.limit > len(arguments{})
+	call, all := f.call, f.maxArgs > len(arguments{})
 	return operand{f.result, func(r *Run) any {
 		a := arguments{omitted{}, omitted{}, omitted{}}
 		if all {

@@ -15,8 +15,8 @@ import (
 type function struct {
 	// If templates is false, the function is available in bodies only.
 	templates bool
-	// minArgs and most are the limits of the number of arguments.
-	minArgs, limit int
+	// minArgs and maxArgs are the limits of the number of arguments.
+	minArgs, maxArgs int
 	// takes describes the arguments, for the error for a wrong number of them.
 	takes string
 	// fits describes the arguments, for the error for a wrong kind.

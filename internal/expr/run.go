@@ -182,7 +182,7 @@ func (r *Run) makeObject(members int) {
 	r.make(object + member*members)
 }
 
-// bound returns the length of a text. It panics if the length exceeds most.
+// bound returns the length of a text. It panics if the length exceeds limit.
 func (r *Run) bound(bytes, limit int) int {
 	if bytes > limit {
 		panic(r.failure("%s", r.limits.TooLong))

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// ReadAll reads r to its end, or one byte more than most, by which the caller sees that there is too much.
+// ReadAll reads r to its end, or one byte more than limit, by which the caller sees that there is too much.
 func ReadAll[N int | int64](r io.Reader, limit N) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, int64(limit)+1))
 }

@@ -149,7 +149,7 @@ func EndsSegment(segment string) bool {
 	return AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `/\;?#`) || !utf8.ValidString(s) })
 }
 
-// AtSomeDepth reports whether holds is true for a segment or for a result of decoding it repeatedly. It returns true for a
+// AtSomeDepth reports whether test is true for a segment or for a result of decoding it repeatedly. It returns true for a
 // segment that is encoded more than Decodings times.
 func AtSomeDepth(segment string, test func(string) bool) bool {
 	for range Decodings {

@@ -28,7 +28,7 @@ func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error)
 	return changed, nil
 }
 
-// hasOneMore reports whether a file has one connector more than before, and is otherwise the same.
+// hasOneMore reports whether a file has one connector more than it had, and is otherwise the same.
 func hasOneMore(oldRoot, newRoot *node) bool {
 	want, _ := oldRoot.decoded().(map[string]any)
 	got, _ := newRoot.decoded().(map[string]any)

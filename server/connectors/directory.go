@@ -120,7 +120,7 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 	return parts, nil
 }
 
-// readRegular reads a regular file, up to one byte more than most. To open a pipe would block until its other end is opened.
+// readRegular reads a regular file, up to one byte more than limit. To open a pipe would block until its other end is opened.
 func readRegular(name string, limit int) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")

@@ -38,7 +38,7 @@ type Config struct {
 	Observe func(Event)
 	// If not nil, Trace is called for each request to [Gateway.Handler] when it has come, and not for tests of operators. The event has
 	// ID, Method, Traceparent and Began. The context that Trace returns is derived from ctx, and takes its place in the request; a
-	// [host.Tracer] finds it again in that of its spans. ended, if not nil, is called before Observe, with the same event. Trace is
+	// [host.Tracer] finds it again in that of its spans. end, if not nil, is called before Observe, with the same event. Trace is
 	// called concurrently.
 	Trace func(ctx context.Context, event Event) (traceContext context.Context, end func(Event))
 	// If not nil, Recordable is called before a credential is used. It returns an error if the use could not be recorded now. Then

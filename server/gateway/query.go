@@ -92,7 +92,7 @@ func (c *Connector) Dropped(query string) []string {
 	return c.drops(params)
 }
 
-// drops returns the names of given, sorted and printable, that are no overridable parameters of the definition.
+// drops returns the names of params, sorted and printable, that are no overridable parameters of the definition.
 func (c *Connector) drops(params map[string][]string) []string {
 	var names []string
 	for name := range params {

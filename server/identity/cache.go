@@ -106,7 +106,7 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 	return nil, unavailable("there are no keys yet", nil)
 }
 
-// newer returns the keys that replaced than, of which none fits t, or than itself if there are no newer ones. It reads the
+// newer returns the keys that replaced old, of which none fits t, or old itself if there are no newer ones. It reads the
 // keys at once, but because of tokens only once per minInterval, since callers can make up any number of key IDs. received is
 // the time at which the token came.
 //

@@ -50,7 +50,7 @@ type key struct {
 	first time.Time
 }
 
-// age sets the times at which keys were first read: that of the set before for the keys that it has, and now for others. before may
+// age sets the times at which keys were first read: that of prev for the keys that it has, and now for others. prev may
 // be nil.
 func (s *keySet) age(prev *keySet, now time.Time) {
 	for i := range s.keys {

@@ -25,7 +25,7 @@ type question struct {
 	refusedBefore bool
 }
 
-// mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, before is the
+// mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, previous is the
 // earlier refusal.
 func (c *exchanging) mayAsk() (q *question, previous tokencache.Refusal, ok bool) {
 	ask := c.plan.Cache.Refusals.Ask

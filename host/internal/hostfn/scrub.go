@@ -67,7 +67,7 @@ func (c *core) secretForms() []string {
 	return c.formsOf(math.MaxInt, func(string, *seal.Value) bool { return true })
 }
 
-// formsOf returns the forms of the secrets and sealed values that wanted is true for, and that may be in a text of longest bytes. v
+// formsOf returns the forms of the secrets and sealed values that include is true for, and that may be in a text of longest bytes. v
 // is nil for a secret.
 func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) bool) []string {
 	var all []string

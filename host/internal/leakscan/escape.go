@@ -30,7 +30,7 @@ const (
 )
 
 // secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
-// in has.
+// in first.
 func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range first {
@@ -310,7 +310,7 @@ func (x *escape) entities(data []byte) {
 	}
 }
 
-// semicolon returns the end of a reference whose name or number ends at offset at.
+// semicolon returns the end of a reference whose name or number ends at offset pos.
 func (x *escape) semicolon(data []byte, pos int) int {
 	switch {
 	case pos == len(data):

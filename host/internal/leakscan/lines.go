@@ -65,7 +65,7 @@ func line(data []byte, prefix int) int {
 	return n
 }
 
-// hopeless reports whether the line break at offset at cannot be part of Base64. It is fast and rejects most line
+// hopeless reports whether the line break at offset pos cannot be part of Base64. It is fast and rejects most line
 // breaks.
 func (s *search) hopeless(pos int) bool {
 	return pos == 0 || !base64Characters[s.data[pos-1]] || line(s.data[:pos], s.line) < minLine

@@ -33,13 +33,13 @@ type search struct {
 	steps [8]step
 }
 
-// cachedEscape is the escape at offset at of the data.
+// cachedEscape is the escape at offset pos of the data.
 type cachedEscape struct {
 	escape
 	pos int
 }
 
-// read returns the readings of the escape at offset at. They are valid until the next call.
+// read returns the readings of the escape at offset pos. They are valid until the next call.
 func (s *search) read(pos int) *escape {
 	x := &s.cached[pos%len(s.cached)]
 	if x.pos != pos {
@@ -51,7 +51,7 @@ func (s *search) read(pos int) *escape {
 
 // scan searches data and reports whether it found a text. safe is the number of bytes at the beginning that no match
 // includes, whatever data follows. last means that no data follows. line is the number of bytes without white space
-// before data, at most minLine. The steps are taken from left. If they do not suffice, scan reports found.
+// before data, at most minLine. The steps are taken from effort. If they do not suffice, scan reports found.
 func (sc *Scanner) scan(data []byte, line int, last bool, effort *budget) (found bool, safe int) {
 	s := search{Scanner: sc, data: data, line: line, safe: len(data), effort: effort}
 	for i := range s.cached {
@@ -121,7 +121,7 @@ func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 	}
 }
 
-// behind finds matches whose first escape is at offset at, behind two bytes or more.
+// behind finds matches whose first escape is at offset pos, behind two bytes or more.
 func (s *search) behind(pos int) (found bool) {
 	if pos < 2 {
 		return false
@@ -141,7 +141,7 @@ func (s *search) behind(pos int) (found bool) {
 	return false
 }
 
-// continues finds matches that begin at start and have no escape before offset at.
+// continues finds matches that begin at start and have no escape before offset pos.
 func (s *search) continues(start, pos int) (found bool) {
 	here := s.all(start)
 	for here.pos < pos && here.lo < here.hi {
@@ -150,7 +150,7 @@ func (s *search) continues(start, pos int) (found bool) {
 	return here.lo < here.hi && s.follow(here, start)
 }
 
-// from finds matches that begin with the escape at offset at, or with the byte before it.
+// from finds matches that begin with the escape at offset pos, or with the byte before it.
 func (s *search) from(pos int) (found bool) {
 	if pos > 0 {
 		if one, ok := s.grow(head{}, s.data[pos-1:pos]); ok && s.leads(one, pos) && s.continues(pos-1, pos) {
@@ -179,7 +179,7 @@ func (sc *Scanner) grow(h head, text []byte) (grown head, ok bool) {
 	return h, true
 }
 
-// leads reports whether a pattern may begin with h and the data at offset at. It rejects most escapes.
+// leads reports whether a pattern may begin with h and the data at offset pos. It rejects most escapes.
 func (s *search) leads(h head, pos int) bool {
 	if h.length == len(h.text) || pos == len(s.data) {
 		return true

@@ -162,7 +162,7 @@ func forms(text string) []pattern {
 	return all
 }
 
-// addPattern adds a pattern to the tables, and its bytes to has.
+// addPattern adds a pattern to the tables, and its bytes to first.
 func (sc *Scanner) addPattern(pattern string, first *[256]bool) {
 	for i := 2; i < sc.window; i++ {
 		shift := &sc.shifts[sc.place(pattern[i-2], pattern[i-1], pattern[i])]

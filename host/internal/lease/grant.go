@@ -72,7 +72,7 @@ func (n *Node) Forget(ctx context.Context, key Key) ([]byte, error) {
 	return n.replace(ctx, key, nil)
 }
 
-// replace writes a token, or that there is none, and returns the one before. The record stays without a token: it has the
+// replace writes a token, or that there is none, and returns the previous one. The record stays without a token: it has the
 // hashes of the seeds, which must not be sent again. A row that cannot be read, and never will be, is replaced as well.
 func (n *Node) replace(ctx context.Context, key Key, token []byte) (previous []byte, err error) {
 	id := n.id(useGrant, key)

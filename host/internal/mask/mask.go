@@ -224,7 +224,7 @@ func (m *Masker) text(text string) string {
 var plainName = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{0,15}|[_.:-][a-z]{1,15}){0,8}$`)
 
 // name returns the name of a member or header if it consists of words, or if match is true for one of the parts that the plugin
-// reads. Otherwise, it returns a made-up one. wanted may be nil.
+// reads. Otherwise, it returns a made-up one. match may be nil.
 func (m *Masker) name(name string, match func(answer.Part) bool) string {
 	if wordsOf(name) || match != nil && slices.ContainsFunc(m.list, match) {
 		return name

@@ -56,7 +56,7 @@ func (b *Body) CanRepeat(r *http.Request) bool {
 var errGone = errors.New("the request's body cannot be had again for a second attempt")
 
 // Keep reads the request's body to its end and closes it. On the second attempt that is a new body of GetBody, because the request's own
-// has been sent. A request without a body has an empty one. If the body is larger than most, the error wraps [http.MaxBytesError]. If
+// has been sent. A request without a body has an empty one. If the body is larger than limit, the error wraps [http.MaxBytesError]. If
 // ctx ends first, Keep returns at once. The body is closed when the pending Read returns, because closing a body of [http.Server] waits
 // for its reader.
 func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
@@ -165,7 +165,7 @@ type keptBody struct {
 	name string
 }
 
-// read reads a body of at most most bytes; of a longer one it reads one byte more. A declared length of 0 or less is
+// read reads a body of at most limit bytes; of a longer one it reads one byte more. A declared length of 0 or less is
 // not checked, because the length may be unknown.
 func (k *keptBody) read(body io.Reader, declared, limit int64) error {
 	if declared > limit {
@@ -203,7 +203,7 @@ func (k *keptBody) read(body io.Reader, declared, limit int64) error {
 	return nil
 }
 
-// tooLarge returns the error for a body of more than most bytes.
+// tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int64) error {
 	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", limit, &http.MaxBytesError{Limit: limit})
 }

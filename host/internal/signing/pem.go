@@ -73,7 +73,7 @@ func decodePEM(block *pem.Block, text string, start, stop int) (problem string) 
 	return fmt.Sprintf("is damaged PEM, in line %d: copy the whole text again", lineOf(text, start))
 }
 
-// lineOf returns the number of the line of text[at], from 1.
+// lineOf returns the number of the line of text[offset], from 1.
 func lineOf(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
 // offsetOf returns the index of byte n of a text without its white space, in the text itself.

@@ -76,7 +76,7 @@ type Names struct {
 // UserToken reports whether the user's token is among the names.
 func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken) }
 
-// Merge adds the names in other to n. It makes new slices, so it does not change slices that n or other share with
+// Merge adds the names in n2 to n. It makes new slices, so it does not change slices that n or n2 share with
 // others. It copies all names in n, so use [Merged] to merge many.
 func (n *Names) Merge(n2 Names) { *n = Merged(*n, n2) }
 

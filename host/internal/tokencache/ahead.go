@@ -14,7 +14,7 @@ func (h *Handle) Fetched() {
 	}
 }
 
-// Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than ahead.
+// Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than lead.
 // It takes neither a lock nor a lookup.
 func (c *Cache[V]) Ending(h *Handle, lead time.Duration) (remaining time.Duration, ending bool) {
 	lead = min(lead, time.Duration(h.lead.Load()))

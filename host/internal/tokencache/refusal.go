@@ -69,7 +69,7 @@ type Question struct {
 }
 
 // Ask reports whether a question of an owner may be asked now. owner is the name of the connector, whose refusals do not push out
-// those of others. key is a digest of everything that the answer depends on. If the question may not be asked, before is the earlier
+// those of others. key is a digest of everything that the answer depends on. If the question may not be asked, last is the earlier
 // refusal. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
 // answer.
 func (r *Refusals) Ask(owner string, key [32]byte) (q *Question, last Refusal, ok bool) {
@@ -145,7 +145,7 @@ func waitOf(next, retryAfter time.Duration, jitter float64) time.Duration {
 	return next - time.Duration(jitter*float64(next)/5)
 }
 
-// Wait returns the wait after a number of refusals in a row. after and jitter are those of [Question.Refused].
+// Wait returns the wait after a number of refusals in a row. retryAfter and jitter are those of [Question.Refused].
 func Wait(count int, retryAfter time.Duration, jitter float64) time.Duration {
 	next := firstWait
 	for ; count > 1 && next < lastWait; count-- {

@@ -183,7 +183,7 @@ func (f *fixture) older(what string, got, want time.Duration) {
 	}
 }
 
-// between checks a duration that was whole when the test began. A slow machine may have used up half an hour of it.
+// between checks a duration that was total when the test began. A slow machine may have used up half an hour of it.
 func (f *fixture) between(what string, got, total time.Duration) {
 	f.Helper()
 	if got > total || got <= total-30*time.Minute {

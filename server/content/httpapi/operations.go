@@ -135,7 +135,7 @@ const (
 
 // size returns the number of articles that a page has at most.
 func (q *query) size() int {
-	return int(q.integer(pageSize, bounds{minimum: 1, limit: 100, missing: 25}))
+	return int(q.integer(pageSize, bounds{minimum: 1, maximum: 100, missing: 25}))
 }
 
 // next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.
@@ -151,7 +151,7 @@ func (q *query) next(articles []content.Article, size int, parameter string) str
 
 // numbered returns the page of a number, and the query of the next one.
 func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
-	page := q.integer("page", bounds{minimum: 1, limit: math.MaxInt64, missing: 1})
+	page := q.integer("page", bounds{minimum: 1, maximum: math.MaxInt64, missing: 1})
 	size := q.size()
 	if err := q.problem(); err != nil || page-1 > math.MaxInt64/int64(size) {
 		return nil, "", err

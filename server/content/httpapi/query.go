@@ -83,8 +83,8 @@ func (q *query) boolean(name string) bool {
 	return text == "true"
 }
 
-// bounds limits an integer parameter to least … most. missing is its default.
-type bounds struct{ minimum, limit, missing int64 }
+// bounds limits an integer parameter to minimum … maximum. missing is its default.
+type bounds struct{ minimum, maximum, missing int64 }
 
 func (q *query) integer(name string, b bounds) int64 {
 	text, ok := q.one(name)
@@ -100,11 +100,11 @@ func (q *query) integer(name string, b bounds) int64 {
 		number = math.MaxInt64
 	}
 	switch {
-	case number >= b.minimum && number <= b.limit:
-	case b.limit == math.MaxInt64:
+	case number >= b.minimum && number <= b.maximum:
+	case b.maximum == math.MaxInt64:
 		q.note(name, fmt.Sprintf("this must be at least %d", b.minimum))
 	default:
-		q.note(name, fmt.Sprintf("this must be from %d to %d", b.minimum, b.limit))
+		q.note(name, fmt.Sprintf("this must be from %d to %d", b.minimum, b.maximum))
 	}
 	return number
 }

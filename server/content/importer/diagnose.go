@@ -32,7 +32,7 @@ type diagnosis struct {
 	deleted bool
 	// ignoreUnknown is that of Options.
 	ignoreUnknown bool
-	// at is the place of the offset known in text. Places behind it are counted from there.
+	// at is the place of offset in text. Places behind it are counted from there.
 	offset int
 	place  problem.Place
 }

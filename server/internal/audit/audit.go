@@ -81,7 +81,7 @@ type target interface {
 	io.Writer
 	// started is called once the first line of the process is written. It returns an error if the line is not on the disk.
 	started() error
-	// turn closes the file and opens the next one if the file was moved away. It returns whether there is another file, which the
+	// turn closes the file and opens the next one if the file was moved away. It returns whether there are more files, which the
 	// next line must begin.
 	turn() (more bool, err error)
 	// sync syncs the lines to the disk. After an error, it writes them again first.

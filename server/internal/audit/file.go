@@ -91,8 +91,8 @@ func (f *file) reopen() error {
 
 var errNotRegular = errors.New("is no regular file: name the file itself if it is a symbolic link; with stdout: true, the lines go to stdout")
 
-// lockFile locks the file at a path, which must be the opened one, and no link to it.
-func lockFile(path string, f2 fs.FileInfo) (*flock.Flock, error) {
+// lockFile locks the file at a path, which must be that of opened, and no link to it.
+func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|os.O_APPEND))
 	locked, err := lock.TryLock()
 	switch {
@@ -103,7 +103,7 @@ func lockFile(path string, f2 fs.FileInfo) (*flock.Flock, error) {
 	}
 	there, err := os.Lstat(path)
 	own, ownErr := lock.Stat()
-	if !os.SameFile(there, f2) || !os.SameFile(own, f2) { // after an error, they are not
+	if !os.SameFile(there, opened) || !os.SameFile(own, opened) { // after an error, they are not
 		return nil, errors.Join(errors.New("was moved while it was opened: try again"), err, ownErr, lock.Close())
 	}
 	return lock, nil

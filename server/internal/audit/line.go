@@ -182,7 +182,7 @@ func (l *link) appendLine(b, members []byte) []byte {
 	return append(append(b, endHash...), '\n')
 }
 
-// hashOf returns the hash of the line with this text after the line with the hash before.
+// hashOf returns the hash of the line with this text after the line with the hash previous.
 func hashOf(previous *[sha256.Size]byte, text []byte) (sum [sha256.Size]byte) {
 	digest := sha256.New()
 	_, _ = digest.Write(previous[:])

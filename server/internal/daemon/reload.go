@@ -39,7 +39,7 @@ func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
 	return u.certificates[c.Definition().Permalink]
 }
 
-// inherit sets the certificates of u from the set before, which may be nil.
+// inherit sets the certificates of u from those of prev, which may be nil.
 func (u *inUse) inherit(prev *inUse) {
 	if prev == nil {
 		return
@@ -239,8 +239,8 @@ func (d *daemon) use(next *inUse) {
 	}
 }
 
-// forget removes the metrics of the connectors of before, and of the auth types, that the set in use does not have. The set in use may be a later one
-// than the successor of before, so that a connector that was added again keeps its metrics.
+// forget removes the metrics of the connectors of prev, and of the auth types, that the set in use does not have. The set in use may be a later one
+// than the successor of prev, so that a connector that was added again keeps its metrics.
 func (d *daemon) forget(prev *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -60,7 +60,7 @@ func (d *Document) Wider() bool {
 		slices.ContainsFunc(d.Changed, func(c Connector) bool { return slices.ContainsFunc(c.Members, wider) })
 }
 
-// Of returns the difference between the configurations before and after. Neither has to be open.
+// Of returns the difference between the configurations from and to. Neither has to be open.
 func Of(from, to *connectors.Set) *Document {
 	d := &Document{Added: []string{}, Removed: []string{}, Changed: []Connector{}}
 	was, is := byPermalink(from), byPermalink(to)

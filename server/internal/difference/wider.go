@@ -99,7 +99,7 @@ func texts(m member) []string {
 	return all
 }
 
-// more returns a rule for lists of what is allowed. covers reports whether an item of the list before allows an item of the list after.
+// more returns a rule for lists of what is allowed. covers reports whether an item of the list from allows an item of the list to.
 func more(format string, covers func(from, to string) bool) func(from, to member) string {
 	return func(from, to member) string {
 		return grants(format, slices.DeleteFunc(slices.Clone(texts(to)), func(is string) bool {

@@ -37,7 +37,7 @@ type Result struct {
 	Changes []lock.Change
 }
 
-// Get gets a plugin and compares it with before, which may be nil. It stores nothing. It returns an error if
+// Get gets a plugin and compares it with previous, which may be nil. It stores nothing. It returns an error if
 // there is something that no operator can accept: wrong bytes, a wrong signature, or a publisher that says what the module does not.
 func Get(ctx context.Context, o Options, name, reference string, previous *lock.Plugin) (*Result, error) {
 	if err := lock.CheckName(name); err != nil {
@@ -194,7 +194,7 @@ func NameOf(reference string) (string, error) {
 
 // Restore stores the manifest and the module of a plugin in a directory, from the places that have them or else from the registry, by
 // the digests in the lock. It reports whether the registry was asked.
-func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir string, places lock.Places, maxModule int) (interactive bool, err error) {
+func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir string, places lock.Places, maxModule int) (fromRegistry bool, err error) {
 	if _, _, err := p.Open(lock.Places{dir}, maxModule); err == nil {
 		return false, nil
 	}
@@ -213,11 +213,11 @@ func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir s
 		if module, err = client.Module(ctx, ref, found); err != nil {
 			return true, err
 		}
-		manifest, interactive = found.Text, true
+		manifest, fromRegistry = found.Text, true
 	}
 	if err := errors.Join(lock.Store(dir, manifest), lock.Store(dir, module)); err != nil {
-		return interactive, err
+		return fromRegistry, err
 	}
 	_, _, err = p.Open(lock.Places{dir}, maxModule)
-	return interactive, err
+	return fromRegistry, err
 }

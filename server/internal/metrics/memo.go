@@ -45,7 +45,7 @@ func (m *Memo[K, V]) All() map[K]V {
 	return maps.Clone(m.values)
 }
 
-// Remove removes the values of the keys for which gone returns true.
+// Remove removes the values of the keys for which stale returns true.
 func (m *Memo[K, V]) Remove(stale func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

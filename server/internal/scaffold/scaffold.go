@@ -142,7 +142,7 @@ func Published() string {
 	return ""
 }
 
-// Checkout returns the directory of the sources that this program was built from. named, if not empty, is the directory of a checkout that
+// Checkout returns the directory of the sources that this program was built from. checkout, if not empty, is the directory of a checkout that
 // the user has named.
 func Checkout(checkout string) (dir string, err error) {
 	dir = checkout

@@ -25,7 +25,7 @@ func checkName(name string) error {
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))
 }
 
-// readFile reads a regular file. It returns an error if the file is empty or larger than most bytes. Errors begin with what, a
+// readFile reads a regular file. It returns an error if the file is empty or larger than limit bytes. Errors begin with what, a
 // description of the file.
 func readFile(name, what string, limit int64) ([]byte, error) {
 	return readOpen(name, what, limit, func(os.FileMode) error { return nil })

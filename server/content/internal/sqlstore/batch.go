@@ -118,7 +118,7 @@ func (b *batch) remove(r content.Record) error {
 	return content.CheckID(id)
 }
 
-// checked returns the encoded record. It decodes the text into again as a check, because one unreadable record would
+// checked returns the encoded record. It decodes the text into copied as a check, because one unreadable record would
 // make reading a whole page fail.
 func checked(id string, record, copied any) (string, error) {
 	if err := content.CheckID(id); err != nil {

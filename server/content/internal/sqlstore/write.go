@@ -163,7 +163,7 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 	return states, err
 }
 
-// forRows executes the statement before + VALUES + after for all rows.
+// forRows executes the statement prelude + VALUES + suffix for all rows.
 func forRows(ctx context.Context, tx *sql.Tx, prelude string, rows [][]any, suffix string) error {
 	return inParts(rows, func(values string, arguments []any) error {
 		_, err := tx.ExecContext(ctx, prelude+values+suffix, arguments...)
