@@ -1,11 +1,14 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +27,7 @@ type rule struct {
 	others   []string
 }
 
-// rules correspond to the picture in ARCHITECTURE.md. The first matching rule applies. A package without a rule is an error.
+// rules are the walls of the house. The first matching rule applies. A package without a rule is an error.
 var rules = []rule{
 	{packages: "abi"},
 	{packages: "sdk/c"},
@@ -221,7 +224,7 @@ func TestImports(t *testing.T) {
 			return // test modules and tools may import what they need
 		default:
 			if r = find(rules, dir); r == nil {
-				t.Errorf("%s: there is no rule for this package: add one here and to ARCHITECTURE.md", dir)
+				t.Errorf("%s: there is no rule for this package: add one here", dir)
 				return
 			}
 			packages[dir] = true
@@ -238,18 +241,8 @@ func TestImports(t *testing.T) {
 		}
 	})
 	for _, r := range rules {
-		if !slices.ContainsFunc(slices.Collect(keys(packages)), r.covers) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(packages)), r.covers) {
 			t.Errorf("there is a rule for %s, but no such package", r.packages)
-		}
-	}
-}
-
-func keys(m map[string]bool) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range m {
-			if !yield(key) {
-				return
-			}
 		}
 	}
 }
@@ -264,41 +257,49 @@ func ownModule(dir string) bool {
 	return false
 }
 
-// The tables in ARCHITECTURE.md assign each package to a floor, and no rule lets a package import from its own floor or a
-// higher one.
-func TestNoPackageImportsUpwards(t *testing.T) {
-	type floor struct {
-		server bool // the floors of the server module are above all others
-		below  int  // the number of floors above this one in the same table
-	}
-	above := func(a, b floor) bool { return a.server && !b.server || a.server == b.server && a.below < b.below }
-	floors := map[string]floor{}
-	n := 0
-	for _, row := range rows(under(t, "ARCHITECTURE.md", "## Packages")) {
-		if row[0] != "" {
-			n++
+// docs/packages.md lists each package with the first sentence of its comment. The floor of a package is above those of all that it imports.
+func TestPackages(t *testing.T) {
+	synopses, imports := map[string]string{}, map[string][]string{}
+	sources(t, func(dir, name string) {
+		if strings.HasSuffix(name, "_test.go") || exampleRule.covers(dir) || ownModule(dir) {
+			return
 		}
-		name := strings.Replace(strings.Trim(row[1], "`"), "/NAME", "/...", 1)
-		floors[name] = floor{server: strings.HasPrefix(name, "server/"), below: n}
-	}
-	for _, r := range rules {
-		own, ok := floors[r.packages]
-		if !ok {
-			t.Errorf("ARCHITECTURE.md has %s on no floor", r.packages)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, ours := range r.ours {
-			for name, other := range floors {
-				if name != r.packages && (name == ours || covers(ours, name)) && !above(own, other) {
-					t.Errorf("ARCHITECTURE.md has %s on the floor of %s or below it, but it may import that", r.packages, name)
-				}
+		if text := new(doc.Package).Synopsis(file.Doc.Text()); synopses[dir] == "" {
+			_, text, _ = strings.Cut(text, " "+filepath.Base(dir)+" ") // Package NAME
+			synopses[dir] = strings.ReplaceAll(text, "|", `\|`)
+		}
+		for _, spec := range file.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if ours, ok := strings.CutPrefix(path, module); ok {
+				imports[dir] = append(imports[dir], ours)
 			}
 		}
-	}
-	for name := range floors {
-		if !slices.ContainsFunc(rules, func(r rule) bool { return r.packages == name }) {
-			t.Errorf("ARCHITECTURE.md has %s on a floor, for which there is no rule", name)
+	})
+	floors := map[string]int{}
+	var floor func(dir string) int
+	floor = func(dir string) (n int) {
+		if n, ok := floors[dir]; ok {
+			return n
 		}
+		for _, lower := range imports[dir] {
+			n = max(n, floor(lower)+1)
+		}
+		floors[dir] = n
+		return n
 	}
+	list := "# Packages\n\nWhat each package does, from its comment. A package is on the floor above the highest one that it imports.\n" +
+		"`go -C server test ./internal/docs -run TestPackages -update` writes this page.\n\n| package | floor | |\n|---|---|---|\n"
+	for _, dir := range slices.Sorted(maps.Keys(synopses)) {
+		if synopses[dir] == "" {
+			t.Errorf("%s has no comment of its package", dir)
+		}
+		list += fmt.Sprintf("| [%s](../%s) | %d | %s |\n", dir, dir, floor(dir), synopses[dir])
+	}
+	golden(t, "docs/packages.md", list)
 }
 
 // The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state, host/view and sdk only.

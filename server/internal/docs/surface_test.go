@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/surface.txt")
+var update = flag.Bool("update", false, "write docs/packages.md and the lists in testdata")
 
 // surfaces are the packages that programs and plugins of others import.
 var surfaces = []string{"abi", "host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "host/state", "host/view", "sdk", "server/gateway"}
@@ -24,16 +24,20 @@ func TestSurface(t *testing.T) {
 	for _, dir := range surfaces {
 		lines = append(lines, surface(t, dir)...)
 	}
-	got := strings.Join(lines, "\n") + "\n"
-	const golden = "testdata/surface.txt"
+	golden(t, "server/internal/docs/testdata/surface.txt", strings.Join(lines, "\n")+"\n")
+}
+
+// golden compares a text with a file of the repository. With -update it writes the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join(root, name)
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil || got != string(want) {
-		t.Errorf("the exported identifiers are not those of %s, %v: look at the difference after go test ./internal/docs -run TestSurface -update", golden, err)
+	if want, err := os.ReadFile(path); err != nil || got != string(want) {
+		t.Errorf("%s is not what the code says, %v: look at the difference after go -C server test ./internal/docs -run %s -update", name, err, t.Name())
 	}
 }
 

@@ -147,8 +147,10 @@ func receiverOf(d *ast.FuncDecl) string {
 	if generic, ok := receiver.(*ast.IndexExpr); ok {
 		receiver = generic.X
 	}
-	name, _ := receiver.(*ast.Ident)
-	return name.Name
+	if name, ok := receiver.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }
 
 func documented(shown ast.Node) bool {

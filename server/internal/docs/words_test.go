@@ -108,9 +108,9 @@ func TestDocumentWords(t *testing.T) {
 	}
 }
 
-// Bounds of documents, which may only fall. Words of CHANGELOG.md and of docs/apis.md, which is generated, do not count.
+// Bounds of documents, which may only fall. CHANGELOG.md, and docs/apis.md and docs/packages.md, which are generated, do not count.
 const (
-	mostWords       = 75_000
+	mostWords       = 73_000
 	mostReadmeLines = 250
 	mostCell        = 200 // characters
 )
@@ -119,7 +119,7 @@ const (
 func TestDocumentsStayShort(t *testing.T) {
 	words := 0
 	for _, name := range texts(t) {
-		if !strings.HasSuffix(name, ".md") || name == "CHANGELOG.md" || name == "docs/apis.md" {
+		if !strings.HasSuffix(name, ".md") || slices.Contains([]string{"CHANGELOG.md", "docs/apis.md", "docs/packages.md"}, name) {
 			continue
 		}
 		words += len(strings.Fields(document(t, name)))
