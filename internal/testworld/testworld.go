@@ -57,3 +57,26 @@ func (l *Log) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// TB is the part of testing.TB that Must and Check use.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Must returns a function that returns v, and ends the test if err is not nil: Must(os.ReadFile(name))(t).
+func Must[T any](v T, err error) func(TB) T {
+	return func(t TB) T {
+		t.Helper()
+		Check(t, err)
+		return v
+	}
+}
+
+// Check ends the test if err is not nil.
+func Check(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

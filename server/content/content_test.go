@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -17,23 +19,15 @@ func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	for name, record := range map[string]any{
 		"productupdate": ProductUpdate{}, "article": Article{}, "reply": Reply{}, "report": Reply{ReportedContent: List[Report]{{}}},
 	} {
-		document, err := json.Marshal(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := testworld.Must(json.Marshal(record))(t)
 		var got bytes.Buffer
 		_ = json.Indent(&got, document, "", "  ")
 		got.WriteByte('\n')
 		file := filepath.Join("testdata", "empty-"+name+".json")
 		if *update {
-			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, got.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testworld.Must(os.ReadFile(file))(t)
 		if got.String() != string(want) {
 			t.Errorf("%s is\n%s, not what %s has", name, got.String(), file)
 		}
@@ -80,14 +74,9 @@ func TestInstant(t *testing.T) {
 // Records survive encoding to JSON and decoding.
 func TestRecordsComeBack(t *testing.T) {
 	article := Article{ID: "a1", CreatedAt: "2026-03-01T09:30:00+01:00", Tags: List[string]{"x"}, Links: Links{Self: `{"href":"/articles/a1"}`}}
-	document, err := json.Marshal(article)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := testworld.Must(json.Marshal(article))(t)
 	var back Article
-	if err := json.Unmarshal(document, &back); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(document, &back))
 	again, _ := json.Marshal(back)
 	if string(again) != string(document) || back.Links != article.Links {
 		t.Errorf("%s became %s", document, again)

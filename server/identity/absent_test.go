@@ -8,6 +8,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 65: the memory for made-up key IDs is bounded.
@@ -19,15 +21,10 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 	}
 	c.unknown, _ = lru.New[keyRef, bool](maxUnknown)
 	for i := range 3 * maxUnknown {
-		set, err := c.current(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testworld.Must(c.current(t.Context()))(t)
 		received := now
 		now = now.Add(c.minInterval)
-		if _, err := c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, received); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(c.newer(t.Context(), set, &token{algorithm: "ES256", keyID: fmt.Sprint(i)}, received))(t)
 		if n := c.unknown.Len(); n != min(i+1, maxUnknown) {
 			t.Fatalf("%d keys are remembered after %d", n, i+1)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -127,10 +128,7 @@ func TestHeadersOverTheWire(t *testing.T) {
 		"Transfer-Encoding: chunked\r\nTrailer: X-Forwarded-Email\r\nX-Last-Name: Ann\r\n":  "",
 		"X-Forwarded-User: u-1\r\nX-Forwarded-Email: ann@example.com, root@example.com\r\n": "refused",
 	} {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testworld.Must(net.Dial("tcp", server.Listener.Addr().String()))(t)
 		text := "GET / HTTP/1.1\r\nHost: gateway.test\r\n" + lines + "\r\n"
 		if strings.Contains(lines, "chunked") {
 			text += "0\r\nX-Forwarded-Email: root@example.com\r\n\r\n"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -23,10 +24,7 @@ func TestIndependentTokens(t *testing.T) {
 		keys = append(keys, s.jwk(map[string]any{"alg": algorithm}))
 		secret, ok := s.private.([]byte)
 		if !ok {
-			pkcs8, err := x509.MarshalPKCS8PrivateKey(s.private)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pkcs8 := testworld.Must(x509.MarshalPKCS8PrivateKey(s.private))(t)
 			secret = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 		}
 		line, _ := json.Marshal(map[string]any{"claims": claims(), "algorithm": algorithm, "key": string(secret), "kid": s.id})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -200,10 +201,7 @@ func TestForgedTokens(t *testing.T) {
 	s := newSigner(t, "k1", "RS256")
 	secret := newSigner(t, "h1", "HS256")
 	public := s.private.(crypto.Signer).Public().(*rsa.PublicKey)
-	spki, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spki := testworld.Must(x509.MarshalPKIXPublicKey(public))(t)
 	forged := map[string]string{
 		"none":                   base64url([]byte(`{"alg":"none","kid":"k1"}`)) + "." + base64url([]byte(full(`"sub":"root"`))) + ".",
 		"None":                   base64url([]byte(`{"alg":"None"}`)) + "." + base64url([]byte(full(`"sub":"root"`))) + ".",
@@ -278,10 +276,7 @@ func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 	})
 	t.Run("a weak RSA key", func(t *testing.T) {
 		t.Setenv("GODEBUG", "rsa1024min=0")
-		weak, err := rsa.GenerateKey(rand.Reader, 1024)
-		if err != nil {
-			t.Fatal(err)
-		}
+		weak := testworld.Must(rsa.GenerateKey(rand.Reader, 1024))(t)
 		s := &signer{id: "w", algorithm: "RS256", private: weak}
 		u, err := newWorld(t, config(t, s.jwk(), p256.jwk()), nil).bearer(s.token(t, claims()))
 		refused(t, u, err, identity.ErrUnauthenticated)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -22,9 +23,7 @@ func TestAFileOfKeys(t *testing.T) {
 	accepted(t, u, err, ann)
 
 	write(t, filepath.Join(dir, "next"), document(fresh.jwk()))
-	if err := os.Rename(filepath.Join(dir, "next"), name); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Rename(filepath.Join(dir, "next"), name))
 	w.clock.Advance(time.Second)
 	u, err = w.bearer(old.token(t, claims()))
 	refused(t, u, err, identity.ErrUnauthenticated)

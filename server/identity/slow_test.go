@@ -20,12 +20,9 @@ import (
 // slowWorld returns a world with the clock of a synctest bubble.
 func slowWorld(t *testing.T, f testworld.Answer) *world {
 	t.Helper()
-	i, err := identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+	i := testworld.Must(identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 		Bearer: true, JWKSURL: "https://login.test/jwks", Issuer: issuer, Audiences: []string{audience},
-	}}, identity.Options{Transport: f})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, identity.Options{Transport: f}))(t)
 	t.Cleanup(func() { _ = i.Close() })
 	return &world{Identifier: i}
 }

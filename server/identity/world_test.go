@@ -130,10 +130,7 @@ func document(keys ...map[string]any) string {
 // token signs claims.
 func (s *signer) token(t testing.TB, c map[string]any) string {
 	t.Helper()
-	payload, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := testworld.Must(json.Marshal(c))(t)
 	return s.raw(t, fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"JWT"}`, s.algorithm, s.id), string(payload))
 }
 
@@ -141,10 +138,7 @@ func (s *signer) token(t testing.TB, c map[string]any) string {
 func (s *signer) raw(t testing.TB, header, payload string) string {
 	t.Helper()
 	signed := base64url([]byte(header)) + "." + base64url([]byte(payload))
-	signature, err := jwt.GetSigningMethod(s.algorithm).Sign(signed, s.private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testworld.Must(jwt.GetSigningMethod(s.algorithm).Sign(signed, s.private))(t)
 	return signed + "." + base64url(signature)
 }
 
@@ -197,12 +191,9 @@ type world struct {
 func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *world {
 	t.Helper()
 	w := &world{clock: testworld.NewClock(start), log: &bytes.Buffer{}}
-	i, err := identity.New(t.Context(), c, identity.Options{
+	i := testworld.Must(identity.New(t.Context(), c, identity.Options{
 		Transport: transport, Clock: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = i.Close() })
 	w.Identifier = i
 	return w
@@ -231,9 +222,7 @@ func (e *endpoint) world(t *testing.T) *world {
 
 func write(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // request returns a request to a connector, with pairs of header names and values.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/client"
 	"github.com/keywright/keywright/server/content/httpapi"
@@ -77,31 +78,17 @@ func connect(t *testing.T, h http.Handler, path string, through bool) *client.Cl
 	t.Cleanup(server.Close)
 	plain := server.Client()
 	if through {
-		from, err := host.New(t.Context(), host.Config{Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		from := testworld.Must(host.New(t.Context(), host.Config{Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}))(t)
 		t.Cleanup(func() { _ = from.Close(context.WithoutCancel(t.Context())) })
-		connector, err := from.Connect(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		connector := testworld.Must(from.Connect(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}}))(t)
 		plain = &http.Client{Transport: connector.Transport(nil)}
 	}
-	c, err := client.New(server.URL+path, plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testworld.Must(client.New(server.URL+path, plain))(t)
 }
 
 func api(t *testing.T, s *store, base string) http.Handler {
 	t.Helper()
-	h, err := httpapi.New(httpapi.Config{Store: s, Base: base, Embeds: upper{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return testworld.Must(httpapi.New(httpapi.Config{Store: s, Base: base, Embeds: upper{}}))(t)
 }
 
 // Each id reaches the server unchanged, also through a connector.
@@ -270,11 +257,8 @@ func TestOtherServers(t *testing.T) {
 // The error of a request that cannot be sent contains the reason, and not the moderator's id.
 func TestFailuresDoNotNameTheModerator(t *testing.T) {
 	const nobody = "127.0.0.1:1"
-	c, err := client.New("http://"+nobody, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.ProductUpdate(t.Context(), "u1", client.Options{ModeratorID: "canary"})
+	c := testworld.Must(client.New("http://"+nobody, nil))(t)
+	_, err := c.ProductUpdate(t.Context(), "u1", client.Options{ModeratorID: "canary"})
 	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), nobody) {
 		t.Error(err)
 	}

@@ -184,17 +184,11 @@ func TestGzipBombs(t *testing.T) {
 	}))
 	defer server.Close()
 	list := fmt.Sprintf(`[{"provider_name":"Bomb","endpoints":[{"url":"%s/oembed","schemes":["https://tu.example.net/*"]}]}]`, server.URL)
-	guarded, err := host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	guarded := testworld.Must(host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}.Transport())(t)
 	defer guarded.CloseIdleConnections()
 	for name, transport := range map[string]http.RoundTripper{"a transport that unpacks": server.Client().Transport, "that of host": guarded} {
 		var log bytes.Buffer
-		r, err := embed.New(embed.Config{Transport: transport, Providers: []byte(list), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(embed.New(embed.Config{Transport: transport, Providers: []byte(list), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 		if got := r.Resolve(t.Context(), two); got != two {
 			t.Errorf("%s: it became %s", name, got)
 		}
@@ -259,10 +253,7 @@ func TestRedirects(t *testing.T) {
 // Without Config.Providers, the built-in list is used.
 func TestPublishedList(t *testing.T) {
 	w := newWorld()
-	r, err := embed.New(embed.Config{Transport: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(embed.New(embed.Config{Transport: w}))(t)
 	for url, endpoint := range map[string]string{
 		"https://www.youtube.com/watch?v=dQw4w9WgXcQ": "https://www.youtube.com/oembed",
 		"https://youtu.be/dQw4w9WgXcQ":                "https://www.youtube.com/oembed",

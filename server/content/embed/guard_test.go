@@ -11,20 +11,15 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/embed"
 )
 
 // threats.md 51: a provider with an internal endpoint, by address or by name, is not asked. The URL stays.
 func TestPrivateEndpoints(t *testing.T) {
-	transport, err := host.Egress{}.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := testworld.Must(host.Egress{}.Transport())(t)
 	defer transport.CloseIdleConnections()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	var dialled atomic.Int64
 	go func() {
@@ -42,10 +37,7 @@ func TestPrivateEndpoints(t *testing.T) {
 		t.Run(inside, func(t *testing.T) {
 			var log bytes.Buffer
 			list := fmt.Sprintf(`[{"provider_name":"Inside","endpoints":[{"url":"https://%s:%d/oembed","schemes":["https://tu.example.net/*"]}]}]`, inside, port)
-			r, err := embed.New(embed.Config{Transport: transport, Providers: []byte(list), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testworld.Must(embed.New(embed.Config{Transport: transport, Providers: []byte(list), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 			in := "<p>before</p><p>https://tu.example.net/secret-title</p><p>after</p>"
 			if got := r.Resolve(t.Context(), in); got != in {
 				t.Errorf("it became %s", got)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/embed"
 )
 
@@ -19,10 +20,7 @@ func TestLogHasNoURLOfARedirect(t *testing.T) {
 		return response, nil
 	})
 	var log bytes.Buffer
-	r, err := embed.New(embed.Config{Transport: w, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Providers: []byte(providerList)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(embed.New(embed.Config{Transport: w, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Providers: []byte(providerList)}))(t)
 	r.Resolve(t.Context(), "<p>https://tu.example.net/private</p>")
 	if got := log.String(); strings.Contains(got, "private") || !strings.Contains(got, "redirects") {
 		t.Errorf("the log has %s", got)

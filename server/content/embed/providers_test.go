@@ -6,18 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Each scheme of the published list that is a URL matches a URL made from it, and leads to an https endpoint.
 func TestThePublishedList(t *testing.T) {
-	p, err := parseProviders(published)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testworld.Must(parseProviders(published))(t)
 	var list []listed
-	if err := json.Unmarshal(published, &list); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(published, &list))
 	schemes, leftOut := 0, []string{}
 	for _, provider := range list {
 		for _, e := range provider.Endpoints {
@@ -65,10 +62,7 @@ func TestExcludedEndpoints(t *testing.T) {
 		"broken escape": `{"url":"https://tube.example/%zz","schemes":["https://tube.example/*"]}`,
 		"no schemes":    `{"url":"https://tube.example/oembed","discovery":true}`,
 	} {
-		p, err := parseProviders([]byte(`[{"provider_name":"Tube","provider_url":"https://tube.example/","endpoints":[` + endpoint + `]}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testworld.Must(parseProviders([]byte(`[{"provider_name":"Tube","provider_url":"https://tube.example/","endpoints":[` + endpoint + `]}]`)))(t)
 		if p.match("https://tube.example/1") != nil || len(p.domains) != 0 {
 			t.Errorf("%s: it is used, and knows %v", name, p.domains)
 		}

@@ -34,11 +34,7 @@ func newWorld() *world {
 
 func (w *world) resolver(t testing.TB) *embed.Resolver {
 	t.Helper()
-	r, err := embed.New(embed.Config{Transport: w, Clock: w.Now, Providers: []byte(providerList)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return testworld.Must(embed.New(embed.Config{Transport: w, Clock: w.Now, Providers: []byte(providerList)}))(t)
 }
 
 // says sets the document that each provider answers with.

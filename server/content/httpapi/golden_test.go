@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 )
@@ -88,14 +89,9 @@ func TestAnswers(t *testing.T) {
 		indented.WriteByte('\n')
 		file := filepath.Join("testdata", name+".json")
 		if *update {
-			if err := os.WriteFile(file, indented.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, indented.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testworld.Must(os.ReadFile(file))(t)
 		if indented.String() != string(want) {
 			t.Errorf("%s is\n%s\nnot what %s has", name, indented.String(), file)
 		}

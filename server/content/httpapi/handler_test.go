@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 )
@@ -329,10 +330,7 @@ func TestCompression(t *testing.T) {
 			}
 			continue
 		}
-		unzipped, err := gzip.NewReader(strings.NewReader(got.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		unzipped := testworld.Must(gzip.NewReader(strings.NewReader(got.body)))(t)
 		if body, err := io.ReadAll(unzipped); err != nil || string(body) != plain.body || len(got.body)*5 > len(body) {
 			t.Errorf("%q: %d bytes became %d, %v", accept, len(plain.body), len(got.body), err)
 		}

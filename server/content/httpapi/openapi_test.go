@@ -16,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 )
@@ -24,13 +25,8 @@ import (
 func description(t *testing.T, h http.Handler, base string) *openapi3.T {
 	t.Helper()
 	served := ask(t, h, "GET", base+"/openapi.json")
-	document, err := openapi3.NewLoader().LoadFromData([]byte(served.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := document.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	document := testworld.Must(openapi3.NewLoader().LoadFromData([]byte(served.body)))(t)
+	testworld.Check(t, document.Validate(t.Context()))
 	return document
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 )
@@ -136,11 +137,7 @@ func handler(t testing.TB, c httpapi.Config) http.Handler {
 	if c.Random == nil {
 		c.Random = sameBytes{} // answers are compared with each other
 	}
-	h, err := httpapi.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return testworld.Must(httpapi.New(c))(t)
 }
 
 // sameBytes is a source of randomness that always returns the same bytes.
@@ -164,9 +161,6 @@ func ask(t testing.TB, h http.Handler, method, target string, header ...string) 
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	body, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(w.Result().Body))(t)
 	return answer{w.Code, w.Result().Header, string(body)}
 }

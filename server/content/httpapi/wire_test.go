@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 )
@@ -17,14 +18,9 @@ import (
 // wire sends bytes to a server and reads the response.
 func wire(t *testing.T, server *httptest.Server, request string) answer {
 	t.Helper()
-	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := testworld.Must((&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String()))(t)
 	defer connection.Close()
-	if _, err := io.WriteString(connection, request); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(io.WriteString(connection, request))(t)
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(connection), &http.Request{Method: method})
 	if err != nil {

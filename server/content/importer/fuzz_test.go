@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -64,9 +65,7 @@ func same(t *testing.T, line []byte, got content.Record) {
 		ArticleID string `json:"articleId"`
 		Deleted   bool   `json:"deleted"`
 	}
-	if err := stdjson.Unmarshal(line, &others); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, stdjson.Unmarshal(line, &others))
 	want.Deleted = others.Deleted
 	switch {
 	case got.ProductUpdate != nil:
@@ -87,12 +86,8 @@ func same(t *testing.T, line []byte, got content.Record) {
 		t.Fatalf("%s is taken, but encoding/json says %v", line, err)
 	}
 	var a, b memory
-	if err := a.Write(t.Context(), []content.Record{got}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Write(t.Context(), []content.Record{want}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, a.Write(t.Context(), []content.Record{got}))
+	testworld.Check(t, b.Write(t.Context(), []content.Record{want}))
 	if !maps.Equal(a.records, b.records) || got.Deleted != want.Deleted {
 		t.Errorf("%s is %q, and %q for encoding/json", line, a.records, b.records)
 	}

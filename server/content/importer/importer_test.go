@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -64,10 +65,7 @@ func (m *memory) Write(_ context.Context, records []content.Record) error {
 func importing(t *testing.T, w content.Writer, text string) (Result, []string) {
 	t.Helper()
 	var problems []string
-	result, err := Import(t.Context(), w, "f", strings.NewReader(text), Options{Problem: func(p Problem) { problems = append(problems, p.String()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testworld.Must(Import(t.Context(), w, "f", strings.NewReader(text), Options{Problem: func(p Problem) { problems = append(problems, p.String()) }}))(t)
 	return result, problems
 }
 

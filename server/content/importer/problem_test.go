@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestProblems(t *testing.T) {
@@ -112,10 +114,7 @@ func TestProblems(t *testing.T) {
 // The importer accepts every field of the golden files of package content.
 func TestSpecificationFields(t *testing.T) {
 	for _, typ := range []string{"article", "productUpdate", "reply"} {
-		text, err := os.ReadFile(filepath.Join("../testdata", "empty-"+strings.ToLower(typ)+".json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(os.ReadFile(filepath.Join("../testdata", "empty-"+strings.ToLower(typ)+".json")))(t)
 		members := strings.TrimSpace(strings.Replace(string(text), `"id": "",`, `"id": "1",`, 1))[1:]
 		if typ == "reply" {
 			members = `"articleId": "1",` + members

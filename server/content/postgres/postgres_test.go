@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/internal/postgrestest"
@@ -58,24 +59,16 @@ func TestErrorsHaveNoPassword(t *testing.T) {
 
 func exec(t *testing.T, address string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("pgx", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open("pgx", address))(t)
 	defer db.Close()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(db.ExecContext(t.Context(), statement))(t)
 	}
 }
 
 func TestOpenErrors(t *testing.T) {
 	newer := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), newer, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(postgres.Open(t.Context(), newer, postgres.Options{}))(t)
 	_ = store.Close()
 	exec(t, newer, `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, true)`)
 	latin, _ := url.Parse(newer)
@@ -91,22 +84,14 @@ func TestOpenErrors(t *testing.T) {
 // A user with read permission only can open and read a database.
 func TestAUserWhoMayOnlyRead(t *testing.T) {
 	address := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), address, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(postgres.Open(t.Context(), address, postgres.Options{}))(t)
 	defer store.Close()
 	update := []content.Record{{ProductUpdate: &content.ProductUpdate{ID: "u"}}}
-	if err := store.Write(t.Context(), update); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, store.Write(t.Context(), update))
 	exec(t, address, `CREATE ROLE reader LOGIN`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`)
 	u, _ := url.Parse(address)
 	u.User = url.User("reader")
-	reader, err := postgres.Open(t.Context(), u.String(), postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := testworld.Must(postgres.Open(t.Context(), u.String(), postgres.Options{}))(t)
 	defer reader.Close()
 	if _, err := reader.ProductUpdate(t.Context(), "u", content.Everybody); err != nil {
 		t.Error(err)
@@ -120,24 +105,13 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 // 49).
 func TestCallerWhoGoesAway(t *testing.T) {
 	address := postgrestest.Database(t)
-	store, err := postgres.Open(t.Context(), address, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(postgres.Open(t.Context(), address, postgres.Options{}))(t)
 	defer store.Close()
-	db, err := sql.Open("pgx", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open("pgx", address))(t)
 	defer db.Close()
-	lock, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := testworld.Must(db.BeginTx(t.Context(), nil))(t)
 	defer func() { _ = lock.Rollback() }()
-	if _, err := lock.ExecContext(t.Context(), `LOCK TABLE articles, product_updates, replies, moderators IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(lock.ExecContext(t.Context(), `LOCK TABLE articles, product_updates, replies, moderators IN ACCESS EXCLUSIVE MODE`))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	reads := []func() error{
@@ -151,14 +125,10 @@ func TestCallerWhoGoesAway(t *testing.T) {
 		go func() { ended <- read() }()
 	}
 	for waiting := 0; waiting < len(reads); {
-		if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
 	}
 	cancel()
-	if err := lock.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, lock.Commit())
 	for range reads {
 		if err := <-ended; err != nil && !errors.Is(err, content.ErrNotFound) {
 			t.Errorf("a statement did not go on to its end: %v", err)

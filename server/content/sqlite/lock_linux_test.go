@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/sqlite"
 )
 
@@ -37,10 +38,7 @@ func locked(path string) bool {
 func TestTwoStoresOfOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "content.db")
 	for n := range 2 {
-		store, err := sqlite.Open(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testworld.Must(sqlite.Open(t.Context(), path))(t)
 		defer store.Close()
 		other := exec.CommandContext(t.Context(), os.Args[0])
 		other.Env = append(os.Environ(), lockEnv+"="+path)

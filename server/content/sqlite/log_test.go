@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -16,10 +17,7 @@ import (
 func TestTheLogEnds(t *testing.T) {
 	const maxLog, batch = 1 << 20, 200
 	path := filepath.Join(t.TempDir(), "content.db")
-	store, err := open(t.Context(), path, maxLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(open(t.Context(), path, maxLog))(t)
 	defer store.Close()
 	var done atomic.Bool
 	var readers sync.WaitGroup
@@ -41,13 +39,8 @@ func TestTheLogEnds(t *testing.T) {
 		for i := range batch {
 			records = append(records, content.Record{Article: &content.Article{ID: fmt.Sprint(round, " ", i), Body: body}})
 		}
-		if err := store.Write(t.Context(), records); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(path + "-wal")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, store.Write(t.Context(), records))
+		info := testworld.Must(os.Stat(path + "-wal"))(t)
 		if info.Size() > 16<<20 { // a batch adds about 2 MiB
 			t.Fatalf("after %d batches, the log has %d bytes", round, info.Size())
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/sqlite"
 )
@@ -39,10 +40,7 @@ func TestNamesOfFiles(t *testing.T) {
 
 func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 	directory := t.TempDir()
-	store, err := sqlite.Open(t.Context(), filepath.Join(directory, "content.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(sqlite.Open(t.Context(), filepath.Join(directory, "content.db")))(t)
 	defer store.Close()
 	files, err := os.ReadDir(directory)
 	if err != nil || len(files) != 3 {
@@ -58,22 +56,12 @@ func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 func TestOpenRejectsOtherFiles(t *testing.T) {
 	directory := t.TempDir()
 	text := filepath.Join(directory, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600))
 	newer := filepath.Join(directory, "newer")
-	store, err := sqlite.Open(t.Context(), newer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(sqlite.Open(t.Context(), newer))(t)
 	_ = store.Close()
-	raw, err := sql.Open("sqlite", newer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := raw.ExecContext(t.Context(), `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, 1)`); err != nil {
-		t.Fatal(err)
-	}
+	raw := testworld.Must(sql.Open("sqlite", newer))(t)
+	testworld.Must(raw.ExecContext(t.Context(), `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, 1)`))(t)
 	_ = raw.Close()
 	for path, want := range map[string]string{
 		directory:                                "it is a directory",
@@ -102,26 +90,17 @@ func TestDeletedContentOverwritten(t *testing.T) {
 	const canary = "canary-of-a-deleted-reply"
 	directory := t.TempDir()
 	path := filepath.Join(directory, "content.db")
-	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(sqlite.Open(t.Context(), path))(t)
 	defer store.Close()
 	reply := content.Record{ArticleID: "a", Reply: &content.Reply{ID: "r", Content: strings.Repeat(canary, 5000)}} // several pages of the file
 	title := content.Record{ProductUpdate: &content.ProductUpdate{ID: "u", Title: canary}}
-	if err := store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}}, reply, title}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}}, reply, title}))
 	if !anyHas(t, directory, canary) {
 		t.Fatal("the files do not have the records, so this test sees nothing")
 	}
 	title.Deleted = true
-	if err := store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}, Deleted: true}, title}); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, store.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a"}, Deleted: true}, title}))
+	testworld.Check(t, store.Close())
 	if anyHas(t, directory, canary) {
 		t.Error("the file has what was deleted")
 	}
@@ -130,15 +109,9 @@ func TestDeletedContentOverwritten(t *testing.T) {
 // anyHas reports whether a file in a directory has a text.
 func anyHas(t *testing.T, directory, text string) bool {
 	t.Helper()
-	files, err := os.ReadDir(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testworld.Must(os.ReadDir(directory))(t)
 	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join(directory, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testworld.Must(os.ReadFile(filepath.Join(directory, file.Name())))(t)
 		if strings.Contains(string(content), text) {
 			return true
 		}

@@ -33,10 +33,7 @@ type ageWorld struct {
 
 func newAge(t *testing.T) *ageWorld {
 	t.Helper()
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testworld.Must(age.GenerateX25519Identity())(t)
 	dir := t.TempDir()
 	w := &ageWorld{
 		canaries: newCanaries(t), Clock: newClock(), identity: identity,
@@ -56,14 +53,9 @@ func (w *ageWorld) encrypt(document string) []byte {
 func encryptTo(t *testing.T, document string, to age.Recipient) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	e, err := age.Encrypt(&b, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := testworld.Must(age.Encrypt(&b, to))(t)
 	_, _ = io.WriteString(e, document)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, e.Close())
 	return b.Bytes()
 }
 
@@ -72,19 +64,14 @@ func armored(t *testing.T, file []byte) []byte {
 	var b bytes.Buffer
 	a := armor.NewWriter(&b)
 	_, _ = a.Write(file)
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, a.Close())
 	return b.Bytes()
 }
 
 // put writes secrets to the file, and advances the clock so that the store reads them.
 func (w *ageWorld) put(secrets map[string]string) {
 	w.t.Helper()
-	document, err := json.Marshal(secrets)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	document := testworld.Must(json.Marshal(secrets))(w.t)
 	w.putFile(w.encrypt(string(document)))
 }
 
@@ -98,10 +85,7 @@ func TestSecretsOfAnAgeFile(t *testing.T) {
 	w := newAge(t)
 	key := w.Secret("a secret") + "\nsecond line\n"
 	document := fmt.Sprintf("{ %q: %q,\n \"empty\": \"\" }\n", "crm-key", key)
-	quantum, err := age.GenerateHybridIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	quantum := testworld.Must(age.GenerateHybridIdentity())(t)
 	for _, tt := range []struct {
 		name             string
 		file, identities []byte
@@ -129,15 +113,10 @@ func TestChangedAgeFile(t *testing.T) {
 	first, second := w.Word("a secret"), w.Word("a secret")
 	w.put(map[string]string{"crm": first})
 	w.want(w.store, "crm", first)
-	info, err := os.Stat(w.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testworld.Must(os.Stat(w.file))(t)
 	// Neither the time nor the size of the file changes.
 	write(t, w.file, w.encrypt(fmt.Sprintf("{%q:%q}", "crm", second)), 0o600)
-	if err := os.Chtimes(w.file, info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Chtimes(w.file, info.ModTime(), info.ModTime()))
 	if now, _ := os.Stat(w.file); now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
 		t.Fatal("the file is not as the test needs it")
 	}
@@ -225,10 +204,7 @@ func TestTheIdentityFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newAge(t)
 			value := w.Secret("a secret")
-			right, err := os.ReadFile(w.identityFile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			right := testworld.Must(os.ReadFile(w.identityFile))(t)
 			content := right
 			if tt.content != nil {
 				content = []byte(tt.content(w))

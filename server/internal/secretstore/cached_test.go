@@ -11,16 +11,13 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
 func newCached(t *testing.T, store host.Secrets, ttl time.Duration, clock func() time.Time) host.Secrets {
 	t.Helper()
-	cached, err := secretstore.Cached(store, ttl, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cached
+	return testworld.Must(secretstore.Cached(store, ttl, clock))(t)
 }
 
 func TestRotation(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -21,21 +22,12 @@ func TestReplacedFile(t *testing.T) {
 		{"renamed into its place", func(t *testing.T, dir, value string) { write(t, filepath.Join(dir, "crm"), []byte(value), 0o600) }},
 		{"written in place, with the same size and time", func(t *testing.T, dir, value string) {
 			name := filepath.Join(dir, "crm")
-			before, err := os.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte(value), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(name, before.ModTime(), before.ModTime()); err != nil {
-				t.Fatal(err)
-			}
+			before := testworld.Must(os.Stat(name))(t)
+			testworld.Check(t, os.WriteFile(name, []byte(value), 0o600))
+			testworld.Check(t, os.Chtimes(name, before.ModTime(), before.ModTime()))
 		}},
 		{"removed and made again", func(t *testing.T, dir, value string) {
-			if err := os.Remove(filepath.Join(dir, "crm")); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.Remove(filepath.Join(dir, "crm")))
 			write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
 		}},
 		{"the link of Kubernetes leads elsewhere", mount},
@@ -61,17 +53,10 @@ func TestReplacedFile(t *testing.T) {
 // link ..data by renaming.
 func mount(t *testing.T, dir, value string) {
 	t.Helper()
-	version, err := os.MkdirTemp(dir, "..version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := testworld.Must(os.MkdirTemp(dir, "..version"))(t)
 	write(t, filepath.Join(version, "crm"), []byte(value), 0o600)
-	if err := os.Symlink(filepath.Base(version), filepath.Join(dir, "..data_tmp")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Symlink(filepath.Base(version), filepath.Join(dir, "..data_tmp")))
+	testworld.Check(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	if err := os.Symlink("..data/crm", filepath.Join(dir, "crm")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
@@ -83,16 +68,12 @@ func TestFileReadRate(t *testing.T) {
 	write(t, filepath.Join(dir, "crm"), []byte(value), 0o600)
 	store := secretstore.Dir(dir, now.Now)
 	c.want(store, "crm", value)
-	if err := os.Rename(dir, dir+".gone"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Rename(dir, dir+".gone"))
 	now.Advance(time.Second - 1)
 	c.want(store, "crm", value) // the file is gone, so the value is cached
 	now.Advance(1)
 	c.wantFailure(store, "crm", "the secrets directory cannot be opened")
-	if err := os.Rename(dir+".gone", dir); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Rename(dir+".gone", dir))
 	c.want(store, "crm", value)
 }
 
@@ -106,21 +87,13 @@ func TestNewFile(t *testing.T) {
 	c.want(store, "crm", "")
 	write(t, name, []byte(" \n"), 0o600)
 	c.want(store, "crm", " ")
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(name, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(name))
+	testworld.Check(t, os.Mkdir(name, 0o700))
 	c.wantFailure(store, "crm", "not a regular file")
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(name))
 	write(t, name, []byte(value), 0o600)
 	c.want(store, "crm", value)
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(name))
 	now.Advance(time.Second)
 	c.wantMissing(store, "crm", `there is no file "crm" in the secrets directory`)
 }
@@ -133,16 +106,11 @@ func TestManySecretsCostNoMoreEach(t *testing.T) {
 		asked.Add(1)
 		return now.Now()
 	}
-	store, err := secretstore.Cached(storeFunc(func(_ context.Context, name string) (string, error) { return name, nil }), time.Second, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(secretstore.Cached(storeFunc(func(_ context.Context, name string) (string, error) { return name, nil }), time.Second, clock))(t)
 	const many = 5000
 	for range 2 {
 		for i := range many {
-			if _, err := store.Secret(t.Context(), fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(store.Secret(t.Context(), fmt.Sprint(i)))(t)
 		}
 		now.Advance(2 * time.Second)
 	}

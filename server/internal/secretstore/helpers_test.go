@@ -74,13 +74,7 @@ func (f storeFunc) Secret(ctx context.Context, name string) (string, error) { re
 func write(t *testing.T, name string, content []byte, mode os.FileMode) {
 	t.Helper()
 	fresh := filepath.Join(filepath.Dir(name), ".new")
-	if err := os.WriteFile(fresh, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(fresh, mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(fresh, name); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(fresh, content, 0o600))
+	testworld.Check(t, os.Chmod(fresh, mode))
+	testworld.Check(t, os.Rename(fresh, name))
 }

@@ -147,15 +147,12 @@ func (v *hostileVault) open(t *testing.T) {
 	t.Helper()
 	v.t = t
 	var log testworld.Log
-	h, err := host.New(context.Background(), host.Config{
+	h := testworld.Must(host.New(context.Background(), host.Config{
 		Keys: v.store, Secrets: host.MapSecrets{"s": v.Secret("what is signed")}, Base: v.api, Clock: v.Now, Logger: log.Logger(),
 		BuiltIns: []host.Plugin{{Name: "jwt.wasm", Wasm: plugins.JWT}, {Name: "dpop.wasm", Wasm: plugins.DPoP}},
 		Limits:   host.Limits{ConcurrentGuests: 1, ConcurrentExchanges: 1, ConcurrentKeys: 1}, // so that a place that is lost is noticed
 		Observe:  func(_ context.Context, a host.Attempt) { v.OutError("Observe's error", a.Err) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	v.host = h
 	t.Cleanup(func() {
 		if err := h.Close(context.Background()); err != nil {
@@ -195,20 +192,13 @@ func (v *hostileVault) answer(w http.ResponseWriter, r *http.Request) {
 // connect returns a connector that signs a secret with a key of the engine.
 func (v *hostileVault) connect(algorithm string) *host.Connector {
 	v.t.Helper()
-	c, err := v.host.Connect(v.t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	return testworld.Must(v.host.Connect(v.t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key('" + algorithm + "') }}", "claims": map[string]any{"sub": "{{ get_secret('s') }}"}},
-	}})
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	return c
+	}}))(v.t)
 }
 
 func (v *hostileVault) try(ctx context.Context, c *host.Connector) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.test/orders", nil)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.test/orders", nil))(v.t)
 	response, err := c.Transport(nil).RoundTrip(r)
 	v.OutError("the request's error", err)
 	if err != nil {
@@ -278,16 +268,13 @@ func TestHostileVersions(t *testing.T) {
 	v.sign = func(e *engine, w http.ResponseWriter, r asking) {
 		_, _ = io.WriteString(w, dataOf(written(r.key, 1, e.signature(r.key, toSign{Input: r.toSign.Input, Version: 1}))))
 	}
-	c, err := v.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	c := testworld.Must(v.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "dpop", Config: map[string]any{
 			"token_url": "https://login.test/token", "client_id": "me", "client_secret": "{{ get_secret('s') }}", "proof_key": "{{ get_key('ES256') }}", "proof_algorithm": "ES256",
 		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	sent := v.api.Count() // of the token endpoint as well
-	err = v.try(t.Context(), c)
+	err := v.try(t.Context(), c)
 	if want := "the store of keys used version 1, and version 2 was wanted"; err == nil || !strings.Contains(err.Error(), want) || v.api.Count() != sent {
 		t.Errorf("the error is %v, want %q, after %d requests", err, want, v.api.Count()-sent)
 	}
@@ -309,13 +296,9 @@ func TestSlowStoreOfKeys(t *testing.T) {
 			t.Run(name+"/"+operation, func(t *testing.T) {
 				v := newHostileVault(t)
 				server := &inMemory{server: v.fakeVault}
-				var err error
-				v.store, err = secretstore.Vault(secretstore.VaultConfig{
+				v.store = testworld.Must(secretstore.Vault(secretstore.VaultConfig{
 					Address: "https://vault.test", Token: v.token(0, false), Transit: &secretstore.VaultTransit{}, Clock: v.Now, Transport: server,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 				algorithm := "ES256"
 				if operation == "hmac" {
 					algorithm = "HS256"

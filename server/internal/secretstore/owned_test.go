@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -48,9 +49,7 @@ func TestADirectoryHasSecretsOfTenantsAndUsers(t *testing.T) {
 	c, dir := newCanaries(t), t.TempDir()
 	values := c.set(func(name, value string) {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		write(t, file, []byte(value+"\n"), 0o600)
 	})
 	c.wantOwned(secretstore.Dir(dir, newClock().Now), values)
@@ -60,14 +59,10 @@ func TestADirectoryHasSecretsOfTenantsAndUsers(t *testing.T) {
 func TestADirectoryOfKubernetesHasSecretsOfTenants(t *testing.T) {
 	c, dir := newCanaries(t), t.TempDir()
 	value := c.Secret("secret")
-	if err := os.MkdirAll(filepath.Join(dir, "..version", "tenants", "acme"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.MkdirAll(filepath.Join(dir, "..version", "tenants", "acme"), 0o700))
 	write(t, filepath.Join(dir, "..version", "tenants", "acme", "crm"), []byte(value), 0o600)
 	for link, to := range map[string]string{"..data": "..version", "tenants": "..data/tenants"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	c.want(secretstore.Dir(dir, newClock().Now), "tenants/acme/crm", value)
 }
@@ -108,10 +103,7 @@ func TestVaultHasSecretsOfTenantsAndUsers(t *testing.T) {
 				f.secrets[path] = map[string]any{field: value}
 			})
 			tt.config.AppRole = f.appRole()
-			store, err := secretstore.Cached(f.store(tt.config), time.Minute, f.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := testworld.Must(secretstore.Cached(f.store(tt.config), time.Minute, f.Now))(t)
 			f.wantOwned(store, values)
 		})
 	}

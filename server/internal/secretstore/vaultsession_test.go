@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -341,9 +342,7 @@ func TestCredentialFileModes_threats_77(t *testing.T) {
 	f.rewrite("token", f.token(0, true))
 	for name, config := range map[string]secretstore.VaultConfig{"token": {TokenFile: f.file("token")}, "secret_id": {AppRole: f.appRole()}} {
 		for mode, open := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o400: false, 0o644: true, 0o660: true, 0o604: true} {
-			if err := os.Chmod(f.file(name), mode); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.Chmod(f.file(name), mode))
 			if store := f.store(config); open {
 				f.wantFailure(store, "crm", "is open to others")
 			} else {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -29,26 +30,17 @@ func transit(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 		answer(w, r)
 		return true
 	}
-	store, err := secretstore.Vault(secretstore.VaultConfig{
+	store := testworld.Must(secretstore.Vault(secretstore.VaultConfig{
 		Address: f.server.URL, CAFile: f.file("ca.pem"), Token: f.token(0, false), Transit: &secretstore.VaultTransit{}, Clock: f.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return f, store
 }
 
 // publicPEM returns a new public key on P-256.
 func publicPEM(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKIXPublicKey(key.Public()))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 

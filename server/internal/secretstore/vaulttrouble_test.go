@@ -242,10 +242,7 @@ func TestUntrustedServer(t *testing.T) {
 			if tt.address == "localhost" { // a name that resolves without DNS and is not in the certificate
 				c.Address = strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1)
 			}
-			store, err := secretstore.Vault(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := testworld.Must(secretstore.Vault(c))(t)
 			f.wantFailure(store, "crm", tt.want)
 			if len(f.requests) > 0 {
 				t.Errorf("it was asked %q", f.requests)

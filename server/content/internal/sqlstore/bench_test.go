@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -45,9 +46,7 @@ func fill(b *testing.B, store content.Writer, articles int) {
 			batch = append(batch, reply(batch[len(batch)-1].Article.ID, id, "2025-12-31T00:00:00+00:00"), content.Record{ProductUpdate: &content.ProductUpdate{ID: id, Body: "<p>New.</p>"}})
 		}
 		if len(batch) >= 1000 || i == articles-1 {
-			if err := store.Write(b.Context(), batch); err != nil {
-				b.Fatal(err)
-			}
+			testworld.Check(b, store.Write(b.Context(), batch))
 			batch = batch[:0]
 		}
 	}
@@ -108,9 +107,7 @@ func measure(b *testing.B, f func(ctx context.Context, i int) error) {
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		begin := time.Now()
-		if err := f(b.Context(), i); err != nil {
-			b.Fatal(err)
-		}
+		testworld.Check(b, f(b.Context(), i))
 		took = append(took, time.Since(begin))
 	}
 	slices.Sort(took)

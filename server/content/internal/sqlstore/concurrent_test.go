@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 	"github.com/keywright/keywright/server/content/postgres"
@@ -68,9 +69,7 @@ func TestReadersSeeNoTornPages(t *testing.T) {
 		command := exec.CommandContext(t.Context(), os.Args[0])
 		command.Env = append(os.Environ(), importEnv+"="+db.name, importEnv+"_ADDRESS="+db.address)
 		command.Stderr = os.Stderr
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, command.Start())
 		ended := make(chan struct{})
 		var readers sync.WaitGroup
 		seen := make([]map[string]bool, 4)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 	"github.com/keywright/keywright/server/content/postgres"
@@ -28,17 +29,11 @@ func TestReadersDoNotWrite(t *testing.T) {
 // The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
 // wrote.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
-	address, err := url.Parse(empty(t, "postgres").address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testworld.Must(url.Parse(empty(t, "postgres").address))(t)
 	query := address.Query()
 	query.Set("default_transaction_isolation", "repeatable read")
 	address.RawQuery = query.Encode()
-	store, err := postgres.Open(t.Context(), address.String(), postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(postgres.Open(t.Context(), address.String(), postgres.Options{}))(t)
 	defer store.Close()
 	var level string
 	if err := store.(*sqlstore.Store).OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
@@ -49,28 +44,18 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 // While another process writes, a writer waits, also with records that the other one does not touch.
 func TestWriterWaits(t *testing.T) {
 	db := empty(t, "postgres")
-	address, err := url.Parse(db.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testworld.Must(url.Parse(db.address))(t)
 	query := address.Query()
 	query.Set("lock_timeout", "1") // in milliseconds: the writer fails instead of waiting
 	address.RawQuery = query.Encode()
 	store := database{name: db.name, address: address.String()}.open(t)
-	other, err := db.raw.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.ExecContext(t.Context(), `UPDATE article_chunks SET articles = articles`); err != nil {
-		t.Fatal(err)
-	}
+	other := testworld.Must(db.raw.BeginTx(t.Context(), nil))(t)
+	testworld.Must(other.ExecContext(t.Context(), `UPDATE article_chunks SET articles = articles`))(t)
 	records := []content.Record{{Moderator: &content.Moderator{ID: "m"}}}
 	if err := store.Write(t.Context(), records); err == nil || !strings.Contains(err.Error(), "55P03") {
 		t.Errorf("the error is %v", err)
 	}
-	if err := other.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, other.Rollback())
 	write(t, store, records...)
 }
 
@@ -82,9 +67,7 @@ func TestClosedStoreFile(t *testing.T) {
 	if _, err := os.Stat(db.address + "-wal"); err != nil {
 		t.Fatalf("while it is open: %v", err)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, store.Close())
 	if files, _ := filepath.Glob(db.address + "*"); len(files) != 1 {
 		t.Errorf("there are %v", files)
 	}
@@ -98,12 +81,8 @@ func TestMissingFile(t *testing.T) {
 	write(t, store, article("a", ""))
 	store.Reads().SetMaxIdleConns(0) // an open connection keeps the file
 	path, aside := filepath.Dir(db.address), t.TempDir()+"/aside"
-	if err := os.Rename(path, aside); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Rename(path, aside))
+	testworld.Check(t, os.Mkdir(path, 0o700))
 	if _, err := store.Articles(t.Context(), 0, 1); !errors.Is(err, content.ErrUnavailable) {
 		t.Errorf("while it is away: %v", err)
 	}
@@ -113,9 +92,7 @@ func TestMissingFile(t *testing.T) {
 	if files, err := os.ReadDir(path); err != nil || len(files) > 0 {
 		t.Fatalf("files = %v, err = %v", files, err)
 	}
-	if err := errors.Join(os.Remove(path), os.Rename(aside, path)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.Remove(path), os.Rename(aside, path)))
 	if got := ids(t, store, 0, 10); got != "a" {
 		t.Errorf("when it is back, the articles are %q", got)
 	}

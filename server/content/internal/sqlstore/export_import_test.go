@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/importer"
 	community "github.com/keywright/keywright/server/content/sample"
@@ -18,10 +19,7 @@ import (
 func exportOf(t *testing.T, store content.Database) (string, content.Status) {
 	t.Helper()
 	var text bytes.Buffer
-	status, err := store.Export(t.Context(), &text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := testworld.Must(store.Export(t.Context(), &text))(t)
 	return text.String(), status
 }
 
@@ -43,9 +41,7 @@ func TestAnExportImportsAgain(t *testing.T) {
 		stores[name] = db.open(t)
 	}
 	write(t, stores["sqlite"], odd...)
-	if _, err := importer.Import(t.Context(), stores["sqlite"], community.Name, community.Records(), importer.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(importer.Import(t.Context(), stores["sqlite"], community.Name, community.Records(), importer.Options{}))(t)
 	want, status := exportOf(t, stores["sqlite"])
 	if status.Moderators != 4 || status.Replies != 283 || status.Newest != "2027-01-01T00:00:00+00:00" {
 		t.Errorf("the status is %+v", status)
@@ -89,10 +85,7 @@ func TestACrawlWhileRepliesArrive(t *testing.T) {
 		for range 20 {
 			seen, last := map[string]int{}, ""
 			for {
-				page, err := store.ArticlesAfter(t.Context(), last, 25)
-				if err != nil {
-					t.Fatal(err)
-				}
+				page := testworld.Must(store.ArticlesAfter(t.Context(), last, 25))(t)
 				for _, a := range page {
 					seen[a.ID]++
 					last = a.ID

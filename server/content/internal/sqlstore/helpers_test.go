@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 	"github.com/keywright/keywright/server/content/postgres"
@@ -72,19 +73,14 @@ func (db database) open(t testing.TB) *sqlstore.Store {
 			return postgres.Open(ctx, address, db.options)
 		}
 	}
-	store, err := open(t.Context(), db.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(open(t.Context(), db.address))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store.(*sqlstore.Store)
 }
 
 func write(t testing.TB, store content.Writer, records ...content.Record) {
 	t.Helper()
-	if err := store.Write(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, store.Write(t.Context(), records))
 }
 
 func article(id string, activity content.Timestamp) content.Record {
@@ -98,10 +94,7 @@ func reply(articleID, id string, at content.Timestamp) content.Record {
 // ids returns the ids of a page, separated by spaces.
 func ids(t testing.TB, store content.Store, skip int64, limit int) string {
 	t.Helper()
-	page, err := store.Articles(t.Context(), skip, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testworld.Must(store.Articles(t.Context(), skip, limit))(t)
 	var all []string
 	for _, a := range page {
 		all = append(all, a.ID)
@@ -111,10 +104,7 @@ func ids(t testing.TB, store content.Store, skip int64, limit int) string {
 
 func text(t testing.TB, record any) string {
 	t.Helper()
-	b, err := json.Marshal(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testworld.Must(json.Marshal(record))(t)
 	return string(b)
 }
 
@@ -160,28 +150,21 @@ func compareEnds(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 // spans checks the counts of a table of spans and returns them by the ends of the spans.
 func (db database) spans(t fatal, table string) map[[2]string]int64 {
 	t.Helper()
-	rows, err := db.raw.QueryContext(context.Background(), `
+	rows := testworld.Must(db.raw.QueryContext(context.Background(), `
 SELECT s.activity, s.id, s.articles, (SELECT count(*) FROM articles a WHERE NOT a.trashed AND (a.activity, a.id) <= (s.activity, s.id))
-FROM `+table+` s ORDER BY s.activity, s.id`)
-	if err != nil {
-		t.Fatal(err)
-	}
+FROM `+table+` s ORDER BY s.activity, s.id`))(t)
 	defer rows.Close()
 	all := map[[2]string]int64{}
 	var sum, upTo, count int64
 	var end [2]string
 	for rows.Next() {
-		if err := rows.Scan(&end[0], &end[1], &count, &upTo); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, rows.Scan(&end[0], &end[1], &count, &upTo))
 		if sum += count; sum != upTo {
 			t.Errorf("up to %s there are %d articles, but %s counts %d", end, upTo, table, sum)
 		}
 		all[end] = count
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, rows.Err())
 	if end[0] != "~" {
 		t.Errorf("the last row of %s ends with %s", table, end)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
@@ -134,9 +135,7 @@ func TestStoreMatchesModel(t *testing.T) {
 						records = append(records, article(fmt.Sprintf("%c%d", 'a'+n%7, n/7), someTimes.Draw(t, "time")))
 					}
 				}
-				if err := store.Write(context.Background(), records); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, store.Write(context.Background(), records))
 				m.write(records)
 				db.checkChunks(t, 6, 4)
 				comparePages(t, store, m)
@@ -153,9 +152,7 @@ func (db database) clear(t fatal) {
 		`DELETE FROM product_updates`, `DELETE FROM articles`, `DELETE FROM replies`, `DELETE FROM article_chunks WHERE activity <> '~'`, `UPDATE article_chunks SET articles = 0`,
 		`DELETE FROM article_sections WHERE activity <> '~'`, `UPDATE article_sections SET articles = 0`,
 	} {
-		if _, err := db.raw.ExecContext(context.Background(), statement); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(db.raw.ExecContext(context.Background(), statement))(t)
 	}
 }
 
@@ -163,10 +160,7 @@ func comparePages(t *rapid.T, store *sqlstore.Store, m *model) {
 	want := m.list()
 	for _, size := range []int{11, 1000} {
 		for skip := 0; skip < len(want)+size; skip += size {
-			got, err := store.Articles(context.Background(), int64(skip), size)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testworld.Must(store.Articles(context.Background(), int64(skip), size))(t)
 			page := want[min(skip, len(want)):min(skip+size, len(want))]
 			if summary(got) != summary(page) {
 				t.Fatalf("%d after %d are\n%s\nnot\n%s", size, skip, summary(got), summary(page))
@@ -181,10 +175,7 @@ func compareCrawl(t *rapid.T, store *sqlstore.Store, m *model) {
 	slices.SortFunc(want, func(a, b content.Article) int { return cmp.Compare(a.ID, b.ID) })
 	var got []content.Article
 	for last := ""; ; last = got[len(got)-1].ID {
-		page, err := store.ArticlesAfter(context.Background(), last, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testworld.Must(store.ArticlesAfter(context.Background(), last, 7))(t)
 		if got = append(got, page...); len(page) < 7 {
 			break
 		}
@@ -206,9 +197,7 @@ func summary(articles []content.Article) string {
 func (db database) compareRemoved(t *rapid.T, m *model) {
 	for table, want := range map[string]int{"product_updates": len(m.updates), "articles": len(m.articles), "replies": len(m.replies)} {
 		var got int
-		if err := db.raw.QueryRowContext(context.Background(), `SELECT count(*) FROM `+table).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, db.raw.QueryRowContext(context.Background(), `SELECT count(*) FROM `+table).Scan(&got))
 		if got != want {
 			t.Fatalf("there are %d %s, not %d", got, table, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -26,27 +27,19 @@ func TestBatchesDoNotReadAllArticles(t *testing.T) {
 	for _, r := range gone {
 		write(t, store, r)
 	}
-	if _, err := connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 	var read int
-	if err := connection.QueryRowContext(t.Context(), `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'articles_pkey'`).Scan(&read); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, connection.QueryRowContext(t.Context(), `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'articles_pkey'`).Scan(&read))
 	if read < batches*size || read > 4*batches*size {
 		t.Errorf("to write %d articles twice, %d were read", batches*size, read)
 	}
 	var replies int
-	if err := connection.QueryRowContext(t.Context(), `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'replies_pkey'`).Scan(&replies); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, connection.QueryRowContext(t.Context(), `SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'replies_pkey'`).Scan(&replies))
 	if replies > 4*batches*size {
 		t.Errorf("to write %d replies twice, and to remove some, %d were read", batches*size, replies)
 	}
 	var scanned int
-	if err := connection.QueryRowContext(t.Context(), `SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('articles', 'replies')`).Scan(&scanned); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, connection.QueryRowContext(t.Context(), `SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname IN ('articles', 'replies')`).Scan(&scanned))
 	if scanned > 0 {
 		t.Errorf("%d rows were read without an index", scanned)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
@@ -53,12 +54,8 @@ func TestHiddenRowsUnread_threats_76(t *testing.T) {
 		withHidden(t, store, 100)
 		fetched := func() (rows int) {
 			t.Helper()
-			if _, err := connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-				t.Fatal(err)
-			}
-			if err := connection.QueryRowContext(t.Context(), `SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables WHERE relname IN ('product_updates', 'articles', 'replies')`).Scan(&rows); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(connection.ExecContext(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
+			testworld.Check(t, connection.QueryRowContext(t.Context(), `SELECT sum(idx_tup_fetch + seq_tup_read) FROM pg_stat_user_tables WHERE relname IN ('product_updates', 'articles', 'replies')`).Scan(&rows))
 			return rows
 		}
 		before := fetched()
@@ -73,9 +70,7 @@ func TestHiddenRowsUnread_threats_76(t *testing.T) {
 			t.Errorf("%d rows were read of records that nobody may see", after-before)
 		}
 		for range 10 {
-			if _, err := store.ProductUpdate(t.Context(), "seen", content.Everybody); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(store.ProductUpdate(t.Context(), "seen", content.Everybody))(t)
 		}
 		if after := fetched(); after != before+10 {
 			t.Errorf("%d rows were read of 10 records that all may see", after-before)
@@ -86,22 +81,15 @@ func TestHiddenRowsUnread_threats_76(t *testing.T) {
 // plan returns the steps of SQLite's plan of a statement.
 func plan(t *testing.T, db database, statement string) (steps []string) {
 	t.Helper()
-	rows, err := db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, "x", "y")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testworld.Must(db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statement, "x", "y"))(t)
 	defer rows.Close()
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, rows.Scan(&id, &parent, &unused, &step))
 		steps = append(steps, step)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, rows.Err())
 	return steps
 }
 
@@ -110,15 +98,11 @@ func TestMigrationFromFirstVersion(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
 		withHidden(t, store, 3)
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, store.Close())
 		for _, statement := range []string{
 			"DROP INDEX product_updates_shown", "DROP INDEX articles_shown", "DROP INDEX replies_shown", "DELETE FROM content_migrations WHERE version_id = 2",
 		} {
-			if _, err := db.raw.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(db.raw.ExecContext(t.Context(), statement))(t)
 		}
 		store = db.open(t)
 		if _, err := store.Reply(t.Context(), "a", "seen", content.Everybody); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
 )
@@ -228,9 +229,7 @@ func TestAtomicWrite(t *testing.T) {
 				t.Errorf("%s: err = %v", name, err)
 			}
 		}
-		if _, err := db.raw.ExecContext(t.Context(), `DROP TABLE article_chunks`); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(db.raw.ExecContext(t.Context(), `DROP TABLE article_chunks`))(t)
 		if err := store.Write(t.Context(), []content.Record{{ProductUpdate: &content.ProductUpdate{ID: "u"}}, article("good", "")}); err == nil {
 			t.Error("there is no error")
 		}
@@ -247,23 +246,16 @@ func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
 	}
 	db := empty(t, "sqlite")
 	db.open(t)
-	rows, err := db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlstore.SelectArticles, 0, 25)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testworld.Must(db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlstore.SelectArticles, 0, 25))(t)
 	defer rows.Close()
 	var plan []string
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, rows.Scan(&id, &parent, &unused, &step))
 		plan = append(plan, step)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, rows.Err())
 	for _, table := range []string{"articles", "article_chunks"} {
 		if !slices.ContainsFunc(plan, func(step string) bool {
 			return strings.HasPrefix(step, "SEARCH "+table+" ") && strings.HasSuffix(step, "((activity,id)<(?,?))")
