@@ -20,10 +20,7 @@ MEASURED := caddy haproxy nginx postgresql
 HANGS   := 60m
 # The workspace of all modules, for lint.
 WORK    := $(CURDIR)/.build/go.work
-GREMLINS := .build/gremlins-$(shell cat tools/mutants/gremlins/go.mod tools/mutants/gremlins/go.sum | cksum | cut -d' ' -f1)
-# The packages that make mutants mutates. Packages whose tests take a few seconds come first, the host and the gateway last.
-MUTANTS := $(addprefix host/internal/,kernel seal strictjson tokencache leakscan template egress signing discovery lease hostfn answer compose mask sandbox) internal/admission internal/expr \
-	$(addprefix server/,gateway/internal/transform internal/places internal/remedy internal/audit identity content/internal/sqlstore) $(wildcard plugins/internal/*) $(PLUGINS) server/gateway host
+GREMLINS := .build/gremlins-$(shell cat tools/gremlins/go.mod tools/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too. Package
@@ -84,8 +81,8 @@ screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
-mutants: $(GREMLINS)/gremlins ## mutation testing of all packages, or PKG=./host/internal/seal, or PART=3/10
-	go run ./tools/mutants -gremlins $(CURDIR)/$(GREMLINS)/gremlins $(and $(PART),-part $(PART)) $(and $(PATIENCE),-patience $(PATIENCE)) $(or $(PKG),$(MUTANTS))
+mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
+	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
 
 check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources
 
@@ -130,7 +127,7 @@ $(LINT)/golangci-lint:
 	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(GREMLINS)/gremlins:
-	go -C tools/mutants/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
+	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
 	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus $(MEASURED)

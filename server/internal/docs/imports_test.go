@@ -145,7 +145,6 @@ var rules = []rule{
 	{packages: "server/internal/docs"},
 	{packages: "server/cmd/keywright", ours: []string{"abi", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/view", "host/hosttest", "host/hosttest/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
-	{packages: "tools/mutants", ours: []string{"internal/pluginbuild"}},
 }
 
 // testRules are the rules for tests of packages that serve as examples. Other tests may import any package.

@@ -1,5 +1,5 @@
 // The tool behind make mutants. It is a module of its own, so that what it needs stays out of the main one.
-module github.com/keywright/keywright/tools/mutants/gremlins
+module github.com/keywright/keywright/tools/gremlins
 
 go 1.26.0
 
