@@ -49,12 +49,11 @@ func TestTheBoundsOfTokens(t *testing.T) {
 		"it has just expired":      {claims(map[string]any{"exp": start.Unix()}), host.User{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, err := w.bearer(s.token(t, test.claims))
-			if test.want == (host.User{}) {
-				refused(t, u, err, identity.ErrUnauthenticated)
-				return
+			if token := s.token(t, test.claims); test.want == (host.User{}) {
+				refused(t, identity.ErrUnauthenticated)(w.bearer(token))
+			} else {
+				accepted(t, test.want)(w.bearer(token))
 			}
-			accepted(t, u, err, test.want)
 		})
 	}
 }
@@ -68,12 +67,11 @@ func TestInvalidBase64URL(t *testing.T) {
 	for _, end := range []string{"", "!", "=", "\n", "\r"} {
 		signed := header + "." + payload + end
 		signature := testworld.Must(jwt.GetSigningMethod(s.algorithm).Sign(signed, s.private))(t)
-		u, err := w.bearer(signed + "." + base64url(signature))
-		if end == "" {
-			accepted(t, u, err, ann)
-			continue
+		if token := signed + "." + base64url(signature); end == "" {
+			accepted(t, ann)(w.bearer(token))
+		} else {
+			refused(t, identity.ErrUnauthenticated)(w.bearer(token))
 		}
-		refused(t, u, err, identity.ErrUnauthenticated)
 	}
 }
 
@@ -116,8 +114,7 @@ func TestKeyKindMismatch(t *testing.T) {
 	c := config(t, s.jwk(), secret.jwk())
 	c.JWT.Algorithms = []string{"ES256", "HS256"}
 	s.id = "h"
-	u, err := newWorld(t, c, nil).bearer(s.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	err := refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(s.token(t, claims())))
 	if err == nil || !strings.Contains(err.Error(), "no key of the issuer fits the token") {
 		t.Errorf("the error: %v", err)
 	}
@@ -161,15 +158,12 @@ func TestKeyLifetime(t *testing.T) {
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
 	token := s.token(t, claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()}))
-	u, err := w.bearer(token)
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(token))
 	e.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	w.clock.Advance(24*time.Hour - 1)
-	u, err = w.bearer(token)
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(token))
 	w.clock.Advance(1)
-	u, err = w.bearer(token)
-	refused(t, u, err, identity.ErrUnavailable)
+	refused(t, identity.ErrUnavailable)(w.bearer(token))
 }
 
 // A change of the keys is logged, and not each time that they are read.
@@ -179,8 +173,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 	w := e.world(t)
 	for i := range 5 {
 		unknown.id = fmt.Sprint(i)
-		u, err := w.bearer(unknown.token(t, claims()))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(w.bearer(unknown.token(t, claims())))
 		w.clock.Advance(time.Minute)
 	}
 	_ = w.Close()

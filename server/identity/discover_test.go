@@ -82,13 +82,11 @@ func TestKeysByIssuer(t *testing.T) {
 			m.document(test.at, names(issuer, m.URL+"/keys"))
 			m.document("/keys", document(s.jwk()))
 			w := m.of(t, issuer)
-			u, err := w.bearer(s.token(t, claims(map[string]any{"iss": issuer})))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(w.bearer(s.token(t, claims(map[string]any{"iss": issuer}))))
 			if got := m.asked(); got != test.asked {
 				t.Errorf("asked for %s, want %s", got, test.asked)
 			}
-			u, err = w.bearer(s.token(t, claims(map[string]any{"iss": strings.TrimSuffix(issuer, "/") + "//"})))
-			refused(t, u, err, identity.ErrUnauthenticated)
+			refused(t, identity.ErrUnauthenticated)(w.bearer(s.token(t, claims(map[string]any{"iss": strings.TrimSuffix(issuer, "/") + "//"}))))
 		})
 	}
 }
@@ -101,15 +99,12 @@ func TestMovedKeys(t *testing.T) {
 	m.document(openID, names(m.URL, m.URL+"/keys"))
 	m.document("/keys", document(old.jwk()))
 	w := m.of(t, m.URL)
-	u, err := w.bearer(old.token(t, claims(mine)))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(old.token(t, claims(mine))))
 	m.document(openID, names(m.URL, m.URL+"/other"))
 	m.document("/other", document(fresh.jwk()))
 	w.clock.Advance(1)
-	u, err = w.bearer(fresh.token(t, claims(mine)))
-	accepted(t, u, err, ann)
-	u, err = w.bearer(old.token(t, claims(mine)))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims(mine))))
+	refused(t, identity.ErrUnauthenticated)(w.bearer(old.token(t, claims(mine))))
 }
 
 // threats.md 187: metadata that is not the issuer's own names no keys. Nobody is signed in, and sessions are unavailable, as if the
@@ -142,8 +137,7 @@ func TestRefusedMetadata(t *testing.T) {
 			m.document("/keys", document(s.jwk()))
 			w := m.of(t, m.URL)
 			token := s.token(t, claims(map[string]any{"iss": m.URL}))
-			u, err := w.bearer(token)
-			refused(t, u, err, identity.ErrUnavailable, token)
+			err := refused(t, identity.ErrUnavailable, token)(w.bearer(token))
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(w.log.String(), test.want) {
 				t.Errorf("%v; want %s; the log has %s", err, test.want, w.log)
 			}
@@ -163,8 +157,7 @@ func TestRedirectedMetadata(t *testing.T) {
 	elsewhere.document("/keys", document(s.jwk()))
 	m.set(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
 	w := m.of(t, m.URL)
-	u, err := w.bearer(s.token(t, claims(map[string]any{"iss": m.URL})))
-	refused(t, u, err, identity.ErrUnavailable)
+	err := refused(t, identity.ErrUnavailable)(w.bearer(s.token(t, claims(map[string]any{"iss": m.URL}))))
 	if got := elsewhere.asked(); got != "" || !strings.Contains(err.Error(), "answers with status 302, 200 is wanted") {
 		t.Errorf("asked elsewhere for %q; %v", got, err)
 	}
@@ -177,8 +170,7 @@ func TestMetadataOutage(t *testing.T) {
 	w := m.of(t, m.URL)
 	token := s.token(t, claims(map[string]any{"iss": m.URL}))
 	for range 5 {
-		u, err := w.bearer(token)
-		refused(t, u, err, identity.ErrUnavailable, token)
+		refused(t, identity.ErrUnavailable, token)(w.bearer(token))
 	}
 	if got := m.asked(); got != openID+" "+oauth {
 		t.Errorf("asked for %s", got)
@@ -189,12 +181,10 @@ func TestMetadataOutage(t *testing.T) {
 	m.document(openID, names(m.URL, m.URL+"/keys"))
 	m.document("/keys", document(s.jwk()))
 	w.clock.Advance(time.Second)
-	u, err := w.bearer(token)
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(token))
 	m.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	w.clock.Advance(10 * time.Minute)
-	u, err = w.bearer(token)
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(token))
 	if !strings.Contains(w.log.String(), "answers with status 502") {
 		t.Errorf("the log has %s", w.log)
 	}

@@ -43,8 +43,7 @@ func TestHeadersCountOnlyFromTheProxies(t *testing.T) {
 		t.Run(remote, func(t *testing.T) {
 			r := request(append(headers, "X-Forwarded-For", "10.1.2.3", "X-Real-Ip", "10.1.2.3", "Forwarded", "for=10.1.2.3")...)
 			r.RemoteAddr = remote
-			u, err := newWorld(t, headerConfig(), nil).User(r)
-			accepted(t, u, err, want)
+			accepted(t, want)(newWorld(t, headerConfig(), nil).User(r))
 		})
 	}
 }
@@ -80,10 +79,10 @@ func TestAmbiguousHeaders(t *testing.T) {
 			}
 			u, err := newWorld(t, headerConfig(), nil).User(r)
 			if test.err == nil {
-				accepted(t, u, err, host.User{Email: "ann@example.com"})
+				accepted(t, host.User{Email: "ann@example.com"})(u, err)
 				return
 			}
-			refused(t, u, err, test.err, "root@example.com")
+			refused(t, test.err, "root@example.com")(u, err)
 		})
 	}
 }
@@ -92,16 +91,13 @@ func TestRequestsWithoutTheHeaders(t *testing.T) {
 	c := headerConfig()
 	r := request("X-Last-Name", "Doe")
 	r.RemoteAddr = "10.1.2.3:1"
-	u, err := newWorld(t, c, nil).User(r)
-	accepted(t, u, err, host.User{LastName: "Doe"})
+	accepted(t, host.User{LastName: "Doe"})(newWorld(t, c, nil).User(r))
 
 	c.Header.Required = true
-	u, err = newWorld(t, c, nil).User(r)
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).User(r))
 	spoofed := request("X-Forwarded-Email", "root@example.com")
 	spoofed.RemoteAddr = "203.0.113.9:1"
-	u, err = newWorld(t, c, nil).User(spoofed)
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).User(spoofed))
 }
 
 // threats.md 44, over a real connection, because net/http changes header names.

@@ -25,8 +25,7 @@ func TestATokenNamesTheUser(t *testing.T) {
 			if algorithm[:2] == "HS" {
 				c.JWT.Algorithms = []string{algorithm}
 			}
-			u, err := newWorld(t, c, nil).bearer(s.token(t, claims()))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(newWorld(t, c, nil).bearer(s.token(t, claims())))
 		})
 	}
 }
@@ -98,8 +97,7 @@ func TestInvalidTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := s.token(t, claims(change))
-			u, err := w.bearer(token)
-			refused(t, u, err, identity.ErrUnauthenticated, token, "ann@example.com")
+			refused(t, identity.ErrUnauthenticated, token, "ann@example.com")(w.bearer(token))
 		})
 	}
 	valid := s.token(t, claims())
@@ -136,8 +134,7 @@ func TestInvalidTokens(t *testing.T) {
 		"a security event":          s.raw(t, `{"alg":"ES256","kid":"k1","typ":"application/secevent+jwt"}`, full(`"sub":"u-1"`)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, err := w.bearer(token)
-			refused(t, u, err, identity.ErrUnauthenticated, token)
+			refused(t, identity.ErrUnauthenticated, token)(w.bearer(token))
 		})
 	}
 }
@@ -182,8 +179,7 @@ func TestBarelyValidTokens(t *testing.T) {
 		"claims that nobody asks of": {"groups": []string{"a"}, "address": map[string]any{"country": "AT"}, "n": nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, err := w.bearer(s.token(t, claims(change)))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(w.bearer(s.token(t, claims(change))))
 		})
 	}
 	for _, header := range []string{
@@ -191,8 +187,7 @@ func TestBarelyValidTokens(t *testing.T) {
 		// Members of the header that point to a key or contain one are ignored.
 		`{"alg":"ES256","jku":"https://evil.test/jwks","x5u":"https://evil.test/x","jwk":{"kty":"oct","k":"AAAA"}}`,
 	} {
-		u, err := w.bearer(s.raw(t, header, full(`"sub":"u-1"`)))
-		accepted(t, u, err, host.User{ID: "u-1"})
+		accepted(t, host.User{ID: "u-1"})(w.bearer(s.raw(t, header, full(`"sub":"u-1"`))))
 	}
 }
 
@@ -227,12 +222,10 @@ func TestForgedTokens(t *testing.T) {
 		w := newWorld(t, c, nil)
 		for name, token := range forged {
 			t.Run(how+"/"+name, func(t *testing.T) {
-				u, err := w.bearer(token)
-				refused(t, u, err, identity.ErrUnauthenticated, token)
+				refused(t, identity.ErrUnauthenticated, token)(w.bearer(token))
 			})
 		}
-		u, err := w.bearer(s.token(t, claims()))
-		accepted(t, u, err, ann)
+		accepted(t, ann)(w.bearer(s.token(t, claims())))
 	}
 }
 
@@ -260,10 +253,10 @@ func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 			token := test.signer.token(t, claims())
 			u, err := newWorld(t, c, nil).bearer(token)
 			if test.ok {
-				accepted(t, u, err, ann)
+				accepted(t, ann)(u, err)
 				return
 			}
-			refused(t, u, err, identity.ErrUnauthenticated, token)
+			refused(t, identity.ErrUnauthenticated, token)(u, err)
 		})
 	}
 	t.Run("a short secret", func(t *testing.T) {
@@ -271,26 +264,22 @@ func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 		long := newSigner(t, "l", "HS512")
 		c := config(t, short.jwk(), long.jwk())
 		c.JWT.Algorithms = []string{"HS256"}
-		u, err := newWorld(t, c, nil).bearer(short.token(t, claims()))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(short.token(t, claims())))
 	})
 	t.Run("a weak RSA key", func(t *testing.T) {
 		t.Setenv("GODEBUG", "rsa1024min=0")
 		weak := testworld.Must(rsa.GenerateKey(rand.Reader, 1024))(t)
 		s := &signer{id: "w", algorithm: "RS256", private: weak}
-		u, err := newWorld(t, config(t, s.jwk(), p256.jwk()), nil).bearer(s.token(t, claims()))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(newWorld(t, config(t, s.jwk(), p256.jwk()), nil).bearer(s.token(t, claims())))
 	})
 }
 
 func TestWithoutKidThereMustBeNoChoice(t *testing.T) {
 	one, two := newSigner(t, "1", "ES256"), newSigner(t, "2", "ES256")
 	token := one.raw(t, `{"alg":"ES256"}`, full(`"sub":"u-1"`))
-	u, err := newWorld(t, config(t, one.jwk(), newSigner(t, "3", "RS256").jwk()), nil).bearer(token)
-	accepted(t, u, err, host.User{ID: "u-1"})
+	accepted(t, host.User{ID: "u-1"})(newWorld(t, config(t, one.jwk(), newSigner(t, "3", "RS256").jwk()), nil).bearer(token))
 	for _, keys := range [][]map[string]any{{one.jwk(), two.jwk()}, {two.jwk(), one.jwk()}} {
-		u, err = newWorld(t, config(t, keys...), nil).bearer(token)
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(newWorld(t, config(t, keys...), nil).bearer(token))
 	}
 }
 
@@ -316,15 +305,13 @@ func TestClaimsBecomeTheUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, s.jwk())
 			c.JWT.Claims = test.claims
-			u, err := newWorld(t, c, nil).bearer(s.token(t, claims(test.token)))
-			accepted(t, u, err, test.want)
+			accepted(t, test.want)(newWorld(t, c, nil).bearer(s.token(t, claims(test.token))))
 		})
 	}
 	t.Run("an unverified email as the id", func(t *testing.T) {
 		c := config(t, s.jwk())
 		c.JWT.Claims.ID = "email"
-		u, err := newWorld(t, c, nil).bearer(s.token(t, claims(map[string]any{"email_verified": false})))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(s.token(t, claims(map[string]any{"email_verified": false}))))
 	})
 }
 

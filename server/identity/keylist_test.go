@@ -12,12 +12,10 @@ func TestWhenKeysWereFirstRead(t *testing.T) {
 	same, replaced, renamed, narrowed := newSigner(t, "same", "ES256"), newSigner(t, "replaced", "ES256"), newSigner(t, "old", "ES256"), newSigner(t, "narrowed", "ES256")
 	e := newEndpoint(t, replaced.jwk(), renamed.jwk(), narrowed.jwk(), same.jwk())
 	w := e.world(t)
-	u, err := w.bearer(same.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(same.token(t, claims())))
 	e.publish(newSigner(t, "replaced", "ES256").jwk(), renamed.jwk(map[string]any{"kid": "new"}), narrowed.jwk(map[string]any{"alg": "ES256"}), same.jwk())
 	w.clock.Advance(10 * time.Minute)
-	u, err = w.bearer(same.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(same.token(t, claims())))
 	first := map[string]time.Duration{}
 	for _, k := range w.Keys().List {
 		first[k.ID] = k.First.Sub(start)

@@ -18,22 +18,17 @@ func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "RS256")
 	e := newEndpoint(t, old.jwk())
 	w := e.world(t)
-	u, err := w.bearer(old.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
 
 	e.publish(old.jwk(), fresh.jwk())
 	w.clock.Advance(10 * time.Second) // since the last fetch
-	u, err = w.bearer(fresh.token(t, claims()))
-	accepted(t, u, err, ann)
-	u, err = w.bearer(old.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
 
 	e.publish(fresh.jwk())
 	w.clock.Advance(10 * time.Minute) // without requests in between: the first one waits for newer keys
-	u, err = w.bearer(old.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
-	u, err = w.bearer(fresh.token(t, claims()))
-	accepted(t, u, err, ann)
+	refused(t, identity.ErrUnauthenticated)(w.bearer(old.token(t, claims())))
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
 	if e.count() != 3 {
 		t.Errorf("%d fetches, want 3", e.count())
 	}
@@ -43,14 +38,11 @@ func TestKeyReplacedUnderID(t *testing.T) {
 	old, fresh := newSigner(t, "k", "ES256"), newSigner(t, "k", "ES256")
 	e := newEndpoint(t, old.jwk())
 	w := e.world(t)
-	u, err := w.bearer(old.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
 	e.publish(fresh.jwk())
 	w.clock.Advance(10 * time.Second)
-	u, err = w.bearer(fresh.token(t, claims()))
-	accepted(t, u, err, ann)
-	u, err = w.bearer(old.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
+	refused(t, identity.ErrUnauthenticated)(w.bearer(old.token(t, claims())))
 }
 
 // threats.md 44 and 65: made-up key IDs cause at most one request to the issuer in ten seconds. Until the next one, an unknown
@@ -59,8 +51,7 @@ func TestUnknownKeyRate(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
-	u, err := w.bearer(s.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	w.clock.Advance(1)
 	for second := range 61 {
 		for i := range 20 {
@@ -70,12 +61,10 @@ func TestUnknownKeyRate(t *testing.T) {
 			if second%10 == 0 && i == 0 {
 				want = identity.ErrUnauthenticated // this key was looked for, and does not exist
 			}
-			u, err := w.bearer(token)
-			refused(t, u, err, want, token)
+			refused(t, want, token)(w.bearer(token))
 			w.clock.Advance(time.Microsecond)
 		}
-		u, err := w.bearer(s.token(t, claims()))
-		accepted(t, u, err, ann)
+		accepted(t, ann)(w.bearer(s.token(t, claims())))
 		w.clock.Advance(time.Second)
 	}
 	if e.count() != 8 { // the initial fetch, and those at 0, 10, …, 60 seconds
@@ -89,23 +78,18 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 	old, fresh, next, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "next", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, old.jwk())
 	w := e.world(t)
-	u, err := w.bearer(old.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
 	e.publish(old.jwk(), fresh.jwk())
 	w.clock.Advance(1)
-	u, err = w.bearer(fresh.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
 
 	w.clock.Advance(10 * time.Second)
-	u, err = w.bearer(unknown.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(w.bearer(unknown.token(t, claims())))
 	e.publish(old.jwk(), fresh.jwk(), next.jwk())
 	w.clock.Advance(10*time.Second - 1)
-	u, err = w.bearer(next.token(t, claims()))
-	refused(t, u, err, identity.ErrUnavailable)
+	refused(t, identity.ErrUnavailable)(w.bearer(next.token(t, claims())))
 	w.clock.Advance(1)
-	u, err = w.bearer(next.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(next.token(t, claims())))
 }
 
 // threats.md 65: a session whose key was removed by the issuer is refused at once, whatever other keys are looked for. An
@@ -115,26 +99,21 @@ func TestSessionsOfRemovedKey(t *testing.T) {
 	e := newEndpoint(t, fresh.jwk())
 	w := e.world(t)
 	gone := old.token(t, claims())
-	u, err := w.bearer(gone)
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(w.bearer(gone))
 	for range 3 {
 		for range 9 {
 			w.clock.Advance(time.Second)
-			u, err = w.bearer(gone)
-			refused(t, u, err, identity.ErrUnauthenticated)
+			refused(t, identity.ErrUnauthenticated)(w.bearer(gone))
 		}
 		w.clock.Advance(2 * time.Second)
-		u, err = w.bearer(unknown.token(t, claims())) // the keys are read again, and have not changed
-		refused(t, u, err, identity.ErrUnauthenticated)
-		u, err = w.bearer(gone)
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(w.bearer(unknown.token(t, claims()))) // the keys are read again, and have not changed
+		refused(t, identity.ErrUnauthenticated)(w.bearer(gone))
 	}
 	before := e.count()
 	w.clock.Advance(time.Minute)
 	unknown.id = "another"
 	for _, c := range []map[string]any{{"exp": start.Add(-time.Hour).Unix()}, {"iss": "https://other.example.com"}, {"aud": "other"}} {
-		u, err = w.bearer(unknown.token(t, claims(c)))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(w.bearer(unknown.token(t, claims(c))))
 	}
 	if e.count() != before {
 		t.Error("keys were read for tokens that no key could make good")
@@ -146,16 +125,14 @@ func TestKeyRefresh(t *testing.T) {
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
 	for range 30 {
-		u, err := w.bearer(s.token(t, claims()))
-		accepted(t, u, err, ann)
+		accepted(t, ann)(w.bearer(s.token(t, claims())))
 		w.clock.Advance(10*time.Second - time.Millisecond)
 	}
 	if e.count() != 1 {
 		t.Errorf("%d fetches in five minutes, want 1", e.count())
 	}
 	w.clock.Advance(time.Second)
-	u, err := w.bearer(s.token(t, claims())) // does not wait for the fetch that it starts
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(s.token(t, claims()))) // does not wait for the fetch that it starts
 	for end := time.Now().Add(time.Minute); e.count() != 2; {
 		if time.Now().After(end) {
 			t.Fatalf("%d fetches, want 2", e.count())
@@ -168,15 +145,12 @@ func TestClockSetBack(t *testing.T) {
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
 	back := map[string]any{"iat": start.Add(-200 * time.Hour).Unix()}
-	u, err := w.bearer(s.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	e.publish(s.jwk(), fresh.jwk())
 	w.clock.Advance(-48 * time.Hour)
-	u, err = w.bearer(fresh.token(t, claims(back)))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims(back))))
 	for range 100 {
-		u, err = w.bearer(s.token(t, claims(back)))
-		accepted(t, u, err, ann)
+		accepted(t, ann)(w.bearer(s.token(t, claims(back))))
 	}
 	if e.count() != 2 {
 		t.Errorf("%d fetches, want 2", e.count())
@@ -184,8 +158,7 @@ func TestClockSetBack(t *testing.T) {
 	next := newSigner(t, "k3", "ES256")
 	e.publish(s.jwk(), fresh.jwk(), next.jwk())
 	w.clock.Advance(-48 * time.Hour) // so the last fetch for an unknown key is in the future
-	u, err = w.bearer(next.token(t, claims(back)))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(next.token(t, claims(back))))
 }
 
 func TestEndpointOutage(t *testing.T) {
@@ -196,8 +169,7 @@ func TestEndpointOutage(t *testing.T) {
 			e.set(down)
 			w := e.world(t)
 			for range 3 {
-				u, err := w.bearer(s.token(t, claims()))
-				refused(t, u, err, identity.ErrUnavailable)
+				refused(t, identity.ErrUnavailable)(w.bearer(s.token(t, claims())))
 			}
 			if err := w.Ready(t.Context()); !errors.Is(err, identity.ErrUnavailable) {
 				t.Errorf("ready: %v", err)
@@ -208,8 +180,7 @@ func TestEndpointOutage(t *testing.T) {
 
 			e.publish(s.jwk())
 			w.clock.Advance(time.Second)
-			u, err := w.bearer(s.token(t, claims()))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(w.bearer(s.token(t, claims())))
 			if err := w.Ready(t.Context()); err != nil {
 				t.Errorf("ready: %v", err)
 			}
@@ -220,22 +191,17 @@ func TestEndpointOutage(t *testing.T) {
 			_ = w.Ready(t.Context())
 			later := claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()})
 			for range 3 {
-				u, err = w.bearer(s.token(t, later))
-				accepted(t, u, err, ann)
-				u, err = w.bearer(fresh.token(t, later))
-				refused(t, u, err, identity.ErrUnavailable)
-				u, err = w.bearer(flip(s.token(t, later)))
-				refused(t, u, err, identity.ErrUnauthenticated)
+				accepted(t, ann)(w.bearer(s.token(t, later)))
+				refused(t, identity.ErrUnavailable)(w.bearer(fresh.token(t, later)))
+				refused(t, identity.ErrUnauthenticated)(w.bearer(flip(s.token(t, later))))
 				w.clock.Advance(10 * time.Second)
 			}
 			w.clock.Advance(24 * time.Hour)
-			u, err = w.bearer(s.token(t, later))
-			refused(t, u, err, identity.ErrUnavailable)
+			refused(t, identity.ErrUnavailable)(w.bearer(s.token(t, later)))
 
 			e.publish(fresh.jwk())
 			w.clock.Advance(10 * time.Second)
-			u, err = w.bearer(fresh.token(t, later))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(w.bearer(fresh.token(t, later)))
 
 			_ = w.Close()
 			var said []string
@@ -290,12 +256,10 @@ func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
 	w := e.world(t)
-	u, err := w.bearer(s.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	e.publish()
 	w.clock.Advance(10 * time.Minute)
-	u, err = w.bearer(s.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(w.bearer(s.token(t, claims())))
 }
 
 // Keys of an endpoint with a private half, and HMAC keys, are not used.
@@ -304,11 +268,9 @@ func TestPrivateKeysOfEndpoint(t *testing.T) {
 	e := newEndpoint(t, s.jwk(), leaked.jwk(map[string]any{"d": "cHJpdmF0ZS1jYW5hcnk"}), secret.jwk())
 	w := e.world(t)
 	for _, bad := range []*signer{leaked, secret} {
-		u, err := w.bearer(bad.token(t, claims()))
-		refused(t, u, err, identity.ErrUnauthenticated)
+		refused(t, identity.ErrUnauthenticated)(w.bearer(bad.token(t, claims())))
 	}
-	u, err := w.bearer(s.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	_ = w.Close()
 	if log := w.log.String(); !strings.Contains(log, "keys[1] holds its private half") || !strings.Contains(log, "keys[2] is symmetric") || strings.Contains(log, "canary") || strings.Contains(log, "cHJpdmF0") {
 		t.Errorf("the log: %s", log)
@@ -325,8 +287,7 @@ func TestEndpointRequest(t *testing.T) {
 	})
 	w := e.world(t)
 	r := request("Authorization", "Bearer "+s.token(t, claims()), "Cookie", "a=b", "Traceparent", "00-1-2-3")
-	u, err := w.User(r)
-	accepted(t, u, err, ann)
+	accepted(t, ann)(w.User(r))
 	if got.Method != http.MethodGet || got.URL.Path != "/jwks.json" || got.Header.Get("Authorization")+got.Header.Get("Cookie")+got.Header.Get("Traceparent") != "" {
 		t.Errorf("got.Method = %s got.URL = %s got.Header = %v", got.Method, got.URL, got.Header)
 	}
@@ -335,11 +296,9 @@ func TestEndpointRequest(t *testing.T) {
 func TestSymmetricKeys(t *testing.T) {
 	secret, s := newSigner(t, "h", "HS256"), newSigner(t, "k", "ES256")
 	c := config(t, secret.jwk(), s.jwk())
-	u, err := newWorld(t, c, nil).bearer(secret.token(t, claims()))
-	refused(t, u, err, identity.ErrUnauthenticated)
+	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(secret.token(t, claims())))
 	c.JWT.Algorithms = []string{"HS256"}
-	u, err = newWorld(t, c, nil).bearer(secret.token(t, claims()))
-	accepted(t, u, err, ann)
+	accepted(t, ann)(newWorld(t, c, nil).bearer(secret.token(t, claims())))
 }
 
 func answer(text string) *http.Response {

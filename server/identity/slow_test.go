@@ -162,8 +162,7 @@ func TestFetchSurvivesCallerCancel(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			u, err := w.bearer(s.token(t, forever()))
-			accepted(t, u, err, ann)
+			accepted(t, ann)(w.bearer(s.token(t, forever())))
 		})
 		both.Wait()
 	})

@@ -56,10 +56,10 @@ func TestWhereTheTokenStands(t *testing.T) {
 			c.JWT.Bearer, c.JWT.Cookie = test.bearer, test.cookie
 			u, err := newWorld(t, c, nil).User(request(test.headers...))
 			if test.err == nil {
-				accepted(t, u, err, ann)
+				accepted(t, ann)(u, err)
 				return
 			}
-			refused(t, u, err, test.err, token)
+			refused(t, test.err, token)(u, err)
 			var detail *identity.Error
 			if errors.As(err, &detail) && detail.Challenge != test.challenge {
 				t.Errorf("WWW-Authenticate: %q, want %q", detail.Challenge, test.challenge)
@@ -69,8 +69,7 @@ func TestWhereTheTokenStands(t *testing.T) {
 	t.Run("in the query", func(t *testing.T) {
 		r := request()
 		r.URL.RawQuery = "access_token=" + token
-		u, err := newWorld(t, config(t, s.jwk()), nil).User(r)
-		refused(t, u, err, identity.ErrUnauthenticated, token)
+		refused(t, identity.ErrUnauthenticated, token)(newWorld(t, config(t, s.jwk()), nil).User(r))
 	})
 }
 
@@ -92,6 +91,6 @@ func TestNoneLooksAtNothing(t *testing.T) {
 	for _, mode := range []string{"", identity.ModeNone} {
 		u, err := newWorld(t, identity.Config{Mode: mode}, nil).User(request(
 			"Authorization", "Bearer a.b.c", "Authorization", "Basic x", "Cookie", "session=x", "X-Forwarded-Email", "root@example.com", "X_Forwarded_Email", "x"))
-		accepted(t, u, err, host.User{})
+		accepted(t, host.User{})(u, err)
 	}
 }

@@ -238,30 +238,37 @@ func (w *world) bearer(token string) (host.User, error) {
 	return w.User(request("Authorization", "Bearer "+token))
 }
 
-// refused checks that there is no user, and an error of a kind that does not contain the canaries.
-func refused(t *testing.T, u host.User, err, kind error, canaries ...string) {
-	t.Helper()
-	if !errors.Is(err, kind) || u != (host.User{}) {
-		t.Errorf("got %+v, %v; want %v", u, err, kind)
-		return
-	}
-	var detail *identity.Error
-	if !errors.As(err, &detail) {
-		t.Errorf("%T is not an *Error", err)
-		return
-	}
-	for _, canary := range canaries {
-		for part := range strings.SplitSeq(canary, ".") {
-			if len(part) > 8 && strings.Contains(fmt.Sprintf("%v %+v %#v", err, detail, detail), part) {
-				t.Errorf("the error holds what the request held: %v", err)
+// refused returns a function that checks that there is no user, and an error of a kind that does not contain the canaries. The
+// function returns the error.
+func refused(t *testing.T, kind error, canaries ...string) func(host.User, error) error {
+	return func(u host.User, err error) error {
+		t.Helper()
+		if !errors.Is(err, kind) || u != (host.User{}) {
+			t.Errorf("got %+v, %v; want %v", u, err, kind)
+			return err
+		}
+		var detail *identity.Error
+		if !errors.As(err, &detail) {
+			t.Errorf("%T is not an *Error", err)
+			return err
+		}
+		for _, canary := range canaries {
+			for part := range strings.SplitSeq(canary, ".") {
+				if len(part) > 8 && strings.Contains(fmt.Sprintf("%v %+v %#v", err, detail, detail), part) {
+					t.Errorf("the error holds what the request held: %v", err)
+				}
 			}
 		}
+		return err
 	}
 }
 
-func accepted(t *testing.T, u host.User, err error, want host.User) {
-	t.Helper()
-	if err != nil || u != want {
-		t.Errorf("got %+v, %v; want %+v", u, err, want)
+// accepted returns a function that checks that there is this user.
+func accepted(t *testing.T, want host.User) func(host.User, error) {
+	return func(u host.User, err error) {
+		t.Helper()
+		if err != nil || u != want {
+			t.Errorf("got %+v, %v; want %+v", u, err, want)
+		}
 	}
 }

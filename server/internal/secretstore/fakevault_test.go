@@ -69,6 +69,15 @@ func newFakeVault(t *testing.T) *fakeVault {
 	return f
 }
 
+// newCRMVault returns a server with the secret crm, and its value.
+func newCRMVault(t *testing.T) (f *fakeVault, value string) {
+	t.Helper()
+	f = newFakeVault(t)
+	value = f.Secret("a secret")
+	f.put("crm", map[string]any{"value": value})
+	return f, value
+}
+
 func (f *fakeVault) file(name string) string { return filepath.Join(f.dir, name) }
 
 // with runs a change of the server's state under its lock.
@@ -135,6 +144,12 @@ func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 		f.t.Fatal(err)
 	}
 	return store
+}
+
+// byAppRole returns a store that logs in with an AppRole.
+func (f *fakeVault) byAppRole() host.Secrets {
+	f.t.Helper()
+	return f.store(secretstore.VaultConfig{AppRole: f.appRole()})
 }
 
 func (f *fakeVault) appRole() *secretstore.VaultAppRole {

@@ -121,6 +121,12 @@ var hostileToSign = map[string]struct {
 	"an echo as signature":        {echoes(200, `{"data":{"signature":%s,"hmac":%s}}`), noSignature},
 	"an echo as version":          {echoes(200, `{"data":{"signature":"vault:v1:AAAA","key_version":%s}}`), "returned 3 bytes"},
 	"a number as signature":       {says(200, `{"data":{"signature":7,"hmac":7}}`), notItsAPI},
+	"no data":                     {says(200, `{}`), noSignature},
+	"data that is null":           {says(200, `{"data":null}`), noSignature},
+	"an object as signature":      {says(200, `{"data":{"signature":{"a":1},"hmac":{"a":1}}}`), notItsAPI},
+	"a signature twice":           {says(200, `{"data":{"signature":"vault:v1:AAAA","signature":"vault:v1:BBBB"}}`), notItsAPI},
+	"no prefix":                   {says(200, `{"data":{"signature":"AAAA","hmac":"AAAA"}}`), noSignature},
+	"no signature":                {says(200, `{"data":{"signature":"vault:v1","hmac":"vault:v1"}}`), noSignature},
 	"no version":                  {says(200, `{"data":{"signature":"vault:v:AAAA"}}`), noSignature},
 	"version 0":                   {says(200, `{"data":{"signature":"vault:v0:AAAA"}}`), noSignature},
 	"a version below 0":           {says(200, `{"data":{"signature":"vault:v-1:AAAA"}}`), noSignature},
@@ -175,6 +181,7 @@ var hostileDescriptions = map[string]struct {
 	want   string
 }{
 	"200 with errors":  {echoes(200, `{"errors":[%s]}`), noEngineKey},
+	"no data":          {says(200, `{"data":null}`), noEngineKey},
 	"an echo with 400": {echoes(400, `{"errors":[%s]}`), "it answered 400"},
 	"an echo with 500": {echoes(500, `{"errors":[%s]}`), "it answered 500"},
 	"an echo as type":  {describes(func(about map[string]any, r asking) { about["type"], about["keys"] = r.all, nil }), "is of the type unknown"},

@@ -282,16 +282,7 @@ func TestHostileVersions(t *testing.T) {
 
 // threats.md 94: an answer that comes a byte a second, or not at all, ends with the time of a lookup, and holds no place after it.
 func TestSlowStoreOfKeys(t *testing.T) {
-	slow := map[string]func(r *http.Request) (*http.Response, error){
-		"silent": func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		},
-		"a drop at a time": func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(drip{r.Context()}), Request: r}, nil
-		},
-	}
-	for name, trouble := range slow {
+	for name, trouble := range slowAnswers {
 		for _, operation := range []string{"keys", "sign", "hmac"} {
 			t.Run(name+"/"+operation, func(t *testing.T) {
 				v := newHostileVault(t)

@@ -91,7 +91,7 @@ func TestMissingSecrets(t *testing.T) {
 	f.put("object", map[string]any{"value": map[string]any{"x": f.Secret("a secret")}})
 	f.put("null", map[string]any{"value": nil})
 	f.put("empty", map[string]any{"value": ""})
-	byName := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	byName := f.byAppRole()
 	fields := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Path: "apps"})
 	elsewhere := f.store(secretstore.VaultConfig{AppRole: f.appRole(), Mount: "kv"})
 
@@ -113,10 +113,8 @@ func TestMissingSecrets(t *testing.T) {
 }
 
 func TestFirstOf(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	both := host.FirstOf(f.store(secretstore.VaultConfig{AppRole: f.appRole()}), host.MapSecrets{"crm": "old", "other": "there"})
+	f, value := newCRMVault(t)
+	both := host.FirstOf(f.byAppRole(), host.MapSecrets{"crm": "old", "other": "there"})
 	f.want(both, "crm", value)
 	f.want(both, "other", "there")
 	f.wantMissing(both, "none", "vault has nothing at secret/data/none")

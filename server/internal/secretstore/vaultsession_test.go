@@ -17,10 +17,8 @@ import (
 )
 
 func TestTokenRenewal(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f, value := newCRMVault(t)
+	store := f.byAppRole()
 	f.want(store, "crm", value)
 	f.Advance(40*time.Minute - 1)
 	f.want(store, "crm", value)
@@ -58,11 +56,9 @@ func TestLoginAfterToken(t *testing.T) {
 		{"the clock was set back", func(*fakeVault) {}, -24 * time.Hour, 2, 0}, // threats.md 33
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFakeVault(t)
+			f, value := newCRMVault(t)
 			tt.change(f)
-			value := f.Secret("a secret")
-			f.put("crm", map[string]any{"value": value})
-			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+			store := f.byAppRole()
 			f.want(store, "crm", value)
 			f.Advance(tt.idle)
 			f.want(store, "crm", value)
@@ -76,12 +72,10 @@ func TestLoginAfterToken(t *testing.T) {
 func TestOddTimesOfTokens(t *testing.T) {
 	for seconds, logins := range map[string]int{"0": 1, "1": 3, "-5": 1, "10000000000": 1, "9223372036854775807": 1} {
 		t.Run(seconds, func(t *testing.T) {
-			f := newFakeVault(t)
-			value := f.Secret("a secret")
-			f.put("crm", map[string]any{"value": value})
+			f, value := newCRMVault(t)
 			token := f.token(0, true)
 			f.trouble = answerAt("/v1/auth/approle/login", `{"auth":{"client_token":"`+token+`","lease_duration":`+seconds+`,"renewable":true}}`)
-			store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+			store := f.byAppRole()
 			for range 3 {
 				f.want(store, "crm", value)
 				f.Advance(time.Minute)
@@ -103,10 +97,8 @@ func answerAt(path, text string) func(w http.ResponseWriter, r *http.Request) bo
 
 // A proxy that mixes up answers does not give this node the token of another: a renewal has to be of the very token.
 func TestRenewalOfOtherToken(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f, value := newCRMVault(t)
+	store := f.byAppRole()
 	f.want(store, "crm", value)
 	others := f.token(time.Hour, true)
 	f.trouble = answerAt("/v1/auth/token/renew-self", `{"auth":{"client_token":"`+others+`","lease_duration":3600,"renewable":true}}`)
@@ -116,11 +108,9 @@ func TestRenewalOfOtherToken(t *testing.T) {
 }
 
 func TestRevokedToken(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	for name, store := range map[string]host.Secrets{
-		appRoleLogin:                 f.store(secretstore.VaultConfig{AppRole: f.appRole()}),
+		appRoleLogin:                 f.byAppRole(),
 		"POST auth/kubernetes/login": f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()}),
 	} {
 		f.want(store, "crm", value)
@@ -133,11 +123,9 @@ func TestRevokedToken(t *testing.T) {
 
 // Lookups of a secret that the policy forbids do not cause a login for each 403.
 func TestForbiddenPathLogins(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	f.denied = "secret/data/other"
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	store := f.byAppRole()
 	f.want(store, "crm", value)
 	for range 100 {
 		f.wantFailure(store, "other", "vault refuses to read secret/data/other (403)")
@@ -148,12 +136,10 @@ func TestForbiddenPathLogins(t *testing.T) {
 }
 
 func TestRefusedLoginWait(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	right := f.secretID
 	f.rewrite("secret_id", f.Word("a secret"))
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	store := f.byAppRole()
 	for range 40 {
 		f.wantFailure(store, "crm", "vault refuses the login at auth/approle/login: it answered 400: check role, credential and policy")
 		f.Advance(time.Second / 4)
@@ -164,10 +150,8 @@ func TestRefusedLoginWait(t *testing.T) {
 }
 
 func TestCredentialFileReads(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	role := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f, value := newCRMVault(t)
+	role := f.byAppRole()
 	account := f.store(secretstore.VaultConfig{Kubernetes: f.kubernetes()})
 	f.want(role, "crm", value)
 	f.want(account, "crm", value)
@@ -188,9 +172,7 @@ func TestCredentialFileReads(t *testing.T) {
 }
 
 func TestChangedTokenFile(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	first, second, third := f.token(time.Hour, true), f.token(time.Hour, true), f.token(0, false)
 	f.rewrite("token", first)
 	store := f.store(secretstore.VaultConfig{TokenFile: f.file("token")})
@@ -217,9 +199,7 @@ func TestChangedTokenFile(t *testing.T) {
 }
 
 func TestGivenTokenRenewal(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	store := f.store(secretstore.VaultConfig{Token: f.token(time.Hour, true)})
 	for range 5 {
 		f.want(store, "crm", value)
@@ -231,10 +211,8 @@ func TestGivenTokenRenewal(t *testing.T) {
 }
 
 func TestFailedRenewal(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f, value := newCRMVault(t)
+	store := f.byAppRole()
 	f.want(store, "crm", value)
 	f.with(func() {
 		f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
@@ -263,10 +241,8 @@ func TestFailedRenewal(t *testing.T) {
 
 // threats.md 30, 31: concurrent lookups cause one login.
 func TestConcurrentLogin(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
-	store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+	f, value := newCRMVault(t)
+	store := f.byAppRole()
 	gone, leave := context.WithCancel(t.Context())
 	begun, release := make(chan struct{}), make(chan struct{})
 	f.trouble = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -321,7 +297,7 @@ func TestVaultRotation(t *testing.T) {
 	f := newFakeVault(t)
 	first, second := f.Secret("a secret"), f.Secret("a secret")
 	f.put("crm", map[string]any{"value": first})
-	store := newCached(t, f.store(secretstore.VaultConfig{AppRole: f.appRole()}), 5*time.Second, f.Now)
+	store := newCached(t, f.byAppRole(), 5*time.Second, f.Now)
 	f.want(store, "crm", first)
 	f.put("crm", map[string]any{"value": second})
 	f.Advance(5*time.Second - 1)
@@ -336,9 +312,7 @@ func TestVaultRotation(t *testing.T) {
 
 // threats.md 77: a credential file that everybody on the machine may read is not used, as for the identity of an age file.
 func TestCredentialFileModes_threats_77(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	f.rewrite("token", f.token(0, true))
 	for name, config := range map[string]secretstore.VaultConfig{"token": {TokenFile: f.file("token")}, "secret_id": {AppRole: f.appRole()}} {
 		for mode, open := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o400: false, 0o644: true, 0o660: true, 0o604: true} {

@@ -77,62 +77,6 @@ func TestSignRequest(t *testing.T) {
 	}
 }
 
-// threats.md 95: an answer that is none, or repeats the request, is an error without anything of it.
-func TestInvalidSignatures(t *testing.T) {
-	echo := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(r.Header.Get("X-Vault-Token")))
-		_, _ = w.Write([]byte(`"`))
-	}
-	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
-		"an echo":          echo,
-		"an echo with 400": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadRequest); echo(w, r) },
-		"an echo with 403": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden); echo(w, r) },
-		"an echo with 404": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound); echo(w, r) },
-		"an echo with 500": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusInternalServerError)
-			echo(w, r)
-		},
-		"no data":           text(`{}`),
-		"data that is null": text(`{"data":null}`),
-		"no prefix":         text(dataOf(map[string]any{"signature": "AAAA"})),
-		"no version":        text(dataOf(map[string]any{"signature": "vault:v:AAAA"})),
-		"a version of 0":    text(dataOf(map[string]any{"signature": "vault:v0:AAAA"})),
-		"a version below 0": text(dataOf(map[string]any{"signature": "vault:v-1:AAAA"})),
-		"a huge version":    text(dataOf(map[string]any{"signature": "vault:v99999999999999999999:AAAA"})),
-		"no signature":      text(dataOf(map[string]any{"signature": "vault:v1"})),
-		"no Base64":         text(dataOf(map[string]any{"signature": "vault:v1:A*AA"})),
-		"a number":          text(dataOf(map[string]any{"signature": 7})),
-		"a name twice":      text(`{"data":{"signature":"vault:v1:AAAA","signature":"vault:v1:BBBB"}}`),
-		"a redirect": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/v1/elsewhere", http.StatusTemporaryRedirect)
-		},
-		"more than can be":     text(`{"data":{"signature":"vault:v1:` + strings.Repeat("A", 2<<20) + `"}}`),
-		"a list":               text(`[]`),
-		"HTML":                 text(`<html>`),
-		"an HMAC of nothing":   text(dataOf(map[string]any{"hmac": "vault:v1"})),
-		"another kind of text": text(dataOf(map[string]any{"signature": map[string]any{"a": 1}})),
-	} {
-		t.Run(name, func(t *testing.T) {
-			f, store := transit(t, answer)
-			data := f.Word("the data")
-			signature, version, err := store.Sign(t.Context(), host.Key{Name: "app"}, "EdDSA", []byte(data))
-			f.OutError("an error", err)
-			if err == nil || signature != nil || version != 0 {
-				t.Errorf("%q of version %d, %v", signature, version, err)
-			}
-			info, err := store.Describe(t.Context(), host.Key{Name: "app"})
-			f.OutError("an error", err)
-			if err == nil {
-				t.Errorf("the key is %+v", info)
-			}
-		})
-	}
-}
-
-func text(body string) func(w http.ResponseWriter, r *http.Request) {
-	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
-}
-
 // A description is used again for a minute, and not after a refusal or for a version that it does not have.
 func TestDescriptionsOfKeys(t *testing.T) {
 	latest, refuse := 1, false

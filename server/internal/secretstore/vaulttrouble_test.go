@@ -81,10 +81,8 @@ func TestTroubleWithTheServer(t *testing.T) {
 	} {
 		for _, when := range []string{"at the login", "at the read"} {
 			t.Run(tt.name+" "+when, func(t *testing.T) {
-				f := newFakeVault(t)
-				value := f.Secret("a secret")
-				f.put("crm", map[string]any{"value": value})
-				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+				f, value := newCRMVault(t)
+				store := f.byAppRole()
 				if when == "at the read" {
 					f.want(store, "crm", value)
 				}
@@ -110,10 +108,8 @@ func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, when := range []string{"login", "read"} {
 			t.Run(fmt.Sprint(status, " at the ", when), func(t *testing.T) {
-				f := newFakeVault(t)
-				value := f.Secret("a secret")
-				f.put("crm", map[string]any{"value": value})
-				store := f.store(secretstore.VaultConfig{AppRole: f.appRole()})
+				f, value := newCRMVault(t)
+				store := f.byAppRole()
 				if when == "read" {
 					f.want(store, "crm", value)
 				}
@@ -168,24 +164,22 @@ func (d drip) Read(p []byte) (int, error) {
 	}
 }
 
+// slowAnswers are answers that do not end before their request does.
+var slowAnswers = map[string]testworld.Answer{
+	"silent": func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	},
+	"a drop at a time": func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(drip{r.Context()}), Request: r}, nil
+	},
+}
+
 func TestSilentServer(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		trouble func(r *http.Request) (*http.Response, error)
-	}{
-		{"silent", func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		}},
-		{"a drop at a time", func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(drip{r.Context()}), Request: r}, nil
-		}},
-	} {
+	for name, trouble := range slowAnswers {
 		for _, when := range []string{"at the login", "at the read"} {
-			t.Run(tt.name+" "+when, func(t *testing.T) {
-				f := newFakeVault(t)
-				value := f.Secret("a secret")
-				f.put("crm", map[string]any{"value": value})
+			t.Run(name+" "+when, func(t *testing.T) {
+				f, value := newCRMVault(t)
 				synctest.Test(t, func(t *testing.T) {
 					f.t = t
 					const timeout = 10 * time.Second
@@ -194,7 +188,7 @@ func TestSilentServer(t *testing.T) {
 					if when == "at the read" {
 						f.want(store, "crm", value)
 					}
-					server.trouble = tt.trouble
+					server.trouble = trouble
 					begin := time.Now()
 					_, err := store.Secret(t.Context(), "crm")
 					f.OutError("an error", err)
@@ -252,18 +246,14 @@ func TestUntrustedServer(t *testing.T) {
 }
 
 func TestAllowedPlainHTTP(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	plain := httptest.NewServer(f)
 	t.Cleanup(plain.Close)
 	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, Token: f.token(0, false)}), "crm", value)
 }
 
 func TestATransportOfTheCallers(t *testing.T) {
-	f := newFakeVault(t)
-	value := f.Secret("a secret")
-	f.put("crm", map[string]any{"value": value})
+	f, value := newCRMVault(t)
 	var calls int
 	transport := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		calls++
