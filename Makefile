@@ -26,7 +26,7 @@ WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-di
 # The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too. Package
 # host runs the plugins under it.
 ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./tools/...
-ONE_BY_ONE_OF_SERVER := ./gateway/internal/transform ./internal/imports
+ONE_BY_ONE_OF_SERVER := ./gateway/internal/transform ./internal/onboard/imports
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.

@@ -20,7 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/keywright/keywright/server/internal/catalogue"
+	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 )
 
 // keeping returns an API that refuses, with a status of 400, the requests that break a rule that the product documents.

@@ -23,7 +23,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/catalogue"
+	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 )
 
 // An account has the credentials of a user at a product, and the product itself, as it documents its authentication.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/identity"
-	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
 // checkFiles checks the files that `serve` reads beside the file itself, and those of authorities, for their ends.

@@ -36,7 +36,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
-	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
 // Options configures [Load] and [Read].

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
 // pluginSource checks where a plugin comes from: it has a path, or a name and a reference.

@@ -17,9 +17,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/artifact"
-	"github.com/keywright/keywright/server/internal/lock"
-	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/lock"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 const (

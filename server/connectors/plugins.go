@@ -13,8 +13,8 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/codings"
-	"github.com/keywright/keywright/server/internal/lock"
 	"github.com/keywright/keywright/server/internal/pkcs12"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
 // maxModules limits all plugins of a file together, in bytes.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/remedy"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
 )
 
 // FailedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
 // wire is an API that reads the bytes of requests itself, without an HTTP library.

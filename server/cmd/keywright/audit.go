@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	auditlog "github.com/keywright/keywright/server/internal/audit"
+	auditlog "github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/catalogue"
-	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/onboard/catalogue"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

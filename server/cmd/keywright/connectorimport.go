@@ -14,8 +14,8 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/catalogue"
-	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/onboard/catalogue"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
 // importFlags holds the flags of connector import.

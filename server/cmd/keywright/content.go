@@ -27,7 +27,7 @@ import (
 	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/contentserver"
-	"github.com/keywright/keywright/server/internal/httpserver"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

@@ -17,14 +17,14 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/difference"
-	"github.com/keywright/keywright/server/internal/explained"
+	"github.com/keywright/keywright/server/internal/operate/difference"
+	"github.com/keywright/keywright/server/internal/operate/explain"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // explanation is the document of explain.
 type explanation struct {
-	*explained.Document
+	*explain.Document
 	fuel bool
 }
 
@@ -63,7 +63,7 @@ func explainCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		doc, err := explained.Of(connector, request, args[1])
+		doc, err := explain.Of(connector, request, args[1])
 		if err != nil {
 			return nil, err
 		}
@@ -215,8 +215,8 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
 		var text bytes.Buffer
 		if err == nil {
-			var doc *explained.Document
-			if doc, err = explained.Of(connector, request, ""); err == nil {
+			var doc *explain.Document
+			if doc, err = explain.Of(connector, request, ""); err == nil {
 				err = doc.Write(&text, terminal.Style{}, false)
 			}
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 // faulty has a connector for each fault. It may reach 127.0.0.1, and no other private address.

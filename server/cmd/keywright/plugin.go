@@ -19,11 +19,11 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/artifact"
-	"github.com/keywright/keywright/server/internal/install"
-	"github.com/keywright/keywright/server/internal/lock"
-	"github.com/keywright/keywright/server/internal/reach"
+	"github.com/keywright/keywright/server/internal/operate/reach"
 	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/install"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

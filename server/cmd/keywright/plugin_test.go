@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
 // inspect and info show where a plugin and its credentials come from. The words of a publisher, which nobody has checked, do not

@@ -15,11 +15,11 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/imports"
-	"github.com/keywright/keywright/server/internal/install"
-	"github.com/keywright/keywright/server/internal/lock"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 	"github.com/keywright/keywright/server/internal/registry"
-	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/registry/install"
+	"github.com/keywright/keywright/server/internal/registry/lock"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 // pluginCache returns the directory for plugins of registries, or "" for a user without a cache.

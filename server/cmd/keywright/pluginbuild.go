@@ -16,7 +16,7 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
-	"github.com/keywright/keywright/server/internal/scaffold"
+	"github.com/keywright/keywright/server/internal/registry/scaffold"
 )
 
 func pluginNewCommand(a *app) *cobra.Command {

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/internal/artifact"
-	"github.com/keywright/keywright/server/internal/install"
-	"github.com/keywright/keywright/server/internal/lock"
 	"github.com/keywright/keywright/server/internal/registry"
-	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/install"
+	"github.com/keywright/keywright/server/internal/registry/lock"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 // passwordVariable is the environment variable with the password of a private key.

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/host/hosttest/conform"
 	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/pluginbuild"
-	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
 func pluginTestCommand(a *app) *cobra.Command {

@@ -14,9 +14,9 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/install"
-	"github.com/keywright/keywright/server/internal/lock"
 	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/registry/install"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

@@ -25,8 +25,8 @@ import (
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/record"
-	"github.com/keywright/keywright/server/internal/remedy"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
+	"github.com/keywright/keywright/server/internal/registry/record"
 )
 
 // requestFlags holds the flags that describe a request.

@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/daemon"
 	"github.com/keywright/keywright/server/internal/demo/tour"
-	"github.com/keywright/keywright/server/internal/login"
+	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 

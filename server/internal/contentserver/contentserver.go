@@ -16,9 +16,9 @@ import (
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
-	"github.com/keywright/keywright/server/internal/httpserver"
-	"github.com/keywright/keywright/server/internal/login"
-	"github.com/keywright/keywright/server/internal/metrics"
+	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
+	"github.com/keywright/keywright/server/internal/serve/metrics"
 )
 
 // readyTime limits the check for /readyz.

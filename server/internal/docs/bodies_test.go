@@ -13,7 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 // exampleAPI answers as the API of an example does, and records the body that it received.

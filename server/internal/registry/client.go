@@ -24,7 +24,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
-	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
 // Options configures a [Client].

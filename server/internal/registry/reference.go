@@ -7,7 +7,7 @@ import (
 
 	oras "oras.land/oras-go/v2/registry"
 
-	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
 // A Reference names a plugin in a registry.

@@ -21,7 +21,7 @@ import (
 
 	fake "github.com/google/go-containerregistry/pkg/registry"
 
-	"github.com/keywright/keywright/server/internal/artifact"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
 const maxModule = 4096

@@ -14,8 +14,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"github.com/keywright/keywright/server/internal/artifact"
-	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 // Media types and annotations of signatures.

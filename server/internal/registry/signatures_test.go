@@ -10,8 +10,8 @@ import (
 
 	"aead.dev/minisign"
 
-	"github.com/keywright/keywright/server/internal/artifact"
-	"github.com/keywright/keywright/server/internal/signature"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 // Signatures of both kinds are found with the manifest, and what is no signature is left out.

@@ -22,7 +22,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 // file is the configuration. The token endpoint refuses the client of invoices.

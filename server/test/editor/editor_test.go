@@ -25,7 +25,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/catalogue"
+	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 )
 
 const modeline = "# yaml-language-server: $schema=connectors.schema.json\n"

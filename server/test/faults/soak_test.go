@@ -20,7 +20,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/daemon"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 const (

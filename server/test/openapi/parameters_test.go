@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/server/internal/imports"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
 // usual are the usual names of credentials among the parameters of operations, in small letters.

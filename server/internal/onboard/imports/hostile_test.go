@@ -1,0 +1,304 @@
+package imports_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/onboard/imports"
+)
+
+const before = `{"openapi":"3.0.0","info":{"title":"A"},"servers":[{"url":"https://a.example"}],`
+
+// schemes returns a document with schemes in JSON.
+func schemes(text string) string { return before + `"components":{"securitySchemes":{` + text + `}}}` }
+
+// A document that is large, nested without end, or repeats itself, is refused with one error, whatever else is in it
+// (threats.md 196).
+func TestLargeDocuments(t *testing.T) {
+	bomb := "openapi: 3.0.0\nx0: &x0 [a, a, a, a, a, a, a, a]\n"
+	for _, n := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		last := string(n[0] - 1)
+		bomb += "x" + n + ": &x" + n + " [" + strings.Repeat("*x"+last+", ", 8) + "]\n"
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"aliases that repeat":           {bomb + "security: *x8\n", "more than 200000 values"},
+		"an alias that has itself":      {"openapi: 3.0.0\nsecurity: &a [*a, *a]\n", "nested too deeply"},
+		"lists in lists":                {before + `"security":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}", "nested too deeply"},
+		"lists in lists elsewhere":      {before + `"x":` + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000) + "}", "not well-formed JSON"},
+		"lists in lists in YAML":        {"openapi: 3.0.0\nx: " + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "well-formed YAML, at line 2"},
+		"large JSON":                    {before + `"x":"` + strings.Repeat("x", imports.MaxBytes) + `"}`, "larger than 64 MiB"},
+		"large YAML":                    {"openapi: 3.0.0\nx: " + strings.Repeat("x", 8<<20), "convert it to JSON"},
+		"many values in YAML":           {"openapi: 3.0.0\nx: [" + strings.Repeat("a,", 700_000) + "]", "convert it to JSON"},
+		"many schemes":                  {schemes(strings.Repeat(`"a":{},`, 210_000) + `"b":{}`), "more than 200000 values"},
+		"many schemes that are refused": {schemes(many(`"$":{"type":"magic"},`, 60_000) + `"b":{}`), "none of the 100 ways to authenticate can"},
+		"many schemes together": {
+			before + `"security":[{` + many(`"$":[],`, 40_000) + `"b":[]}],"components":{"securitySchemes":{` + many(`"$":{"type":"apiKey","in":"header","name":"a$"},`, 30_000) + `"b":{}}}}`,
+			"40",
+		},
+		"a line of curl": {"", "longer than 1024 KiB"},
+	} {
+		var err error
+		if name == "a line of curl" {
+			_, err = imports.CurlLine("curl "+strings.Repeat("x", imports.MaxLine), imports.Options{})
+		} else {
+			_, err = imports.OpenAPI([]byte(c.text), imports.Options{})
+		}
+		if name == "many schemes together" {
+			if err != nil {
+				t.Errorf("%s: err = %v", name, err) // a requirement of missing schemes does not count, so a scheme by itself is taken
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: err = %v", name, err)
+		}
+		if err != nil && len(err.Error()) > 20_000 {
+			t.Errorf("%s: the error has %d bytes", name, len(err.Error()))
+		}
+	}
+}
+
+// many returns n repetitions of a text, with a number for each $.
+func many(text string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.ReplaceAll(text, "$", "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26%7)+itoa(i)))
+	}
+	return b.String()
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + string(rune('0'+n%10))
+}
+
+// Texts of a document are texts in the connector: they name no secret, end no line, and send nothing to a terminal
+// (threats.md 197).
+func TestTextsOfDocuments(t *testing.T) {
+	const evil = `\u001b[31m\u202e{{ get_secret('crm') }}{{{ get_secret('crm') }}\r\n  auth: {type: none}\u2028#`
+	for name, text := range map[string]string{
+		"title":        strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), `"A"`, `"A `+evil+`"`, 1),
+		"scheme":       schemes(`"` + evil + `":{"type":"http","scheme":"bearer"},"c":{"type":"http","scheme":"basic"}`),
+		"query":        schemes(`"b":{"type":"apiKey","in":"query","name":"` + evil + `"}`),
+		"plain query":  schemes(`"b":{"type":"apiKey","in":"query","name":"{{ get_secret('crm') }}"}`),
+		"header":       schemes(`"b":{"type":"apiKey","in":"header","name":"` + evil + `"}`),
+		"scope":        schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://l.example/t","scopes":{"` + evil + `":""}}}}`),
+		"token_url":    schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://l.example/` + evil + `"}}}`),
+		"url":          strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), "a.example", "a.example/"+evil, 1),
+		"variable":     strings.Replace(schemes(`"b":{"type":"http","scheme":"bearer"}`), `a.example"`, `a.example/{v}","variables":{"v":{"default":"`+evil+`"}}`, 1),
+		"unknown type": schemes(`"b":{"type":"` + evil + `"}`),
+	} {
+		result, err := imports.OpenAPI([]byte(text), imports.Options{})
+		if err != nil {
+			printable(t, name, err.Error())
+			continue
+		}
+		for _, note := range result.Notes {
+			printable(t, name, note)
+		}
+		for _, s := range result.Secrets {
+			printable(t, name, s.Name+s.What)
+		}
+		yaml := result.Connector.YAML()
+		if named := regexp.MustCompile(`\{\{ get_secret\('crm'\)`).FindAllStringIndex(strings.ReplaceAll(yaml, "{{ '{{' }}", ""), -1); named != nil {
+			t.Errorf("%s: a secret of somebody else is named\n%s", name, yaml)
+		}
+		if strings.Contains(yaml, "\x1b") || strings.Contains(yaml, "\u202e") || strings.Count(yaml, "\n  auth:") != 1 {
+			t.Errorf("name = %s:\nyaml = %q", name, yaml)
+		}
+		load(t, result)
+	}
+}
+
+// A document whose endpoint gets the client's secret at another site than the API's is imported with a note that says where, and one
+// whose endpoint has a user name, which looks like a host, is refused (threats.md 200).
+func TestTokenEndpointElsewhere(t *testing.T) {
+	at := func(token string) string {
+		return schemes(`"b":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"` + token + `","scopes":{}}}}`)
+	}
+	for token, want := range map[string]bool{
+		"https://evil.example/t": true, "//evil.example/t": true, "https://login.a.example/t": false, "https://A.example:8443/t": false, "t": false,
+	} {
+		result, err := imports.OpenAPI([]byte(at(token)), imports.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Join(result.Notes, "\n"), "token_url is at evil.example, and the API is not") != want {
+			t.Errorf("%s: result.Notes = %q", token, result.Notes)
+		}
+	}
+	if _, err := imports.OpenAPI([]byte(at("https://a.example@evil.example/t")), imports.Options{}); err == nil {
+		t.Error("a user name is not refused")
+	}
+}
+
+// printable fails the test if a line could control a terminal.
+func printable(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSuffix(line, "\n"); host.Printable(line) != line {
+			t.Errorf("%s: line = %q", name, line)
+		}
+	}
+}
+
+// Nothing of what the cases of curl have as a credential, which is canary in all of them, is in the connector, a note or an error
+// (threats.md 198).
+func TestCurlKeepsNoCredential(t *testing.T) {
+	files, err := filepath.Glob("testdata/curl-*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := txtar.Parse(text)
+		if strings.Contains(strings.ToLower(string(archive.Files[0].Data)), "canary") {
+			with++
+		}
+		if got := run(t, archive); strings.Contains(strings.ToLower(got), "canary") {
+			t.Errorf("name = %s:\ngot = %s", name, got)
+		}
+	}
+	if with < 30 {
+		t.Errorf("%d cases have a credential", with)
+	}
+}
+
+// A credential that is a name, of a header, a parameter, a cookie or a field of a form, is in no output either, and a note says that
+// something was left out (threats.md 252).
+func TestCurlKeepsNoCredentialInAName(t *testing.T) {
+	for _, canary := range []string{"Kw7canaryQx93Zz", "sk-canary-51habc0defgh1", "canaryhorsebatterystaples", "6f1c3a52-0000-4000-8000-0123canary45"} {
+		for _, words := range [][]string{
+			{"-H", canary + ": x"},
+			{"-H", "X-" + canary + "-Version: 1"},
+			{"-b", canary + "=x; other=y"},
+			{"-H", "Cookie: " + canary + "=1"},
+			{"-d", canary + "_token=1"},
+			{"-G", "-d", canary + "=1"},
+			{"--url-query", canary + "=1"},
+		} {
+			line := append([]string{"curl", "https://api.example.com/"}, words...)
+			checkNames(t, line)
+		}
+		checkNames(t, []string{"curl", "https://api.example.com/?" + canary + "=1"})
+	}
+	for _, name := range []string{"X-Amz-Content-Sha256", "Ocp-Apim-Subscription-Key", "X-Shopify-Access-Token", "subscriptionKeyOfTheClient"} {
+		result, err := imports.Curl([]string{"curl", "-H", name + ": x", "-H", "X-Key: y", "https://api.example.com/"}, imports.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.Join(result.Notes, "\n"), "left out") {
+			t.Errorf("%s: result.Notes = %q", name, result.Notes)
+		}
+	}
+}
+
+func checkNames(t *testing.T, line []string) {
+	t.Helper()
+	if result, err := imports.Curl(line, imports.Options{}); err == nil {
+		if result.Connector.Type == "none" {
+			t.Errorf("%q has the type none, although a credential shows", line)
+		}
+	} else if strings.Contains(strings.ToLower(err.Error()), "canary") {
+		t.Errorf("%q: err = %v", line, err)
+	}
+	line = append(line, "-u", "me:x") // with a credential that has a place, the name is left out
+	result, err := imports.Curl(line, imports.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := result.Connector.YAML() + strings.Join(result.Notes, "\n")
+	for _, s := range append(result.Secrets, result.Variables...) {
+		out += s.Name + s.What
+	}
+	if strings.Contains(strings.ToLower(out), "canary") {
+		t.Errorf("line = %q:\nout = %s", line, out)
+	}
+	if !strings.Contains(out, "has a name that may be a credential, and is left out") {
+		t.Errorf("%q has no note:\n%s", line, out)
+	}
+}
+
+// The value of an option, in whatever place of the command line, is in no output (threats.md 198).
+func TestCurlKeepsNoValue(t *testing.T) {
+	const canary = "Kw7canaryQx93Zz"
+	long := "aws-sigv4 cacert cert config connect-to cookie cookie-jar data data-ascii data-binary data-raw data-urlencode dump-header form " +
+		"form-string frobnicate header json key key-type max-time netrc-file oauth2-bearer output pass proxy proxy-user range referer resolve " +
+		"retry trace upload-file user user-agent write-out"
+	var lines [][]string
+	for _, option := range strings.Fields(long) {
+		lines = append(lines, []string{"--" + option, canary, "api.example.com"}, []string{"https://api.example.com", "--" + option, canary})
+	}
+	for _, letter := range "AbcdDeEFHKmorTuUwx" {
+		lines = append(lines, []string{"-" + string(letter), canary, "https://api.example.com/"}, []string{"-s" + string(letter) + canary, "https://api.example.com/"})
+	}
+	for _, header := range []string{"X: $", "Authorization: $", "Authorization: $ $", "Authorization: Basic $", "Authorization: Bearer $", "X-Request: $", "Accept: $", "Accept: $!", "X-Api-Version: $$$$", "X-Api-Version: 2024-01-01.$", "Proxy-Authorization: $", "Cookie: a=$", "Cookie: $", "$"} {
+		lines = append(lines, []string{"-H", strings.ReplaceAll(header, "$", canary), "https://api.example.com/"})
+	}
+	for _, url := range []string{"https://$@a.example/", "https://$:$@a.example/", "https://a.example/$", "https://a.example/x/$/y", "https://a.example/?key=$", "https://a.example/?q=$", "https://a.example/?$", "https://a.example/#$", "https://a.example/?a[]=$&b", "http://u:$@a.example:80"} {
+		lines = append(lines, []string{strings.ReplaceAll(url, "$", canary)})
+	}
+	for _, data := range []string{"token=$", "a=$", "$", `{"key": "$"}`, "grant_type=password&username=$&password=$&client_id=$&$=1", "grant_type=$"} {
+		lines = append(lines, []string{"-d", strings.ReplaceAll(data, "$", canary), "https://a.example/token"})
+	}
+	for _, line := range lines {
+		var all strings.Builder
+		result, err := imports.Curl(append([]string{"curl"}, line...), imports.Options{URL: "https://api.example.com"})
+		if err != nil {
+			all.WriteString(err.Error())
+		} else {
+			all.WriteString(result.Connector.YAML() + strings.Join(result.Notes, "\n"))
+			for _, s := range result.Secrets {
+				all.WriteString(s.Name + s.What)
+			}
+		}
+		if strings.Contains(strings.ToLower(all.String()), strings.ToLower(canary)) {
+			t.Errorf("line = %q:\nall = %s", line, all.String())
+		}
+	}
+}
+
+// Whatever a document says, there is a connector that the gateway can load or refuse, or an error that a terminal can show
+// (threats.md 196, threats.md 197).
+func FuzzOpenAPI(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(archive.Files[0].Name == "curl", archive.Files[0].Data)
+	}
+	f.Fuzz(func(t *testing.T, curl bool, text []byte) {
+		result, err := imports.OpenAPI(text, imports.Options{})
+		if curl {
+			result, err = imports.CurlLine(string(text), imports.Options{})
+		}
+		if err != nil {
+			printable(t, "error", err.Error())
+			return
+		}
+		for _, note := range result.Notes {
+			printable(t, "note", note)
+		}
+		yaml := result.Connector.YAML()
+		for line := range strings.Lines(yaml) {
+			printable(t, "connector", strings.TrimSuffix(line, "\n")[:min(len(line)-1, 1000)])
+		}
+	})
+}

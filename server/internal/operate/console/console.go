@@ -1,0 +1,178 @@
+// Package console shows operators what a gateway does: pages on the administration listener. They are read-only but for the
+// operator's test of a connector. All of them can be read without scripts.
+package console
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/operate/difference"
+)
+
+// Config configures [New].
+type Config struct {
+	// Version is the version of the program, for people, and Node is the name of this machine, or "".
+	Version, Node string
+	// Started is the time at which the program started.
+	Started time.Time
+	// Clock returns the time.
+	Clock  func() time.Time
+	Logger *slog.Logger
+	// Gateway serves the callers.
+	Gateway *gateway.Gateway
+	// Recorder has what the connectors have done.
+	Recorder *Recorder
+	// State returns what is in use now. It is called for each page, concurrently.
+	State func() State
+	// Fuel returns the fuel that the runs of an auth type used. If it is nil, the console does not show it.
+	Fuel func(authType string) Fuel
+}
+
+// Fuel is the fuel of the runs of a plugin since the program started.
+type Fuel struct {
+	Runs uint64
+	// Median is at least the median, and Worst is the most fuel of a run.
+	Median, Worst int64
+}
+
+// State holds the configuration in use.
+type State struct {
+	// File is the path of the file with the connectors.
+	File string
+	// Set holds the connectors in use. Its host may be closed while a page is made.
+	Set *connectors.Set
+	// Used is the time at which Set was put in use.
+	Used time.Time
+	// Changed says what is different from the configuration before, or is nil if there was none.
+	Changed *difference.Document
+	// Refused is the time at which the file on disk was first refused, or zero if the file is in use. Problems has what is wrong
+	// with it, and is not empty then. Waiting says what would be different with it, or is nil if that is not known.
+	Refused  time.Time
+	Problems []Problem
+	Waiting  *difference.Document
+	// Unrecorded says why the audit log cannot be written. It is empty if it can be, or if there is none.
+	Unrecorded string
+	// Sessions finds the users of requests.
+	Sessions *identity.Identifier
+	// CertificateEnds is the end of the certificate that callers see, or zero for plain HTTP.
+	CertificateEnds time.Time
+}
+
+// Console makes the pages. It is safe for concurrent use.
+type Console struct {
+	config    Config
+	templates map[string]*template.Template
+	// conditions has the conditions of secrets.
+	conditions *lru.Cache[string, found]
+}
+
+//go:embed pages
+var files embed.FS
+
+// New returns the console.
+func New(c Config) *Console {
+	conditions, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
+	console := &Console{config: c, templates: map[string]*template.Template{}, conditions: conditions}
+	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
+	for _, name := range append(names(), failedPage.template) {
+		console.templates[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name))
+	}
+	return console
+}
+
+// Routes returns the handlers of the console, by their patterns for [http.ServeMux].
+func (c *Console) Routes() map[string]http.Handler {
+	routes := map[string]http.Handler{
+		"GET /console.css": file("console.css", "text/css; charset=utf-8"),
+		"GET /console.js":  file("console.js", "text/javascript; charset=utf-8"),
+	}
+	for _, p := range pages {
+		routes[p.pattern] = protected(c.handler(&p))
+	}
+	return routes
+}
+
+// A failure is an error with a status and a text for the operator.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// notFound returns a failure for something that is not there.
+func notFound(format string, args ...any) error {
+	return &failure{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
+
+// handler returns the handler of a page.
+func (c *Console) handler(p *page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		state := c.config.State()
+		view, err := p.view(c, &state, r)
+		status, shownPage := http.StatusOK, p
+		if err != nil {
+			var failed *failure
+			if !errors.As(err, &failed) {
+				failed = &failure{http.StatusInternalServerError, "the page cannot be shown, and the log says why"}
+				c.config.Logger.ErrorContext(r.Context(), "a page of the console cannot be shown", slog.String("page", p.name), slog.Any("error", err))
+			}
+			status, shownPage, view = failed.status, &failedPage, failed.text
+		}
+		c.write(w, status, shownPage, c.layout(&state, r, shownPage, view))
+	})
+}
+
+// write writes a page.
+func (c *Console) write(w http.ResponseWriter, status int, p *page, data *layout) {
+	var b bytes.Buffer
+	if err := c.templates[p.template].ExecuteTemplate(&b, "layout.html", data); err != nil {
+		c.config.Logger.Error("a page of the console cannot be made", slog.String("page", p.name), slog.Any("error", err))
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// file returns the handler of a file that pages refer to.
+func file(name, contentType string) http.Handler {
+	return protected(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		http.ServeFileFS(w, r, files, "pages/"+name)
+	}))
+}
+
+// policy allows a page its own style and script, requests and forms to its own origin, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// protected adds the headers that keep other sites from reading, framing or guessing a page, and refuses requests of their
+// pages that would change something.
+func protected(h http.Handler) http.Handler {
+	h = http.NewCrossOriginProtection().Handler(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send Origin: null with forms to plain http
+		header.Set("Cache-Control", "no-store")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.ServeHTTP(w, r)
+	})
+}

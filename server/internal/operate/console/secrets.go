@@ -1,0 +1,122 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/operate/reach"
+)
+
+// secretsView is the page of the secrets.
+type secretsView struct {
+	// Secrets are the secrets by their names.
+	Secrets map[string]*secretRow
+	Missing int
+	// Origins are those of the connectors, by permalink.
+	Origins map[string]string
+}
+
+// secretRow is a secret, with its uses.
+type secretRow struct {
+	Name string
+	// Of is tenant or user for a secret of which each has its own.
+	Of string
+	// Problem says why it cannot be read. It is empty if the store has it, or if Of is not empty.
+	Problem string
+	// Uses are the places of the file that name it.
+	Uses []reach.Use
+	// Rotation says what a new value of it does.
+	Rotation []string
+}
+
+// lookTime limits the time in which the secrets of a page are looked for.
+const lookTime = 5 * time.Second
+
+// secrets returns the view of all secrets. Their values are read, and dropped at once.
+func (c *Console) secrets(s *State, r *http.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
+	defer cancel()
+	view := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}
+	row := func(name string) *secretRow {
+		if view.Secrets[name] == nil {
+			view.Secrets[name] = &secretRow{Name: name}
+		}
+		return view.Secrets[name]
+	}
+	for _, connector := range s.Set.Connectors {
+		view.Origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
+	}
+	for _, use := range reach.Of(s.Set) {
+		entry := row(use.Secret)
+		entry.Uses = append(entry.Uses, use)
+		plugin, _ := s.Set.Host.Plugin(use.Type)
+		for _, effect := range rotates(use, plugin) {
+			if !slices.Contains(entry.Rotation, effect) {
+				entry.Rotation = append(entry.Rotation, effect)
+			}
+		}
+	}
+	for _, name := range s.Set.StateSecrets {
+		effect := "The store of state is opened with it when the process starts: restart after it has changed."
+		if slices.Contains(s.Set.StateKeys, name) {
+			effect = "The store of state needs it: put a new state key before the old one, and keep the old one in the list until all rows are sealed anew."
+		}
+		entry := row(name)
+		entry.Rotation = append(entry.Rotation, effect)
+	}
+	for _, entry := range view.Secrets {
+		if look(ctx, s, entry); entry.Problem != "" {
+			view.Missing++
+		}
+	}
+	return view, nil
+}
+
+// look looks for a secret. Of tenants and users there is no list, so that theirs are not looked for.
+func look(ctx context.Context, s *State, row *secretRow) {
+	for owner, prefix := range map[string]string{"tenant": "tenants/", "user": "users/"} {
+		if strings.HasPrefix(row.Name, prefix) {
+			row.Of = owner
+			return
+		}
+	}
+	err := s.Set.CheckSecret(ctx, row.Name, host.User{})
+	switch {
+	case err == nil:
+	case errors.Is(err, host.ErrSecretNotFound):
+		row.Problem = "missing"
+	default:
+		row.Problem = host.Printable(err.Error())
+	}
+}
+
+// rotates returns what a new value of a secret does, where a connector uses it.
+func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
+	if use.Type == "" {
+		return []string{"The next request of " + use.Connector + " has the new value."}
+	}
+	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == use.Field && f.Kind == abi.KindKey })
+	switch {
+	case slices.Contains(p.Uses, abi.GroupToken):
+		effects = append(effects, "The cached tokens of "+use.Connector+" are not used any more: the next request asks the token endpoint, with the new value.")
+	case key < 0:
+		effects = append(effects, "The next request of "+use.Connector+" has the new value: the API has to accept it before.")
+	}
+	switch {
+	case key < 0:
+	case p.Fields[key].Generate:
+		effects = append(effects, "It takes the place of the key that the host makes for "+use.Connector+", and tokens that are bound to that key are refused.")
+	default:
+		effects = append(effects, "The next signature of "+use.Connector+" is made with the new key: give its public half to who verifies it, before.")
+	}
+	if len(p.State) > 0 || p.Consent {
+		effects = append(effects, "The grants of "+use.Connector+" stay. The authorization server has to accept the new value for them, or users connect again.")
+	}
+	return effects
+}

@@ -1,0 +1,354 @@
+package install
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/lock"
+	"github.com/keywright/keywright/server/internal/registry/signature"
+)
+
+// with returns the description of acme with a change, as version 1.3.0.
+func with(change func(*abi.Description)) abi.Description {
+	d := acme()
+	d.Version = "1.3.0"
+	change(&d)
+	return d
+}
+
+func same(*abi.Description) {}
+
+// Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
+// 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestEditedLock of connectors has
+// those on the operator's own machine. They show specification.md "a version that may do more", "the same version, other bytes", "signed at
+// first, then not", "the publisher's description" and "the name of a built-in type".
+func TestThirtyWaysOfTampering(t *testing.T) {
+	for name, c := range map[string]struct {
+		tamper func(w *world)
+		why    string
+		err    string
+	}{
+		// The bytes.
+		"bytes of the module": {tamper: func(w *world) {
+			w.answer(artifact.Digest(w.made.Module), "", bytes.Repeat([]byte("x"), len(w.made.Module)))
+		}, err: "bytes with another digest"},
+		"a module of another size": {tamper: func(w *world) { w.answer(artifact.Digest(w.made.Module), "", []byte("x")) }, err: "its module:"},
+		"bytes of the description": {tamper: func(w *world) {
+			w.answer(artifact.Digest(w.made.Description), "", bytes.Repeat([]byte("x"), len(w.made.Description)))
+		}, err: "bytes with another digest"},
+		"no module": {tamper: func(w *world) {
+			w.before = func(out http.ResponseWriter, r *http.Request) bool {
+				gone := strings.HasSuffix(r.URL.Path, artifact.Digest(w.made.Module))
+				if gone {
+					http.NotFound(out, r)
+				}
+				return gone
+			}
+		}, err: "the registry does not have it"},
+		"a swapped layer": {tamper: func(w *world) {
+			other := module(w.T, with(same))
+			w.publishModule("1.2.0", other, w.made.Description, "1.2.0", nil)
+			w.answer("/manifests/1.2.0", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(artifact.Digest(w.made.Module)), []byte(artifact.Digest(other)), 1))
+		}, err: `says that it is version "1.2.0", and its module says "1.3.0"`},
+		"a module that is none":     {tamper: func(w *world) { w.publishModule("1.2.0", []byte("hello"), w.made.Description, "1.2.0", w.publisher) }, err: "no WebAssembly module"},
+		"a module that wants files": {tamper: func(w *world) { w.publishModule("1.2.0", opens(w.T), w.made.Description, "1.2.0", w.publisher) }, err: "path_open"},
+		"an index for the manifest": {tamper: func(w *world) {
+			w.answer("/manifests/", artifact.TypeIndex, []byte(`{"schemaVersion":2,"mediaType":"`+artifact.TypeIndex+`","manifests":[]}`))
+		}, err: "is an index of several manifests"},
+		"an oversized layer": {tamper: func(w *world) { w.answer("/manifests/", artifact.TypeManifest, resized(w, 1<<40)) }, err: "are allowed"},
+		"an oversized manifest": {tamper: func(w *world) {
+			w.answer("/manifests/", artifact.TypeManifest, append(w.made.Manifest, make([]byte, artifact.MaxManifest)...))
+		}, err: "larger than 64 KiB"},
+		"a layer at a URL": {tamper: func(w *world) {
+			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(`"size"`), []byte(`"urls":["https://evil.example/"],"size"`), 2))
+		}, err: "is elsewhere"},
+		"a path as a digest": {tamper: func(w *world) {
+			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(artifact.Digest(w.made.Module)), []byte("sha256:../../../../etc/passwd"), 1))
+		}, err: "no SHA-256"},
+		"a second list of layers": {tamper: func(w *world) {
+			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(`"layers"`), []byte(`"layers":[],"layers"`), 1))
+		}, err: "a member twice"},
+		// The version.
+		"a tag that was moved": {tamper: func(w *world) {
+			d := with(same)
+			d.Version, d.Summary = "1.2.0", "Other."
+			w.publish("1.2.0", d, w.publisher, nil)
+		}, why: lock.WhyLower},
+		"a downgrade": {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
+		"an old version under a new tag": {tamper: func(w *world) {
+			w.before = func(_ http.ResponseWriter, r *http.Request) bool {
+				r.URL.Path = strings.Replace(r.URL.Path, "/manifests/1.3.0", "/manifests/1.2.0", 1)
+				return false
+			}
+		}, err: "the tag is 1.3.0, and the plugin says that it is version 1.2.0"},
+		"a version that is a lie": {tamper: func(w *world) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
+		"another contract":        {tamper: func(w *world) { w.publish("1.3.0", with(func(d *abi.Description) { d.ABI = 2 }), w.publisher, nil) }, err: "abi is 2"},
+		// The signature.
+		"another signer":         {tamper: func(w *world) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
+		"another kind of signer": {tamper: func(w *world) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
+		"no signature":           {tamper: func(w *world) { w.publish("1.3.0", with(same), nil, nil) }, why: lock.WhyUnsigned},
+		"a signature that is hidden": {tamper: func(w *world) {
+			w.before = func(out http.ResponseWriter, r *http.Request) bool {
+				hidden := strings.HasSuffix(r.URL.Path, ".minisig")
+				if hidden {
+					http.NotFound(out, r)
+				}
+				return hidden
+			}
+		}, why: lock.WhyUnsigned},
+		"the signature of another version": {tamper: func(w *world) {
+			made := w.publish("1.3.0", with(same), nil, nil)
+			w.sign(made.Manifest, w.made.Manifest, w.publisher)
+		}, why: lock.WhyUnsigned},
+		"the key of the publisher on another signature": {tamper: func(w *world) {
+			made := w.publish("1.3.0", with(same), nil, nil)
+			key, _ := w.publisher.Key()
+			s, _ := minisigner(w.T).Sign(rand.Reader, made.Manifest, w.name, "acme")
+			s.Key = key
+			w.pushSignature(made.Manifest, s)
+		}, why: lock.WhyUnsigned},
+		"a wrong key of the operator": {tamper: func(w *world) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
+		// What the plugin may do.
+		"wider sinks": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"a field in plain": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sealed = false }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"another group": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Uses = append(d.Uses, abi.GroupSecret) }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"wider answers": {tamper: func(w *world) { w.publish("1.3.0", with(answers), w.publisher, nil) }, why: lock.WhyWider},
+		"no credential": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Anonymous = true }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"another type's name": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "globex" }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"a new alias": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"globex"} }), w.publisher, nil)
+		}, why: lock.WhyWider},
+		"a built-in type": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "jwt" }), w.publisher, nil)
+		}, err: `auth type or alias "jwt" is that of a built-in one`},
+		"an alias of a built-in": {tamper: func(w *world) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), w.publisher, nil)
+		}, err: `auth type or alias "apikey" is that of a built-in one`},
+		"a lie about its sinks": {tamper: func(w *world) {
+			said, _ := json.Marshal(with(same))
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)
+		}, err: `says that its field secret is "to header", and its module says "to header, to token"`},
+		"a description without end": {tamper: func(w *world) {
+			said, _ := json.Marshal(with(func(d *abi.Description) { d.Fields = make([]abi.Field, 5000) }))
+			w.publish("1.3.0", with(same), w.publisher, said)
+		}, err: "has 5000 fields, and 256 are allowed"},
+		"controls of a terminal in an import": {tamper: func(w *world) {
+			w.publishModule("1.2.0", assemble(w.T, "(module (import \"\u009b31m\" \"\u009b32m\" (func)))"), w.made.Description, "1.2.0", w.publisher)
+		}, err: `it imports "\u009b31m"`},
+		"a description of no use": {tamper: func(w *world) { w.publish("1.3.0", with(same), w.publisher, []byte("<html>")) }, err: "no JSON of a description"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.tamper(w)
+			tag := "latest"
+			for _, other := range []string{"1.3.0", "1.2.0"} {
+				if _, err := w.options.Client.Resolve(t.Context(), w.ref(tag)); err != nil {
+					tag = other
+				}
+			}
+			r, err := w.get(tag)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasPrefix(err.Error(), w.name) {
+					t.Errorf("%v\nand not %s", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := lock.Refused(r.Changes)
+			if len(refused) != 1 || refused[0].Why != c.why {
+				t.Errorf("%+v\nand not %s", refused, c.why)
+			}
+		})
+	}
+}
+
+// What an operator accepts has a digest. It is another one if the registry answers in another way once they have decided (threats.md
+// 170, specification.md "what is accepted").
+func TestAcceptShownUpdate(t *testing.T) {
+	w := newWorld(t)
+	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
+	digest := func() string {
+		t.Helper()
+		r, err := w.get("1.3.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest, err := r.Plugin.Digest()
+		if err != nil || !artifact.IsDigest(digest) {
+			t.Fatalf("digest = %q, err = %v", digest, err)
+		}
+		return digest
+	}
+	w.publish("1.3.0", wide, w.publisher, nil)
+	shown := digest()
+	if digest() != shown {
+		t.Error("the same answers have another digest")
+	}
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		hidden := strings.HasSuffix(r.URL.Path, ".minisig")
+		if hidden {
+			http.NotFound(out, r)
+		}
+		return hidden
+	}
+	if digest() == shown {
+		t.Error("the signature is gone, and the digest is the same")
+	}
+	w.before = nil
+	wider := wide
+	wider.Uses = append(wider.Uses, abi.GroupSecret)
+	w.publish("1.3.0", wider, w.publisher, nil)
+	if digest() == shown {
+		t.Error("another plugin has the same digest")
+	}
+}
+
+// The next version of the same publisher, who changes nothing that matters, is not refused.
+func TestAcceptedUpdate(t *testing.T) {
+	w := newWorld(t)
+	w.publish("1.3.0", with(func(d *abi.Description) { d.Summary = "It signs better." }), w.publisher, nil)
+	r, err := w.get("1.3.0")
+	if err != nil || len(lock.Refused(r.Changes)) > 0 || len(r.Changes) == 0 {
+		t.Errorf("r = %+v, err = %v", r, err)
+	}
+	if r.Plugin.Version != "1.3.0" || r.Plugin.Source != "https://git.example/acme" || r.Plugin.Revision != "0123abc" || !r.Plugin.Signer.Same(w.accepted.Signer) {
+		t.Errorf("r.Plugin = %+v", r.Plugin)
+	}
+}
+
+// A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator (specification.md "which key").
+func TestTheFirstKey(t *testing.T) {
+	w := newWorld(t)
+	w.accepted = nil
+	signer := cosigner(t)
+	key, _ := signer.Key()
+	d := acme()
+	d.Version = "2.0.0"
+	w.publish("2.0.0", d, signer, nil)
+	if r, err := w.get("2.0.0"); err != nil || r.Plugin.Signer.String() != key.String() {
+		t.Errorf("with its key: %+v, %v", r, err)
+	}
+	d.Version = "3.0.0"
+	made := w.publish("3.0.0", d, nil, nil)
+	s, _ := signer.Sign(rand.Reader, made.Manifest, w.name, "")
+	s.Key = signature.Key{}
+	w.pushSignature(made.Manifest, s)
+	if _, err := w.get("3.0.0"); err == nil || !strings.Contains(err.Error(), "name the file of the public key with --key") {
+		t.Errorf("without its key: %v", err)
+	}
+	w.options.Key = &key
+	if r, err := w.get("3.0.0"); err != nil || r.Plugin.Signer.String() != key.String() {
+		t.Errorf("with the key of the operator: %+v, %v", r, err)
+	}
+	w.options.Key = nil
+	d.Version = "4.0.0"
+	made = w.publish("4.0.0", d, nil, nil)
+	w.sign(made.Manifest, []byte("{}"), w.publisher)
+	if _, err := w.get("4.0.0"); err == nil || !strings.Contains(err.Error(), "its signature is not one of this manifest") {
+		t.Errorf("with a wrong signature: %v", err)
+	}
+}
+
+// A version that nobody signed can be the first one, and a signature later is not refused (specification.md "signed at first, then not").
+func TestUnsignedPlugin(t *testing.T) {
+	w := newWorld(t)
+	w.accepted = nil
+	d := acme()
+	d.Summary = "By nobody."
+	w.publish("1.2.0", d, nil, nil)
+	r, err := w.get("1.2.0")
+	if err != nil || r.Plugin.Signer != nil {
+		t.Fatalf("r = %+v, err = %v", r, err)
+	}
+	w.accepted = &r.Plugin
+	w.publish("1.3.0", with(same), w.publisher, nil)
+	if r, err = w.get("1.3.0"); err != nil || r.Plugin.Signer == nil || len(lock.Refused(r.Changes)) > 0 {
+		t.Errorf("r = %+v, err = %v", r, err)
+	}
+}
+
+// sign puts a signature of some text where the one of a manifest belongs.
+func (w *world) sign(manifest, text []byte, signer *signature.Signer) {
+	w.Helper()
+	s, err := signer.Sign(rand.Reader, text, w.name, "acme")
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.pushSignature(manifest, s)
+}
+
+func (w *world) pushSignature(manifest []byte, s signature.Signature) {
+	w.Helper()
+	if err := w.options.Client.PushSignature(w.Context(), w.ref("1.2.0"), artifact.Digest(manifest), s); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func answers(d *abi.Description) {
+	d.Answers = []abi.Answer{{Name: "token", From: "json:/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+}
+
+// resized returns the manifest with another size of the module.
+func resized(w *world, size int64) []byte {
+	var m map[string]any
+	if err := json.Unmarshal(w.made.Manifest, &m); err != nil {
+		w.Fatal(err)
+	}
+	m["layers"].([]any)[0].(map[string]any)["size"] = size
+	text, err := json.Marshal(m)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return text
+}
+
+// opens returns a module that imports a function of WASI for files.
+func opens(t *testing.T) []byte {
+	t.Helper()
+	return assemble(t, `(module
+  (import "wasi_snapshot_preview1" "path_open" (func (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (func (export "describe") (result i32) (i32.const 0)) (func (export "authenticate") (result i32) (i32.const 0)))`)
+}
+
+// The bytes of a lock are put back from the registry by their digests, wherever the tag leads by then, and from this machine without it.
+func TestRestore(t *testing.T) {
+	w := newWorld(t)
+	w.publish("1.2.0", with(same), nil, nil) // the tag moves
+	const most = 1 << 20
+	vendor, cache := filepath.Join(t.TempDir(), "vendor"), filepath.Join(t.TempDir(), "cache")
+	restore := func(dir string, places ...string) (bool, error) {
+		return Restore(t.Context(), w.options.Client, w.accepted, dir, places, most)
+	}
+	if asked, err := restore(cache, cache); err != nil || !asked {
+		t.Fatalf("from the registry: %v, %v", asked, err)
+	}
+	w.before = func(out http.ResponseWriter, r *http.Request) bool { http.NotFound(out, r); return true }
+	if asked, err := restore(vendor, vendor, cache); err != nil || asked {
+		t.Errorf("from the cache: %v, %v", asked, err)
+	}
+	if wasm, _, err := w.accepted.Open(lock.Places{vendor}, most); err != nil || string(wasm) != string(w.made.Module) {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := restore(filepath.Join(t.TempDir(), "other"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not have it") {
+		t.Errorf("from nowhere: %v", err)
+	}
+}

@@ -1,0 +1,242 @@
+// Package lock reads and writes keywright.lock, which stands beside a file of connectors. For each plugin that came from a
+// registry, it has the digests of what was fetched, who signed it, and what it may do. The operator has accepted that. A
+// process that serves reads the lock and the bytes beside it or in the user's cache, and asks no registry.
+package lock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/signature"
+)
+
+// Name is the name of the lock, in the directory of the file of connectors.
+const Name = "keywright.lock"
+
+const (
+	// format is the version of the lock's form, and of the words of capabilities.
+	format = 1
+	// maxBytes limits a lock.
+	maxBytes = 1 << 20
+	// maxPlugins limits the plugins of a lock.
+	maxPlugins = 64
+)
+
+// A Lock has the plugins of a file of connectors that came from registries.
+type Lock struct {
+	Format int `json:"keywright_lock"`
+	// Plugins are in the order of their names.
+	Plugins []Plugin `json:"plugins"`
+	// read is the text of the file when it was read or written, "" if there was none. It is nil for a lock that was not read.
+	read *string
+}
+
+// ErrChanged is returned by [Lock.Write] if another process has written the lock since it was read.
+var ErrChanged = errors.New(Name + " was changed meanwhile by somebody else, and nothing was written to it: run the command again")
+
+// A Plugin holds the facts of one plugin that the operator has accepted.
+type Plugin struct {
+	// Name is its name in the file.
+	Name string `json:"name"`
+	// Ref is its reference, as in the file: registry/repository:tag, or registry/repository@digest.
+	Ref string `json:"ref"`
+	// Manifest and Module are digests, as sha256:hex. The signature is of the manifest, which has the digest of the module.
+	Manifest string `json:"manifest"`
+	Module   string `json:"module"`
+	// Version and Contract are those of the module's description.
+	Version  string `json:"version"`
+	Contract int    `json:"contract"`
+	// Signer is nil for a plugin that nobody signed.
+	Signer *Signer `json:"signer,omitempty"`
+	// Source and Revision are the repository and the commit of the sources, as the publisher says.
+	Source   string `json:"source,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Fuel is the fuel of describe.
+	Fuel int64 `json:"describe_fuel"`
+	// Capabilities are those of [Of].
+	Capabilities Capabilities `json:"capabilities"`
+}
+
+// A Signer names the signer of a plugin, with the signature, so that it can be verified without the registry.
+type Signer struct {
+	// Kind is minisign or cosign.
+	Kind string `json:"kind"`
+	// Key is the public key: the line of a minisign key, or the Base64 of a PKIX key in DER.
+	Key string `json:"key"`
+	// Signature is the signature in Base64. Payload is the signed text in Base64, if that is not the manifest itself.
+	Signature string `json:"signature"`
+	Payload   string `json:"payload,omitempty"`
+}
+
+// Same reports whether two signers have the same key. Both may be nil.
+func (s *Signer) Same(t *Signer) bool {
+	if s == nil || t == nil {
+		return s == t
+	}
+	return s.Kind == t.Kind && s.Key == t.Key
+}
+
+// String returns the kind and the key of the signer, as people compare it. For nil it returns "".
+func (s *Signer) String() string {
+	if s == nil {
+		return ""
+	}
+	return signature.Key{Kind: s.Kind, Text: s.Key}.String()
+}
+
+var nameSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// CheckName returns an error for a text that is no name of a plugin.
+func CheckName(name string) error {
+	if !nameSyntax.MatchString(name) {
+		return errors.New("is no name of a plugin: it may have a to z, 0 to 9, _ and -, at most 64")
+	}
+	return nil
+}
+
+// Digest returns a digest of everything that the lock has of a plugin. An operator accepts a plugin by it, and so accepts
+// what was shown, whatever the registry sends later.
+func (p *Plugin) Digest() (string, error) {
+	text, err := json.Marshal(p, json.Deterministic(true))
+	return artifact.Digest(text), err
+}
+
+// Find returns the plugin with a name, or nil.
+func (l *Lock) Find(name string) *Plugin {
+	for i := range l.Plugins {
+		if l.Plugins[i].Name == name {
+			return &l.Plugins[i]
+		}
+	}
+	return nil
+}
+
+// Put adds a plugin, in place of that with the same name.
+func (l *Lock) Put(p Plugin) {
+	l.Remove(p.Name)
+	l.Plugins = append(l.Plugins, p)
+	slices.SortFunc(l.Plugins, func(a, b Plugin) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Remove removes the plugin with a name.
+func (l *Lock) Remove(name string) {
+	l.Plugins = slices.DeleteFunc(l.Plugins, func(p Plugin) bool { return p.Name == name })
+}
+
+// Read reads the lock of a directory. If there is none, it returns an empty one.
+func Read(dir string) (*Lock, error) {
+	text, err := readText(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Name, err)
+	}
+	l := &Lock{Format: format}
+	if text != "" {
+		if l, err = parse([]byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	l.read = &text
+	return l, nil
+}
+
+// readText returns the text of the lock of a directory, or "" if there is none.
+func readText(dir string) (string, error) {
+	info, err := os.Stat(filepath.Join(dir, Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular(): // to open a pipe would block until its other end is opened
+		return "", fmt.Errorf("%s is no regular file", Name)
+	}
+	text, err := files.Read(filepath.Join(dir, Name), maxBytes)
+	return string(text), err
+}
+
+func parse(text []byte) (*Lock, error) {
+	l := &Lock{}
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("%s is larger than %d KiB", Name, maxBytes>>10)
+	}
+	if err := json.Unmarshal(text, l, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control; without it, `keywright plugin update` accepts whatever the registries have", Name, host.Printable(err.Error()))
+	}
+	switch {
+	case l.Format != format:
+		return nil, fmt.Errorf("%s has form %d, and this version reads %d: run `keywright plugin update` with the version that is to serve", Name, l.Format, format)
+	case len(l.Plugins) > maxPlugins:
+		return nil, fmt.Errorf("%s has more than %d plugins", Name, maxPlugins)
+	}
+	names := map[string]bool{}
+	for _, p := range l.Plugins {
+		err := p.check()
+		if err == nil && names[p.Name] {
+			err = errors.New("is there twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: plugin %q: %w", Name, host.Printable(p.Name), err)
+		}
+		names[p.Name] = true
+	}
+	return l, nil
+}
+
+func (p *Plugin) check() error {
+	if err := CheckName(p.Name); err != nil {
+		return err
+	}
+	for name, digest := range map[string]string{"manifest": p.Manifest, "module": p.Module} {
+		if !artifact.IsDigest(digest) {
+			return fmt.Errorf("its %s is no digest: sha256: and 64 digits in lower case are wanted", name)
+		}
+	}
+	return nil
+}
+
+// Write writes the lock of a directory. The same plugins result in the same bytes. It replaces the file as a whole, and leaves it
+// as it is if [Read] would refuse the new one. If the file is not the one that was read, the error is [ErrChanged]. Of two
+// processes, one writes at a time.
+func (l *Lock) Write(dir string) error {
+	l.Format = format
+	var b bytes.Buffer
+	if err := json.MarshalWrite(&b, l, json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	b.WriteByte('\n')
+	if _, err := parse(b.Bytes()); err != nil {
+		return fmt.Errorf("%s stays as it is: the new one could not be read: %w", Name, err)
+	}
+	unlock, err := lockDirectory(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", Name, err)
+	}
+	defer unlock()
+	if l.read != nil {
+		now, err := readText(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", Name, err)
+		}
+		if now != *l.read {
+			return ErrChanged
+		}
+	}
+	if err := files.Replace(filepath.Join(dir, Name), b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	l.read = new(b.String())
+	return nil
+}

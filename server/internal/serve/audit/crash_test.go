@@ -1,0 +1,199 @@
+package audit_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keywright/keywright/server/internal/serve/audit"
+)
+
+// A process can be killed at each byte of its last line. What it has written stays, and all fits after the next start.
+func TestKilledAtEachByte(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "ann")
+	w.close(l)
+	text := w.read("audit.log")
+	last := strings.LastIndex(text[:len(text)-1], "\n") + 1
+	for cut := last; cut < len(text); cut++ {
+		w := newWorld(t)
+		w.write("audit.log", text[:cut])
+		w.close(w.open("audit.log"))
+		want := "4 1 1 true" // begin, the use, begin, end
+		switch cut {
+		case last:
+			want = "4 1 0 true"
+		case len(text) - 1: // all but the line feed
+			want = "5 1 0 true"
+		}
+		w.check(want, "audit.log")
+	}
+}
+
+// A last line that lacks its line feed alone is whole.
+func TestLineWithoutLineFeed(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "ann")
+	w.close(l)
+	w.write("x", strings.TrimSuffix(w.read("audit.log"), "\n"))
+	w.check("3 1 0 true", "x")
+	w.write("x", strings.Replace(strings.TrimSuffix(w.read("audit.log"), "\n"), `"end"`, `"eve"`, 1))
+	w.check("2 1 0 false: x:3 was changed, or is not the one after the line before it: its hash does not fit", "x")
+}
+
+// Processes that are killed while they write their first line leave parts of it, and the next one that writes it counts them.
+func TestTornBeginnings(t *testing.T) {
+	for name, c := range map[string]struct{ torn, want string }{
+		"two":                   {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti`, "4 1 2 true"},
+		"three":                 {`{"n":3,"time":"2026` + "\n" + `{"n":3,"ti` + "\n" + `{`, "4 1 3 true"},
+		"a line feed at last":   {`{"n":3,"time":"2026` + "\n", "4 1 1 true"},
+		"zeros":                 {`{"n":3,"ti` + strings.Repeat("\x00", 4096), "4 1 1 true"},
+		"zeros of a whole line": {`{"n":3,"ti` + strings.Repeat("\x00", 64<<10-10), "4 1 1 true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.open("whole.log")
+			uses(l, "ann")
+			w.close(l)
+			text := w.read("whole.log")
+			whole := text[:strings.LastIndex(text[:len(text)-1], "\n")+1]
+			w.write("audit.log", whole+c.torn)
+			w.close(w.open("audit.log"))
+			w.check(c.want, "audit.log")
+			w.write("x", strings.Replace(w.read("audit.log"), `{"n":3,"ti`, `{"n":3,"t`, 1))
+			if got := w.verify("x"); !strings.HasPrefix(got, "2 1 0 false: x:3 is no line of an audit log") {
+				t.Errorf("a changed part of a line: %s", got)
+			}
+		})
+	}
+	w := newWorld(t)
+	w.write("audit.log", `{"n":1,"time"`+"\n"+`{"n":1`) // of the first process ever
+	w.close(w.open("audit.log"))
+	w.check("2 0 2 true", "audit.log")
+}
+
+// A start that fails changes nothing: the next one goes on with the chain.
+func TestFailedStart(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "ann")
+	w.close(l)
+	w.rename("audit.log", "audit.log.1")
+	broken := func(c *audit.Config) { c.Sync = func(*os.File) error { return errFull } }
+	for range 2 {
+		if _, err := audit.Open(w.config("audit.log", broken)); !errors.Is(err, errFull) {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	l = w.open("audit.log")
+	uses(l, "bob")
+	w.close(l)
+	w.check("6 2 0 true", "audit.log.1", "audit.log")
+}
+
+// A process does not start beside an old head that it cannot remove: after a crash, the next one would go on from there.
+func TestUnchangedHead(t *testing.T) {
+	w := newWorld(t)
+	config := w.config("audit.log", func(c *audit.Config) {
+		c.Sync = func(*os.File) error { return os.MkdirAll(w.path("audit.log.head/full"), 0o700) }
+	})
+	if _, err := audit.Open(config); !errors.Is(err, syscall.ENOTEMPTY) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// threats.md 260: somebody cuts off the end of a log that was closed. The file with its last hash shows it, before the next start and
+// after it.
+func TestTruncatedEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		left             int
+		verified, opened string
+	}{
+		"the last line": {2, "2 1 0 false: audit.log.head:1 says that the last line of the log is line 3, and it is line 2: its end was cut off, or is in another file", "2 1 0 false: audit.log:3 is line 4 of the log, after line 2: lines are missing before it"},
+		"all lines":     {0, "0 0 0 false: audit.log.head:1 says that the last line of the log is line 3, and it is line 0: its end was cut off, or is in another file", "2 0 0 true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.open("audit.log")
+			uses(l, "ann")
+			w.close(l)
+			w.write("audit.log", strings.Join(strings.SplitAfter(w.read("audit.log"), "\n")[:c.left], ""))
+			w.check(c.verified, "audit.log")
+			w.check(c.verified, "audit.log.head", "audit.log")
+			w.close(w.open("audit.log"))
+			w.check(c.opened, "audit.log")
+			if said := strings.Contains(w.log.String(), `"lines were cut off the audit log"`); said != (c.left > 0) {
+				t.Errorf("the log is %s", w.log.String())
+			}
+		})
+	}
+	w := newWorld(t)
+	for _, user := range []string{"ann", "eve"} {
+		if err := errors.Join(os.RemoveAll(w.path("audit.log")), os.RemoveAll(w.path("head")), os.RemoveAll(w.path("audit.log.head"))); err != nil {
+			t.Fatal(err)
+		}
+		l := w.open("audit.log")
+		uses(l, user)
+		w.close(l)
+		if user == "ann" {
+			w.write("kept", w.read("audit.log.head"))
+		}
+	}
+	w.rename("kept", "audit.log.head")
+	w.check("3 1 0 true: audit.log.head:1 has the hash of another line 3 than that of the log: the log was made anew", "audit.log")
+	w.close(w.open("audit.log"))
+	w.check("3 1 0 true: audit.log:4 continues other lines than those before it", "audit.log")
+}
+
+// A head that a process could not remove before it was killed is older than the last line, and does not count.
+func TestOldHead(t *testing.T) {
+	w := newWorld(t)
+	w.close(w.open("audit.log"))
+	head := w.read("audit.log.head")
+	w.close(w.open("audit.log"))
+	w.write("audit.log.head", head)
+	w.check("4 0 0 true", "audit.log")
+	w.close(w.open("audit.log"))
+	w.check("6 0 0 true", "audit.log")
+	w.write("audit.log.head", "{")
+	if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), "audit.log.head that was changed: remove that") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := audit.Verify([]string{w.path("audit.log")}, ""); err == nil || !strings.Contains(err.Error(), "audit.log.head that was changed") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// threats.md 262: a pipe or a link in the place of the head delays neither a start nor a verification, and is not followed.
+func TestIrregularHead(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":      func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a long file": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 1<<20), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.open("audit.log")
+			if err := put(w.path("audit.log.head")); err != nil {
+				t.Fatal(err)
+			}
+			const want = "audit.log.head that was changed: remove that"
+			if _, err := audit.Verify([]string{w.path("audit.log")}, ""); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("to verify, the error is %v", err)
+			}
+			_ = l.Close() // which replaces it, but for a directory
+			if err := errors.Join(os.RemoveAll(w.path("audit.log.head")), put(w.path("audit.log.head"))); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("to open, the error is %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,373 @@
+package audit_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/serve/audit"
+)
+
+// losing is a disk that loses what it was to sync, as the kernel does after a failed fsync: it takes the lost pages for written.
+type losing struct {
+	fails atomic.Bool
+	// synced is the size of the file after the last sync.
+	synced atomic.Int64
+}
+
+var errLost = errors.New("input/output error")
+
+func (d *losing) sync(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !strings.HasSuffix(file.Name(), ".log") {
+		return err
+	}
+	if !d.fails.Load() {
+		d.synced.Store(info.Size())
+		return nil
+	}
+	lost, err := os.OpenFile(file.Name(), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = lost.WriteAt(make([]byte, info.Size()-d.synced.Load()), d.synced.Load())
+	return errors.Join(errLost, err, lost.Close())
+}
+
+// Nobody else on the machine reads who used what: the mode of the log and of the head beside it is 0600, whatever the umask lets through.
+func TestOnlyTheUserReadsTheLog(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	uses(l, "ann")
+	w.close(l)
+	for _, name := range []string{"audit.log", "audit.log.head"} {
+		if info, err := os.Stat(w.path(name)); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s is %v, %v", name, info, err)
+		}
+	}
+}
+
+// threats.md 261, specification.md "audit log after a failed sync": after a failed sync, nobody knows what is on the disk. No credential is used until all of it was written again and
+// synced, however often something else succeeds meanwhile.
+func TestFailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), &losing{}
+		l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
+		uses(l, "ann")
+		d.fails.Store(true)
+		time.Sleep(1500 * time.Millisecond)
+		for range 3 {
+			if err := l.Err(); !errors.Is(err, errLost) || !errors.Is(l.Failure(), errLost) {
+				t.Errorf("the error is %v", err)
+			}
+			uses(l, "bob") // a request that had begun
+			time.Sleep(time.Second)
+		}
+		d.fails.Store(false)
+		time.Sleep(time.Second)
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		w.check("5 4 0 false", "audit.log")
+		w.close(l)
+		w.check("6 4 0 true", "audit.log")
+		if log := w.log.String(); strings.Count(log, "the audit log cannot be written") != 1 || !strings.Contains(log, "bytes may not be on the disk: input/output error") || strings.Count(log, "can be written again") != 1 {
+			t.Errorf("the log is %s", log)
+		}
+	})
+}
+
+// What is added waits for 50 ms at most, whether others came before or not, so that a process that is killed loses no more.
+func TestBatchDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.open("audit.log")
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+		time.Sleep(50*time.Millisecond + 1)
+		synctest.Wait()
+		if n := strings.Count(w.read("audit.log"), "\n"); n != 2 {
+			t.Errorf("after the first use, the log has %d lines", n)
+		}
+		for i := range 10 {
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+			time.Sleep(50*time.Millisecond + 1)
+			synctest.Wait()
+			if n := strings.Count(w.read("audit.log"), "\n"); n != 2+2*(i+1) {
+				t.Errorf("after round %d, the log has %d lines", i, n)
+			}
+		}
+		w.close(l)
+	})
+}
+
+// Lines are synced every second, also while others come all the time.
+func TestSyncUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var syncs atomic.Int64
+		l := w.open("audit.log", func(c *audit.Config) { c.Sync = func(*os.File) error { syncs.Add(1); return nil } })
+		before := syncs.Load()
+		for range 350 {
+			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		if n := syncs.Load() - before; n != 3 {
+			t.Errorf("%d syncs in 3.5 seconds", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		before = syncs.Load()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := syncs.Load() - before; n != 0 {
+			t.Errorf("%d syncs of nothing", n)
+		}
+		w.close(l)
+	})
+}
+
+// A log leaves no file open, however often its file was moved away.
+func TestClosedFiles(t *testing.T) {
+	w := newWorld(t)
+	before := openFiles(t)
+	l := w.open("audit.log")
+	for range 5 {
+		uses(l, "ann")
+		w.rename("audit.log", "audit.log.1")
+	}
+	w.close(l)
+	if after := openFiles(t); after != before {
+		t.Errorf("%d files are open before and %d after", before, after)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// The head of a log that ends is synced before it has its name, and leaves no other file.
+func TestHeadSync(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		w, heads := newWorld(t), 0
+		l := w.open("audit.log", func(c *audit.Config) {
+			c.Sync = func(file *os.File) error {
+				if strings.Contains(file.Name(), "head") {
+					if _, err := os.Stat(w.path("audit.log.head")); err == nil {
+						t.Error("it has its name before")
+					}
+					if heads++; fails {
+						return errLost
+					}
+				}
+				return nil
+			}
+		})
+		if err := l.Close(); (err != nil) != fails || heads != 1 {
+			t.Errorf("%v, %d syncs of the head", err, heads)
+		}
+		want := map[bool]string{false: "audit.log audit.log.head", true: "audit.log"}[fails]
+		var names []string
+		entries, err := os.ReadDir(w.dir)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if got := strings.Join(names, " "); got != want || err != nil {
+			t.Errorf("the files are %s, %v", got, err)
+		}
+	}
+}
+
+// A log whose lines could not be synced at the end says so.
+func TestFailedSyncAtClose(t *testing.T) {
+	w, d := newWorld(t), &losing{}
+	l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
+	uses(l, "ann")
+	d.fails.Store(true)
+	if err := l.Close(); !errors.Is(err, errLost) || !strings.Contains(err.Error(), "the audit log is not complete") {
+		t.Errorf("the error is %v", err)
+	}
+	if got := w.verify("audit.log"); !strings.Contains(got, ": audit.log:2 is no") && !strings.Contains(got, ": audit.log:2 is not") {
+		t.Errorf("verified: %s", got)
+	}
+}
+
+// A log that could not be synced before its end does not end as if it were whole: the uses that wait are missing.
+func TestEndAfterAFailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), &losing{}
+		l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
+		uses(l, "ann")
+		d.fails.Store(true)
+		time.Sleep(1500 * time.Millisecond)
+		uses(l, "bob")
+		if err := l.Close(); !errors.Is(err, errLost) {
+			t.Errorf("the error is %v", err)
+		}
+		if _, err := os.Stat(w.path("audit.log.head")); err == nil || strings.Contains(w.read("audit.log"), `"end"`) {
+			t.Errorf("the log ends: %s", w.read("audit.log"))
+		}
+	})
+}
+
+// threats.md 178: a link is another name of the same file. It does not let a second process write to it.
+func TestLinks(t *testing.T) {
+	w := newWorld(t)
+	l := w.open("audit.log")
+	if err := errors.Join(os.Symlink("audit.log", w.path("symbolic.log")), os.Link(w.path("audit.log"), w.path("hard.log"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"symbolic.log": "is no regular file: name the file itself", "hard.log": "belongs to another process"} {
+		if _, err := audit.Open(w.config(name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	if err := os.Symlink("elsewhere", w.path("dangling.log")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := audit.Open(w.config("dangling.log")); err == nil {
+		t.Error("a link that leads nowhere is no error")
+	}
+	if _, err := os.Stat(w.path("elsewhere")); err == nil {
+		t.Error("the file that a link leads to was made")
+	}
+	uses(l, "ann")
+	w.close(l)
+	w.check("3 1 0 true", "audit.log")
+}
+
+// threats.md 262: what is put in the place of a file that was moved away is not written to, unless it is an empty file. Then no
+// credential is used. The chain goes on once it is gone.
+func TestPlaceOfAMovedFile(t *testing.T) {
+	for name, put := range map[string]func(w *world) error{
+		"a symbolic link":            func(w *world) error { return os.Symlink("other", w.path("audit.log")) },
+		"a directory":                func(w *world) error { return os.Mkdir(w.path("audit.log"), 0o700) },
+		"a file with text":           func(w *world) error { return os.WriteFile(w.path("audit.log"), []byte("text\n"), 0o600) },
+		"the log of another process": func(w *world) error { w.open("audit.log"); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("other", "")
+			l := w.open("audit.log")
+			uses(l, "ann")
+			w.rename("audit.log", "audit.log.1")
+			if err := put(w); err != nil {
+				t.Fatal(err)
+			}
+			uses(l, "bob")
+			if err := l.Err(); err == nil || !strings.Contains(err.Error(), "the next file ") {
+				t.Errorf("the error is %v", err)
+			}
+			w.rename("audit.log", "gone")
+			uses(l)
+			if err := l.Err(); err != nil {
+				t.Error(err)
+			}
+			w.close(l)
+			w.check("5 2 0 true", "audit.log", "audit.log.1")
+			if text := w.read("other"); text != "" {
+				t.Errorf("a link was followed: %s", text)
+			}
+		})
+	}
+}
+
+// logrotate moves the file away, makes an empty one, and compresses and removes the one that was moved, maybe before the gateway
+// writes again. The gateway begins the empty one within a second, also without a use, and no line is missing.
+func TestRotationByLogrotate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.open("audit.log")
+		for i, user := range []string{"ann", "bob", ""} {
+			if user != "" {
+				uses(l, user)
+			}
+			moved := []string{"audit.log.3.gz", "audit.log.2.gz", "audit.log.1.gz"}[i]
+			w.rename("audit.log", "moved")
+			w.write("audit.log", "") // create
+			w.zip("moved", moved)
+			if err := os.Remove(w.path("moved")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second + time.Millisecond)
+			if !strings.Contains(w.read("audit.log"), `"continues":"`) {
+				t.Error("the new file has not begun")
+			}
+		}
+		w.close(l)
+		w.check("7 2 0 true", "audit.log", "audit.log.1.gz", "audit.log.2.gz", "audit.log.3.gz", "audit.log.head")
+	})
+}
+
+// zip compresses a file.
+func (w *world) zip(from, to string) {
+	w.t.Helper()
+	file, err := os.Create(w.path(to))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	z := gzip.NewWriter(file)
+	_, err = z.Write([]byte(w.read(from)))
+	if err := errors.Join(err, z.Close(), file.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// While the directory is away, or the new file cannot be made in it, no credential is used. The lines of uses that had begun follow.
+func TestMissingDirectory(t *testing.T) {
+	w := newWorld(t)
+	if err := os.Mkdir(w.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := w.open("logs/audit.log")
+	uses(l, "ann")
+	w.rename("logs", "old")
+	uses(l, "bob")
+	if err := l.Err(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := os.Mkdir(w.path("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	uses(l, "cid")
+	if err := l.Err(); err != nil {
+		t.Error(err)
+	}
+	w.close(l)
+	w.check("6 3 0 true", "logs/audit.log", "old/audit.log")
+}
+
+// threats.md 263: a disk that hangs does not keep the process from ending. The error says that lines are missing.
+func TestHangingDiskAtClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, goes, first := newWorld(t), make(chan struct{}), true
+		l := w.open("", func(c *audit.Config) {
+			c.Path, c.Writer = "", writerFunc(func(p []byte) (int, error) {
+				if !first {
+					<-goes
+				}
+				first = false
+				return len(p), nil
+			})
+		})
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
+		began := time.Now()
+		err := l.Close()
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "the disk has not taken its last lines within 5s") || took != 5*time.Second {
+			t.Errorf("after %v, the error is %v", took, err)
+		}
+		close(goes)
+	})
+}

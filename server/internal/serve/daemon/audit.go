@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/serve/audit"
+)
+
+// auditor writes the uses of credentials to the audit log of the file. A nil auditor writes none.
+type auditor struct {
+	settings connectors.Audit
+	log      *audit.Log
+	clock    func() time.Time
+
+	mu sync.RWMutex
+	// subjects has the connectors of all sets that are in use or have requests in flight.
+	subjects map[*host.Connector]*subject
+}
+
+// subject is a connector in lines of the log.
+type subject struct {
+	// request has the secrets of all that the connector sends, and token those of auth.
+	request, token *audit.Subject
+	// origin is the origin of the API.
+	origin string
+}
+
+// newAuditor opens the audit log, or returns nil if settings is nil.
+func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*auditor, error) {
+	if settings == nil {
+		return nil, nil
+	}
+	node, _ := os.Hostname() // a line without one is a line
+	c := audit.Config{Path: settings.File, Node: node, Lossy: settings.OnError == connectors.AuditContinue, Logger: d.config.Logger, Clock: d.clock}
+	if settings.Stdout {
+		c.Writer = stdout
+	}
+	log, err := audit.Open(c)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.audit: %w", err)
+	}
+	a := &auditor{settings: *settings, log: log, clock: d.clock, subjects: map[*host.Connector]*subject{}}
+	a.observe(d.metrics)
+	return a, nil
+}
+
+// observe adds the metrics of the audit log.
+func (a *auditor) observe(m *gatewayMetrics) {
+	m.Total("audit_lines_total", "Lines that were written to the audit log.", func() float64 {
+		lines, _ := a.log.Lines()
+		return float64(lines)
+	})
+	m.Total("audit_lost_total", "Uses of credentials that are not in the audit log.", func() float64 {
+		_, lost := a.log.Lines()
+		return float64(lost)
+	})
+	m.Flag("audit_writable", "1 while the audit log can be written, 0 since it could not be.", func() bool { return a.log.Failure() == nil })
+}
+
+// add adds the connectors of a set that is to be used.
+func (a *auditor) add(set *connectors.Set) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range set.Connectors {
+		definition, base := c.Definition(), c.Base()
+		plugin, _ := set.Host.Plugin(definition.Auth.Type)
+		newSubject := func(secrets []string) *audit.Subject {
+			return audit.NewSubject(definition.Permalink, definition.Auth.Type, plugin.Name, plugin.SHA256, secrets)
+		}
+		a.subjects[c.Upstream()] = &subject{newSubject(c.Secrets()), newSubject(c.Upstream().Secrets()), base.Scheme + "://" + base.Host}
+	}
+}
+
+// remove removes the connectors of a set that has ended.
+func (a *auditor) remove(set *connectors.Set) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range set.Connectors {
+		delete(a.subjects, c.Upstream())
+	}
+}
+
+func (a *auditor) subject(c *host.Connector) *subject {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if s := a.subjects[c]; s != nil {
+		return s
+	}
+	return &subject{}
+}
+
+// request records a request that has used a credential.
+func (a *auditor) request(e *gateway.Event) {
+	if a == nil || e.Use == "" {
+		return
+	}
+	s := a.subject(e.Served.Upstream())
+	a.log.Add(&audit.Record{
+		Time: e.Began, Use: string(e.Use), RequestID: e.ID, Tenant: e.Tenant, User: e.User, Subject: s.request, Origin: s.origin,
+		Method: e.Method, Pattern: e.Pattern, Status: e.Status, UpstreamStatus: e.UpstreamStatus, Problem: e.Problem, Stage: e.Stage, Sent: e.Sends,
+	})
+}
+
+// attempted records that a token endpoint was asked, or that a key of the store of keys was used. The request that an attempt was
+// made for has a line of its own, and may have ended before.
+func (a *auditor) attempted(ctx context.Context, attempt *host.Attempt) {
+	if a == nil || attempt.Exchanges == 0 && attempt.KeyRequests == 0 {
+		return
+	}
+	use := "key"
+	switch {
+	case attempt.Ahead:
+		use = "refresh"
+	case attempt.Exchanges > 0:
+		use = "token"
+	}
+	stage := ""
+	var failed *host.Error
+	if errors.As(attempt.Err, &failed) {
+		stage = string(failed.Stage)
+	}
+	user, _ := host.UserFrom(ctx)
+	a.log.Add(&audit.Record{
+		Time: a.clock(), Use: use, RequestID: gateway.RequestID(ctx), Tenant: user.TenantID, User: user.ID, Subject: a.subject(attempt.Source).token,
+		Origin: attempt.Endpoint, Stage: stage, TokenRequests: attempt.Exchanges, KeyRequests: attempt.KeyRequests,
+	})
+}
+
+// writable returns an error if the use of a credential could not be recorded now.
+func (a *auditor) writable() error {
+	if a == nil {
+		return nil
+	}
+	return a.log.Err()
+}
+
+// failure returns the error of the last write or sync, also if credentials may be used meanwhile.
+func (a *auditor) failure() error {
+	if a == nil {
+		return nil
+	}
+	return a.log.Failure()
+}
+
+// close writes what was recorded. It is called once no credential is in use any more.
+func (a *auditor) close() error {
+	if a == nil {
+		return nil
+	}
+	return a.log.Close()
+}

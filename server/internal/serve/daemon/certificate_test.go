@@ -1,0 +1,286 @@
+package daemon_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/serve/daemon"
+)
+
+// A pair is a certificate and its key, in PEM.
+type pair struct{ cert, key []byte }
+
+// issue returns a pair for loopback that is valid for an hour.
+func issue(t *testing.T, serial int64) pair { return issueUntil(t, serial, time.Now().Add(time.Hour)) }
+
+func issueUntil(t *testing.T, serial int64, end time.Time) pair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
+}
+
+// files are the files of a gateway's pair.
+type files struct {
+	t   *testing.T
+	dir string
+}
+
+func (f files) cert() string { return filepath.Join(f.dir, "cert.pem") }
+func (f files) key() string  { return filepath.Join(f.dir, "key.pem") }
+
+// put replaces one of the files, like programs that renew certificates.
+func (f files) put(name string, content []byte, mode os.FileMode) {
+	f.t.Helper()
+	if err := os.WriteFile(name+".new", content, mode); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Chmod(name+".new", mode); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f files) putPair(p pair) {
+	f.put(f.cert(), p.cert, 0o644)
+	f.put(f.key(), p.key, 0o640)
+}
+
+// with returns a configuration that names the files.
+func (f files) with(text string) string {
+	return "gateway:\n  tls: {cert: " + f.cert() + ", key: " + f.key() + "}\n" + text
+}
+
+// hello connects, and returns the serial number of the server's certificate.
+func hello(t *testing.T, address string, config *tls.Config) (serial int64, err error) {
+	t.Helper()
+	dialer := tls.Dialer{Config: config, NetDialer: &net.Dialer{Timeout: patience}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "https://"))
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+var anyCertificate = &tls.Config{InsecureSkipVerify: true}
+
+// threats.md 28, for callers: with gateway.tls, callers use TLS and plain HTTP is refused.
+func TestTLS(t *testing.T) {
+	f, issued := files{t, t.TempDir()}, issue(t, 1)
+	f.putPair(issued)
+	w := start(t, version, f.with(echo))
+	if !strings.HasPrefix(w.callers, "https://127.0.0.1:") || !strings.HasPrefix(w.operators, "http://") {
+		t.Fatalf("the servers are at %s and %s", w.callers, w.operators)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(issued.cert)
+	for _, http2 := range []bool{true, false} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: http2, DisableKeepAlives: true}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if string(body) != "1 true" || response.ProtoAtLeast(2, 0) != http2 || response.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
+			t.Errorf("HTTP/2 %t: %s %s %q", http2, response.Proto, body, response.Header)
+		}
+	}
+	if _, err := hello(t, w.callers, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
+		t.Error("TLS 1.1 is spoken")
+	}
+	if status, body := w.get("http://" + strings.TrimPrefix(w.callers, "https://") + "/connectors/echo"); status != http.StatusBadRequest || strings.Contains(body, "true") {
+		t.Errorf("plain HTTP is answered %d %s", status, body)
+	}
+}
+
+func TestPlainHTTP(t *testing.T) {
+	w := start(t, version, echo)
+	response, err := http.Get(w.callers + "/connectors/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got := response.Header.Get("Strict-Transport-Security"); got != "" {
+		t.Errorf("browsers are told %q without TLS", got)
+	}
+}
+
+// A renewed certificate is used without a reload of the file. If it is invalid, the previous one stays in use.
+func TestRenewal(t *testing.T) {
+	f := files{t, t.TempDir()}
+	f.putPair(issue(t, 1))
+	w := start(t, version, f.with(echo))
+	check := func(want int64, said string) {
+		t.Helper()
+		for range 2 { // the second time, nothing more is logged
+			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != want {
+				t.Errorf("the certificate is %d, want %d: %v", got, want, err)
+			}
+		}
+		if said != "" {
+			if got := w.said(); !strings.Contains(got, said) {
+				t.Errorf("the log says %s, want %s", got, said)
+			}
+		}
+		if len(w.logged) > 0 {
+			t.Errorf("the log says %s", w.said())
+		}
+	}
+	check(1, "")
+	second := issue(t, 2)
+	f.put(f.cert(), second.cert, 0o644) // does not fit the key yet
+	check(1, "the certificate is not used, and the one before goes on")
+	f.put(f.key(), second.key, 0o600)
+	check(2, "the certificate is in use")
+	f.put(f.key(), issue(t, 3).key, 0o644)
+	check(2, "is open to everybody on this machine (its mode is 0644)")
+	if err := os.Remove(f.cert()); err != nil {
+		t.Fatal(err)
+	}
+	check(2, "no such file")
+	f.putPair(issue(t, 4))
+	check(4, "the certificate is in use")
+	other := files{t, t.TempDir()} // named by the next configuration
+	other.putPair(issue(t, 5))
+	w.write(other.with(echo))
+	if got := w.said(); got != "the configuration is in use: " {
+		t.Errorf("the log says %s", got)
+	}
+	check(5, "")
+	if strings.Contains(w.log.String(), "PRIVATE KEY") {
+		t.Error("the log has a key")
+	}
+}
+
+// A certificate file that is a pipe or too large does not block connections.
+func TestIrregularCertificate(t *testing.T) {
+	f := files{t, t.TempDir()}
+	f.putPair(issue(t, 1))
+	w := start(t, version, f.with(echo))
+	check := func(said string) {
+		t.Helper()
+		if got, err := hello(t, w.callers, anyCertificate); err != nil || got != 1 {
+			t.Fatalf("the certificate is %d: %v", got, err)
+		}
+		if got := w.said(); !strings.Contains(got, said) {
+			t.Errorf("the log says %s, want %s", got, said)
+		}
+	}
+	if err := errors.Join(syscall.Mkfifo(f.cert()+".new", 0o600), os.Rename(f.cert()+".new", f.cert())); err != nil {
+		t.Fatal(err)
+	}
+	check("is no regular file")
+	f.put(f.cert(), bytes.Repeat([]byte("-"), 1<<20+1), 0o600)
+	check("has more than 1 MiB")
+}
+
+// An expired certificate is logged, at the start and when it expires, and metrics have its expiry before that.
+func TestExpiringCertificate(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_900_000_000)
+	clock := func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } }
+	f := files{t, t.TempDir()}
+	f.putPair(issueUntil(t, 1, time.Unix(1_800_000_000, 0)))
+	w := start(t, version, f.with(echo), clock)
+	check := func(serial int64, expires string, said ...string) {
+		t.Helper()
+		for range 2 { // the second time, nothing more is logged
+			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != serial {
+				t.Errorf("the certificate is %d, want %d: %v", got, serial, err)
+			}
+		}
+		for _, want := range said {
+			if got := w.said(); !strings.Contains(got, want) {
+				t.Errorf("the log says %s, want %s", got, want)
+			}
+		}
+		if len(w.logged) > 0 {
+			t.Errorf("the log says %s", w.said())
+		}
+		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, "keywright_certificate_expiration_timestamp_seconds "+expires+"\n") {
+			t.Errorf("the metrics do not say that it expires at %s", expires)
+		}
+	}
+	const expired = "the certificate has expired"
+	check(1, "1.8e+09", expired)
+	f.putPair(issueUntil(t, 2, time.Unix(1_950_000_000, 0)))
+	check(2, "1.95e+09", "the certificate is in use")
+	now.Store(1_950_000_000)
+	check(2, "1.95e+09")
+	now.Store(1_950_000_001)
+	check(2, "1.95e+09", expired)
+	f.putPair(issueUntil(t, 3, time.Unix(1_940_000_000, 0)))
+	check(3, "1.94e+09", "the certificate is in use", expired)
+}
+
+// A configuration is refused if its certificate cannot be used.
+func TestFileWithoutItsCertificate(t *testing.T) {
+	f, first := files{t, t.TempDir()}, issue(t, 1)
+	f.putPair(first)
+	w := start(t, version, f.with(echo))
+	changed := strings.Replace(echo, `"1"`, `"2"`, 1)
+	f.put(f.key(), first.key, 0o604)
+	w.write(f.with(changed))
+	if got := w.said(); !strings.Contains(got, "the configuration is not used, and the one before goes on: gateway.tls: ") || !strings.Contains(got, "0604") {
+		t.Errorf("the log says %s", got)
+	}
+	w.write(changed)
+	if got := w.said(); !strings.Contains(got, "gateway.tls cannot be added or taken away while this runs: restart it") {
+		t.Errorf("the log says %s", got)
+	}
+	if _, err := hello(t, w.callers, anyCertificate); err != nil {
+		t.Error(err)
+	}
+	w.said() // the mode of the key again
+	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := daemon.Run(context.Background(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "0604") {
+		t.Errorf("the error is %v", err)
+	}
+}

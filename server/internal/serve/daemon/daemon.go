@@ -1,0 +1,271 @@
+// Package daemon runs a gateway from a file. It reloads the file when the file or one of its plugins changes.
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/console"
+	"github.com/keywright/keywright/server/internal/operate/difference"
+	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
+)
+
+// Config configures [Run].
+type Config struct {
+	// File is the path of the file with the connectors.
+	File string
+	// Text, if not nil, replaces the content of File, which is then not read or watched.
+	Text    []byte
+	Options connectors.Options
+	// Version is the version of the program, which the console shows.
+	Version string
+	// Listen is the address for callers.
+	Listen string
+	// Admin is the address for operators.
+	Admin string
+	// Login configures the login of operators. Its zero value means that they need none, and then Admin has to be a loopback
+	// address. Run sets its Claims, Clock and Logger.
+	Login  login.Config
+	Logger *slog.Logger
+	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has
+	// precedence.
+	Traces bool
+	// DrainDelay is the time for which callers are still accepted after ctx has ended, while /readyz says that the daemon ends.
+	DrainDelay time.Duration
+	// Started, if not nil, is called once the servers listen, with their URLs without a path.
+	Started func(callers, operators string)
+	// Stdout receives the lines of the audit log if the file says so, the first one before Started is called.
+	Stdout io.Writer
+}
+
+// ballast is the size in bytes of a part of the heap that is never used. The garbage collector waits until the heap has
+// doubled. Without the ballast, it would run for every few megabytes, which is some hundreds of requests. Memory that
+// nobody writes to is not resident.
+const ballast = 16 << 20
+
+// request counts, records and logs a request that has ended. Tests of operators are in the audit log alone.
+func (d *daemon) request(e gateway.Event) {
+	if !e.Test {
+		d.metrics.request(e)
+		d.recorder.Request(&e)
+		d.logRequest(e)
+	}
+	d.audit.request(&e)
+}
+
+// trace returns the function that begins the span of each request, or nil if traces are off. From then on, hosts make spans, too.
+func (d *daemon) trace(ctx context.Context, first *inUse) (begin func(context.Context, gateway.Event) (context.Context, func(gateway.Event)), closeTraces func(), err error) {
+	if d.traces = first.Settings.Traces; d.traces == "" && !d.config.Traces {
+		return nil, func() {}, nil
+	}
+	t, err := newTraces(ctx, d.traces, d.config.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.tracer.traces.Store(t)
+	return t.begin, t.close, nil
+}
+
+// Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
+// valid configuration stays in use.
+func Run(ctx context.Context, c Config) (err error) {
+	unused := make([]byte, ballast)
+	defer runtime.KeepAlive(unused)
+	d, err := newDaemon(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
+	guard, err := d.login()
+	if err != nil {
+		return err
+	}
+	first, err := d.heard(ctx)
+	if err != nil {
+		return err
+	}
+	begin, closeTraces, err := d.trace(ctx, first)
+	if err != nil {
+		first.close(nil)
+		return err
+	}
+	defer closeTraces()
+	if d.audit, err = d.newAuditor(first.Settings.Audit, c.Stdout); err != nil {
+		first.close(nil)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.audit.close()) }()
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.writable})
+	var secure *tls.Config
+	if first.pair != nil {
+		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
+		secure = d.certificate.Config()
+		d.metrics.Certificate(d.certificate.NotAfter)
+	}
+	d.use(first)
+	defer d.end()
+	watch, err := d.watch()
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	following, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.follow(following, watch)
+	}()
+	defer func() { stop(); <-done }()
+	return httpserver.Run(ctx, httpserver.Config{
+		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,
+		DrainDelay: c.DrainDelay, Login: guard, Operate: d.operate(),
+	})
+}
+
+type daemon struct {
+	config Config
+	read   func(context.Context) (*connectors.Set, error)
+	// follows is filepath.EvalSymlinks, except in tests.
+	follows func(name string) (target string, err error)
+	clock   func() time.Time
+	metrics *gatewayMetrics
+	// recorder has what the console shows of requests.
+	recorder *console.Recorder
+	gateway  *gateway.Gateway
+	// shared is the member state of the file, which all sets share.
+	shared *sharedState
+	// retired counts the sets that are no longer in use and not yet closed.
+	retired sync.WaitGroup
+	// audit is nil if the file has no gateway.audit. It cannot change while the daemon runs.
+	audit *auditor
+	// certificate is nil if callers use plain HTTP.
+	certificate *httpserver.Certificate
+	// traces is the file's gateway.traces. It cannot change while the daemon runs.
+	traces string
+	tracer *hostTracer
+
+	mu  sync.Mutex
+	set *inUse
+	// used is the time at which set was put in use.
+	used time.Time
+	// refusedAt is the time at which the file on disk was first refused. It is zero if the file is in use.
+	refusedAt time.Time
+	// changed says what the set in use has changed, or is nil.
+	changed *difference.Document
+	// problems has what is wrong with the refused file, and waiting says what it would change, or is nil.
+	problems []console.Problem
+	waiting  *difference.Document
+	// refusedPlugins holds the plugins of a refused file. When one of them changes, the file may be valid.
+	refusedPlugins []string
+}
+
+// newDaemon returns a daemon that has not read its file yet.
+func newDaemon(c Config) (*daemon, error) {
+	d := &daemon{config: c, follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
+	if d.clock == nil {
+		d.clock = time.Now
+	}
+	d.metrics, d.recorder = newMetrics(d), console.NewRecorder(d.clock)
+	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
+	options := c.Options
+	if l := options.Host.Logger; l != nil {
+		options.Host.Logger = slog.New(gateway.LogHandler(l.Handler()))
+	}
+	d.tracer = &hostTracer{clock: d.clock}
+	options.Host.Tracer = d.tracer
+	options.OpenState, options.WithoutStore = d.open, false
+	options.Host.Observe = func(ctx context.Context, attempt host.Attempt) {
+		d.metrics.attempted(attempt)
+		d.recorder.Attempted(&attempt)
+		d.audit.attempted(ctx, &attempt)
+		gateway.Observe(ctx, attempt)
+	}
+	var err error
+	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one cache for all successive sets, without state
+		return nil, err
+	}
+	d.read = func(ctx context.Context) (*connectors.Set, error) {
+		if c.Text != nil {
+			return connectors.Read(ctx, c.File, c.Text, options)
+		}
+		return connectors.Load(ctx, c.File, options)
+	}
+	return d, nil
+}
+
+// started logs that the servers listen, and calls Config.Started.
+func (d *daemon) started(callers, operators string) {
+	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "serving", slog.String("file", d.config.File),
+		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", callers), slog.String("operators", operators))
+	if d.config.Started != nil {
+		d.config.Started(callers, operators)
+	}
+}
+
+// ready reports whether requests can be served.
+func (d *daemon) ready() error {
+	return errors.Join(d.audit.writable(), d.current().sessions.Ready(context.Background()))
+}
+
+// notice returns a notice for /readyz if the file on disk is not in use, the audit log cannot be written, or the store of state fails.
+// The gateway stays ready then, with the previous configuration, without lines of the audit log if it may, and without the store.
+func (d *daemon) notice() string {
+	var lines []string
+	if since := d.since(); !since.IsZero() {
+		lines = append(lines, "the configuration on disk is not in use, but the one before it: it has been refused since "+since.UTC().Format(time.RFC3339)+", and the log says why")
+	}
+	if err := d.audit.failure(); err != nil {
+		lines = append(lines, "the audit log cannot be written: "+err.Error())
+	}
+	if notice := d.shared.notice(); notice != "" {
+		lines = append(lines, notice)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// since returns the time at which the file on disk was first refused, or zero if it is in use.
+func (d *daemon) since() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refusedAt
+}
+
+func (d *daemon) current() *inUse {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.set
+}
+
+func (d *daemon) end() {
+	d.retired.Wait()
+	d.set.close(nil)
+}
+
+// login returns the login of operators, or nil if they need none.
+func (d *daemon) login() (func(http.Handler) http.Handler, error) {
+	c := d.config.Login
+	if c.TokenFile == "" && c.Claim == "" {
+		return nil, nil
+	}
+	c.Clock, c.Logger = d.clock, d.config.Logger
+	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
+	l, err := login.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("the login of operators: %w", err)
+	}
+	return l.Guard, nil
+}

@@ -1,0 +1,380 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
+)
+
+// codeCache is the code cache of all worlds.
+var codeCache string
+
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
+
+const secret = "s3cr3t-of-the-api-0123456789"
+
+// world runs a gateway from a file, in front of an API that responds with parts of its requests.
+type world struct {
+	*testworld.Canaries
+	t                  *testing.T
+	file               string
+	api                *httptest.Server
+	callers, operators string
+	logged             chan string // messages about configurations and certificates
+	end                func() error
+	log                testworld.Log
+}
+
+// Write implements the log.
+func (w *world) Write(line []byte) (int, error) {
+	_, _ = w.log.Write(line)
+	var said struct{ Msg, Problem, Error string }
+	if err := json.Unmarshal(line, &said); err == nil && strings.HasPrefix(said.Msg, "the c") {
+		select {
+		case w.logged <- said.Msg + ": " + said.Problem + said.Error:
+		default: // a test that no longer reads messages must not block the gateway
+		}
+	}
+	return len(line), nil
+}
+
+// patience is the time that a test waits before it fails.
+const patience = time.Minute
+
+// said returns the next message about a configuration or a certificate.
+func (w *world) said() string {
+	w.t.Helper()
+	select {
+	case text := <-w.logged:
+		return text
+	case <-time.After(patience):
+		w.t.Fatal("the log says nothing")
+		return ""
+	}
+}
+
+// eventually waits until is returns true.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !is(); {
+		if time.Now().After(end) {
+			w.t.Fatal("it never comes to it: " + what)
+		}
+	}
+}
+
+// shown reports whether the metrics contain a connector.
+func (w *world) shown(connector string) bool {
+	w.t.Helper()
+	_, page := w.get(w.operators + "/metrics")
+	return strings.Contains(page, `connector="`+connector+`"`)
+}
+
+func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daemon.Config)) *world {
+	t.Helper()
+	w := &world{Canaries: testworld.NewCanaries(t), t: t, file: filepath.Join(t.TempDir(), "connectors.yaml"), logged: make(chan string, 100)}
+	w.Hide("the credential", secret)
+	w.api = httptest.NewServer(api)
+	t.Cleanup(w.api.Close)
+	w.write(text)
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	config := daemon.Config{
+		File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
+		Options: connectors.Options{Host: host.Config{
+			Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, CodeCache: codeCache,
+		}},
+		Started: func(callers, operators string) {
+			w.callers, w.operators = callers, operators
+			close(started)
+		},
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	go func() { ended <- daemon.Run(ctx, config) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	if log := w.log.String(); !strings.Contains(log, fmt.Sprintf(`"msg":"serving","file":%q,"connectors":`, config.File)) {
+		t.Errorf("at its start, the log has %s", log)
+	}
+	w.end = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+		w.Out("the log", w.log.String())
+	})
+	return w
+}
+
+// write replaces the file by renaming a new one, like editors.
+func (w *world) write(text string) {
+	w.t.Helper()
+	temporary := w.file + ".new"
+	if err := os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, w.file); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(url string) (status int, body string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		w.t.Error(err)
+		return 0, ""
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		w.t.Error(err)
+	}
+	w.Out("the answer of "+url, string(content))
+	return response.StatusCode, string(content)
+}
+
+const echo = `connectors:
+  - name: Echo
+    url: API/v1
+    headers: [{name: X-Version, value: "1"}]
+    auth: {type: api_key, config: {key: X-Key, value: "{{ get_secret('key') }}", in: header}}
+`
+
+func version(w http.ResponseWriter, r *http.Request) {
+	_, _ = fmt.Fprintf(w, "%s %t", r.Header.Get("X-Version"), r.Header.Get("X-Key") == secret)
+}
+
+func TestReload(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_700_000_000)
+	w := start(t, version, echo, func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } })
+	check := func(want string) {
+		t.Helper()
+		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
+			t.Errorf("%d %s, want %s", status, body, want)
+		}
+	}
+	state := func(successful, used, refused int, last string) {
+		t.Helper()
+		_, metrics := w.get(w.operators + "/metrics")
+		for _, line := range []string{
+			fmt.Sprintf("keywright_configuration_last_reload_successful %d\n", successful),
+			"keywright_configuration_last_reload_success_timestamp_seconds " + last + "\n",
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"used\"} %d\n", used),
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"refused\"} %d\n", refused),
+		} {
+			if !strings.Contains(metrics, line) {
+				t.Errorf("/metrics has no line %s", line)
+			}
+		}
+	}
+	check("1 true")
+	state(1, 0, 0, "1.7e+09")
+	now.Store(1_800_000_000)
+	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
+	if got := w.said(); got != "the configuration is in use: " {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	now.Store(1_900_000_000)
+	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // an invalid connector refuses the whole file
+	if got := w.said(); !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
+		t.Errorf("the log says %s", got)
+	}
+	check("2 true")
+	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nthe configuration on disk is not in use") {
+		t.Errorf("/readyz is %d %s with a bad file", status, body)
+	}
+	state(0, 1, 1, "1.8e+09")
+	w.write(echo)
+	w.said()
+	check("1 true")
+	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || body != "ready\n" {
+		t.Errorf("/readyz is %d %s with a good file", status, body)
+	}
+	state(1, 2, 1, "1.9e+09")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); got != "the configuration is in use: " {
+		t.Errorf("on SIGHUP, the log says %s", got)
+	}
+	check("1 true")
+}
+
+func TestBadInitialFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOperators(t *testing.T) {
+	w := start(t, version, echo)
+	for range 3 {
+		w.get(w.callers + "/connectors/echo")
+	}
+	w.get(w.callers + "/connectors/of-a-caller")
+	w.get(w.callers + "/connectors/echo?q=of-a-caller")
+	status, metrics := 0, ""
+	w.eventually("all requests are counted", func() bool { // a request is counted after its response
+		status, metrics = w.get(w.operators + "/metrics")
+		return strings.Contains(metrics, `status="200"} 4`)
+	})
+	for _, line := range []string{
+		`keywright_requests_total{connector="echo",problem="",status="200"} 4`,
+		`keywright_requests_total{connector="",problem="unknown-connector",status="404"} 1`,
+		`keywright_authentications_total{connector="echo",from="reuse"} 3`,
+		`keywright_upstream_seconds_count{connector="echo"} 4`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("/metrics (%d) has no line %s", status, line)
+		}
+	}
+	if strings.Contains(metrics, "of-a-caller") || strings.Contains(metrics, secret) {
+		t.Error("/metrics has what callers send")
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/connectors/echo": 200, "/connectors/echo/v1": 404, "/x": 404} {
+		if status, _ := w.get(w.operators + path); status != want {
+			t.Errorf("operators get %d for %s, want %d", status, path, want)
+		}
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/connectors/echo/test"} { // threats.md 22
+		if status, _ := w.get(w.callers + path); status != http.StatusNotFound {
+			t.Errorf("callers get %d for %s", status, path)
+		}
+	}
+}
+
+// A test request of an operator is sent, and its result does not contain the credential.
+func TestTry(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
+	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
+	response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(response.Body)
+	var shown gateway.TestResult
+	if err := json.Unmarshal(answer, &shown); err != nil || response.StatusCode != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
+		t.Fatalf("%d %s: err = %v", response.StatusCode, answer, err)
+	}
+	if got := shown.Request; got.URL != w.api.URL+"/v1?units=ann%40example.com" || got.Method != http.MethodPost || got.Body != `{"q":"hello ü"}` ||
+		!slices.Contains(got.Headers, abi.Pair{Name: "X-Key", Value: "{{ get_secret('key') }}"}) {
+		t.Errorf("the request is shown as %+v", got)
+	}
+	if strings.Contains(string(answer), secret) {
+		t.Error("the result holds the credential")
+	}
+}
+
+// The result of a failed test has the reason. The user of a test has the names that templates use.
+func TestFailedTry(t *testing.T) {
+	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
+	for body, want := range map[string]string{
+		`{"user":{"tenant_id":"t1"}}`: `"body":"MSB0cnVl"`,
+		`{}`:                          `"cause":"url: column `,
+		`{"usr":{}}`:                  `unknown field \"usr\"`,
+	} {
+		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
+			t.Errorf("%s: %s, want %s", body, answer, want)
+		}
+	}
+}
+
+// A file without users is refused while the current one has users: half a file may be well-formed, and must not open the
+// gateway to everybody.
+func TestUsersKept(t *testing.T) {
+	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
+	w := start(t, version, users+echo)
+	w.write(echo)
+	if got := w.said(); !strings.Contains(got, "is not used") {
+		t.Errorf("the log says %s", got)
+	}
+	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
+		t.Errorf("without a session: %d", status)
+	}
+}
+
+// A refused file with a missing plugin is read again when the plugin is created.
+func TestLaterPlugin(t *testing.T) {
+	w := start(t, version, echo)
+	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
+	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
+	if got := w.said(); !strings.Contains(got, "names a file that does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.said(); !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
+// Changes of a file behind a link are noticed.
+func TestFilesBehindLinks(t *testing.T) {
+	w := start(t, version, echo)
+	target := filepath.Join(t.TempDir(), "target.yaml")
+	text := strings.ReplaceAll(strings.Replace(echo, `"1"`, `"2"`, 1), "API", w.api.URL)
+	if err := os.WriteFile(target, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink(target, w.file+".new"), os.Rename(w.file+".new", w.file)); err != nil {
+		t.Fatal(err)
+	}
+	w.said()
+	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the new text is in use", func() bool { // the file may have been read half-written
+		_, body := w.get(w.callers + "/connectors/echo")
+		return body == "3 true"
+	})
+}

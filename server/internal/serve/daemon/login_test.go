@@ -1,0 +1,123 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/server/internal/serve/daemon"
+)
+
+// operatorWorld runs a gateway that other machines reach, whose users and operators have session tokens.
+func operatorWorld(t *testing.T) (w *world, token func(role string) string) {
+	t.Helper()
+	dir := t.TempDir()
+	key := []byte(strings.Repeat("k", 32))
+	keys := fmt.Sprintf(`{"keys": [{"kty": "oct", "kid": "1", "alg": "HS256", "k": %q}]}`, base64.RawURLEncoding.EncodeToString(key))
+	if err := os.WriteFile(filepath.Join(dir, "keys.json"), []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(secret+secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "gateway:\n  user: {type: jwt, jwt: {cookie: session, jwks_file: " + filepath.Join(dir, "keys.json") +
+		", issuer: https://id.example.com, audiences: gateway, algorithms: HS256}}\n" + echo
+	w = start(t, version, text, func(c *daemon.Config) {
+		c.Admin = "0.0.0.0:0"
+		c.Login.TokenFile, c.Login.Claim, c.Login.Value = filepath.Join(dir, "token"), "role", "operator"
+	})
+	w.operators = strings.Replace(w.operators, "[::]", "127.0.0.1", 1)
+	return w, func(role string) string {
+		claims := jwt.MapClaims{"iss": "https://id.example.com", "aud": "gateway", "sub": "1", "role": role, "exp": time.Now().Add(time.Hour).Unix()}
+		signed := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
+		signed.Header["kid"] = "1"
+		text, err := signed.SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+}
+
+// threats.md 156: the token of operators and the sessions of operators reach all of the operators' listener, and others nothing but
+// the probes.
+func TestLoginOfOperators(t *testing.T) {
+	w, token := operatorWorld(t)
+	ask := func(path, header, value string) int {
+		t.Helper()
+		method := http.MethodGet
+		if strings.HasSuffix(path, "/test") {
+			method = http.MethodPost
+		}
+		r, err := http.NewRequestWithContext(context.Background(), method, w.operators+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			r.Header.Set(header, value)
+		}
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/connectors/echo/test"} {
+		for who, c := range map[string]struct {
+			header, value string
+			want          int
+		}{
+			"nobody": {"", "", 401}, "the token": {"Authorization", "Bearer " + secret + secret, 200}, "another token": {"Authorization", "Bearer " + secret, 401},
+			"an operator": {"Cookie", "session=" + token("operator"), 200}, "a user": {"Cookie", "session=" + token("user"), 403},
+		} {
+			if got := ask(path, c.header, c.value); got != c.want {
+				t.Errorf("%s: %s is answered %d, want %d", path, who, got, c.want)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if got := ask(path, "", ""); got != 200 {
+			t.Errorf("%s is answered %d", path, got)
+		}
+	}
+	w.write("gateway: {user: {type: header, header: {proxies: 10.0.0.1, id: X-User}}}\n" + echo)
+	if said := w.said(); !strings.Contains(said, "--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt") {
+		t.Errorf("the log says %s", said)
+	}
+	if got := ask("/metrics", "Cookie", "session="+token("operator")); got != 200 {
+		t.Errorf("after a change of the file that is refused: %d", got)
+	}
+}
+
+// The login is checked before anything is served.
+func TestInvalidLogin(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "connectors.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(echo, "API", "https://api.example.com")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*daemon.Config)
+		want   string
+	}{
+		"no login":         {func(c *daemon.Config) { c.Admin = "0.0.0.0:0" }, "operators from other machines have to log in"},
+		"no token":         {func(c *daemon.Config) { c.Login.TokenFile = filepath.Join(dir, "none") }, "the login of operators: stat"},
+		"no session token": {func(c *daemon.Config) { c.Login.Claim, c.Login.Value = "role", "operator" }, "gateway.user has to be of type jwt"},
+	} {
+		config := daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+		c.change(&config)
+		if err := daemon.Run(t.Context(), config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/operate/console"
+	"github.com/keywright/keywright/server/internal/operate/difference"
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
+)
+
+// inUse is a set of connectors with its sessions and certificate.
+type inUse struct {
+	*connectors.Set
+	sessions *identity.Identifier
+	// pair is nil for plain HTTP.
+	pair *httpserver.Pair
+	// certificates has the client certificates that requests to the sets before needed last, by permalink, of connectors with the
+	// same tls.
+	certificates map[string]*host.ClientCertificate
+}
+
+// lastCertificate returns the client certificate that a request to a connector of the set needed last, or nil.
+func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
+	if used := c.Upstream().LastClientCertificate(); used != nil {
+		return used
+	}
+	return u.certificates[c.Definition().Permalink]
+}
+
+// inherit sets the certificates of u from those of prev, which may be nil.
+func (u *inUse) inherit(prev *inUse) {
+	if prev == nil {
+		return
+	}
+	own := map[string]*host.TLS{}
+	for _, c := range u.Connectors {
+		own[c.Definition().Permalink] = c.Definition().TLS
+	}
+	u.certificates = map[string]*host.ClientCertificate{}
+	for _, c := range prev.Connectors {
+		d := c.Definition()
+		if now, there := own[d.Permalink]; there && reflect.DeepEqual(now, d.TLS) {
+			u.certificates[d.Permalink] = prev.lastCertificate(c)
+		}
+	}
+}
+
+// close closes the set, and its sessions unless they are next, which the next set uses.
+func (u *inUse) close(next *identity.Identifier) {
+	if u.sessions != next {
+		_ = u.sessions.Close()
+	}
+	_ = u.Close(context.Background()) // its calls have ended
+}
+
+// Errors for changes that need a restart.
+var (
+	errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")
+	// errAudit keeps a change of the file from ending the audit log.
+	errAudit  = errors.New("gateway.audit cannot be added, changed or taken away while this runs: restart it")
+	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
+	// errUsers keeps a half-written file, which may be well-formed, from opening the gateway to everybody.
+	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
+	errClaim = errors.New("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
+)
+
+// readTime limits a reload. There is one reload at a time.
+const readTime = time.Minute
+
+var errSlow = fmt.Errorf("it could not be read within %s: is it, or a plugin, on a disk that hangs, or no regular file?", readTime)
+
+// heard is like prepare, but returns when ctx ends, because a file may be on a disk that hangs. A set that is read after that
+// is closed.
+func (d *daemon) heard(ctx context.Context) (*inUse, error) {
+	type prepared struct {
+		next *inUse
+		err  error
+	}
+	done := make(chan prepared)
+	go func() {
+		next, err := d.prepare(ctx)
+		select {
+		case done <- prepared{next, err}:
+		case <-ctx.Done():
+			if next != nil {
+				next.close(d.currentSessions())
+			}
+		}
+	}()
+	select {
+	case p := <-done:
+		return p.next, p.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// prepare reads the file and creates all that the new configuration needs. It does not change the configuration in use.
+func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
+	set, err := d.read(ctx)
+	if err != nil {
+		var wrong *connectors.Error
+		if errors.As(err, &wrong) {
+			err = &unusable{error: err, problems: console.ProblemsOf(d.config.File, wrong.Problems)}
+		}
+		return nil, err
+	}
+	next := &inUse{Set: set}
+	if err := d.complete(ctx, next); err != nil {
+		return nil, errors.Join(err, set.Close(context.WithoutCancel(ctx)))
+	}
+	return next, nil
+}
+
+// unusable is the error for a file that cannot be used, with what the console shows of it. It is made before anything is locked,
+// because a disk may hang.
+type unusable struct {
+	error
+	problems []console.Problem
+	// difference says what the file would change after a restart. It is nil unless the file waits for one.
+	difference *difference.Document
+}
+
+// Unwrap returns the reason.
+func (u *unusable) Unwrap() error { return u.error }
+
+// complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
+func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
+	if d.config.Login.Claim != "" && next.Settings.User.Mode != identity.ModeJWT {
+		return errClaim
+	}
+	if next.Settings.TLS != (connectors.TLS{}) {
+		if next.pair, err = httpserver.ReadPair(httpserver.Files(next.Settings.TLS)); err != nil {
+			return fmt.Errorf("gateway.tls: %w", err)
+		}
+	}
+	if prev := d.current(); prev != nil {
+		if err := d.needsRestart(prev, next); err != nil {
+			return &unusable{error: err, difference: difference.Of(prev.Set, next.Set)}
+		}
+	}
+	next.sessions, err = d.sessions(ctx, next)
+	return err
+}
+
+// needsRestart returns an error if a set cannot replace the one in use before a restart.
+func (d *daemon) needsRestart(prev, next *inUse) error {
+	switch {
+	case next.Settings.Traces != d.traces:
+		return errTraces
+	case !reflect.DeepEqual(prev.Settings.Audit, next.Settings.Audit):
+		return errAudit
+	case prev.Settings.HasUsers() && !next.Settings.HasUsers():
+		return errUsers
+	case prev.State != nil && next.State == nil:
+		return errStateGone
+	case (next.pair != nil) != (d.certificate != nil):
+		return errSecure
+	}
+	return nil
+}
+
+// currentSessions returns the sessions in use, which the next set may keep, or nil.
+func (d *daemon) currentSessions() *identity.Identifier {
+	if prev := d.current(); prev != nil {
+		return prev.sessions
+	}
+	return nil
+}
+
+// sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
+// issuer may be down, and new ones otherwise.
+func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
+	if prev := d.current(); prev != nil && reflect.DeepEqual(prev.Settings.User, next.Settings.User) {
+		return prev.sessions, nil
+	}
+	transport := base(func() http.RoundTripper {
+		if set := d.current(); set != nil {
+			return set.Host.Base()
+		}
+		return next.Host.Base()
+	})
+	var i *identity.Identifier
+	plain := func(u *url.URL) bool {
+		if set := d.current(); set != nil && set.sessions == i {
+			return set.Egress.AllowsHTTP(u)
+		}
+		return next.Egress.AllowsHTTP(u)
+	}
+	i, err := identity.New(ctx, next.Settings.User, identity.Options{Transport: transport, HTTP: plain, Logger: d.config.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("gateway.user: %w", err)
+	}
+	return i, nil
+}
+
+// base is a transport that uses the guarded transport of the host in use at the time of each request.
+type base func() http.RoundTripper
+
+func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b().RoundTrip(r) }
+
+// use puts a set in use. The previous one is closed when its requests have ended.
+func (d *daemon) use(next *inUse) {
+	if next.pair != nil {
+		d.certificate.Use(next.pair)
+	}
+	d.audit.add(next.Set)
+	var changed *difference.Document
+	if prev := d.current(); prev != nil {
+		changed = difference.Of(prev.Set, next.Set)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.gateway.Use(gateway.Setup{
+		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent,
+	})
+	prev := d.set
+	next.inherit(prev)
+	d.set, d.used, d.refusedAt, d.problems, d.refusedPlugins, d.waiting, d.changed = next, d.clock(), time.Time{}, nil, nil, nil, changed
+	if prev != nil {
+		d.retired.Go(func() {
+			wait()
+			prev.close(next.sessions)
+			d.audit.remove(prev.Set)
+			d.forget(prev)
+		})
+	}
+}
+
+// forget removes the metrics of the connectors of prev, and of the auth types, that the set in use does not have. The set in use may be a later one
+// than the successor of prev, so that a connector that was added again keeps its metrics.
+func (d *daemon) forget(prev *inUse) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there, types := map[string]bool{}, map[string]bool{}
+	for _, c := range d.set.Connectors {
+		there[c.Definition().Permalink] = true
+		types[c.Definition().Auth.Type] = true
+	}
+	d.metrics.plugins.keep(types)
+	for _, c := range prev.Connectors {
+		if !there[c.Definition().Permalink] {
+			d.metrics.forget(c.Definition().Permalink)
+			d.recorder.Forget(c.Definition().Permalink)
+		}
+	}
+}
+
+// reload reads the file again and puts it in use. If it returns an error, the set in use has not changed. If ctx ends, it
+// returns the error of ctx, and does not refuse the file. A file that takes longer than readTime is refused, so that later
+// changes are read.
+func (d *daemon) reload(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	next, err := d.heard(reading)
+	if ctx.Err() != nil {
+		if next != nil {
+			next.close(d.currentSessions())
+		}
+		return ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) && reading.Err() != nil {
+		err = errSlow
+	}
+	if err != nil {
+		d.refuse(err)
+		return err
+	}
+	d.use(next)
+	d.metrics.reloads.WithLabelValues(resultUsed).Inc()
+	return nil
+}
+
+// report logs the result of a reload.
+func (d *daemon) report(err error) {
+	log := d.config.Logger.With(slog.String("file", d.config.File))
+	if err == nil {
+		log.Info("the configuration is in use", slog.Int("connectors", len(d.current().Connectors)))
+		return
+	}
+	const message = "the configuration is not used, and the one before goes on"
+	var wrong *connectors.Error
+	if !errors.As(err, &wrong) {
+		log.Error(message, slog.Any("error", err))
+		return
+	}
+	for _, problem := range wrong.Problems {
+		log.Error(message, slog.String("problem", strings.TrimSpace(problem.String())))
+	}
+}
+
+// refuse records that the file is refused, and the plugins that it names.
+func (d *daemon) refuse(err error) {
+	d.metrics.reloads.WithLabelValues(resultRefused).Inc()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refusedPlugins = nil; d.refusedAt.IsZero() {
+		d.refusedAt = d.clock()
+	}
+	d.problems, d.waiting = nil, nil
+	var wrong *connectors.Error
+	if errors.As(err, &wrong) {
+		d.refusedPlugins = wrong.Files
+	}
+	var unusable *unusable
+	if errors.As(err, &unusable) {
+		d.problems, d.waiting = unusable.problems, unusable.difference
+	}
+	if d.problems == nil {
+		d.problems = []console.Problem{{Text: err.Error()}}
+	}
+}

@@ -1,0 +1,372 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
+)
+
+const oauth = `connectors:
+  - name: Echo
+    url: API/v1
+    auth: {type: oauth_client_credentials, config: {client_id: id, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
+`
+
+// named returns a connector with another name.
+func named(name string) string {
+	return strings.Replace(strings.TrimPrefix(echo, "connectors:\n"), "Echo", name, 1)
+}
+
+// threats.md 64: a connector that a change does not affect keeps its token, whatever else changes.
+func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
+	var exchanges atomic.Int32
+	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(rw, `{"access_token":"token-%d","token_type":"bearer","expires_in":3600}`, exchanges.Add(1))
+			return
+		}
+		_, _ = io.WriteString(rw, "as "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer token-"))
+	}, oauth+named("Other"))
+	if err := os.WriteFile(filepath.Join(filepath.Dir(w.file), "key"), []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	use := func(text, want string) {
+		t.Helper()
+		w.write(text)
+		if got := w.said(); got != "the configuration is in use: " {
+			t.Fatalf("the log says %s", got)
+		}
+		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
+			t.Errorf("%d %s, want %s", status, body, want)
+		}
+	}
+	if _, body := w.get(w.callers + "/connectors/echo"); body != "as 1" {
+		t.Fatalf("the first request has %s", body)
+	}
+	use(oauth+named("New"), "as 1")
+	use(oauth, "as 1")
+	use("secrets: [{type: dir, path: .}]\n"+oauth, "as 1")
+	use("gateway: {access_log: true}\n"+oauth, "as 1")
+	use(strings.Replace(oauth, "    auth", "    headers: [{name: X-A, value: b}]\n    timeout: 3s\n    auth", 1), "as 1")
+	use(strings.Replace(oauth, "client_id: id", "client_id: other", 1), "as 2")
+	use(oauth, "as 1")
+}
+
+// threats.md 66: a reload does not reset the counts of limits.
+func TestReloadKeepsLimitCounts(t *testing.T) {
+	limited := strings.Replace(echo, "    auth", "    limits: {per_user: 2}\n    auth", 1)
+	w := start(t, version, limited, func(c *daemon.Config) {
+		c.Options.Host.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) }
+	})
+	next := func(want int) {
+		t.Helper()
+		if status, _ := w.get(w.callers + "/connectors/echo"); status != want {
+			t.Errorf("the answer is %d, want %d", status, want)
+		}
+	}
+	next(http.StatusOK)
+	next(http.StatusOK)
+	w.write(limited + named("Other"))
+	w.said()
+	next(http.StatusTooManyRequests)
+}
+
+// slow returns an API that blocks requests for /v1/slow. Each sends on there, and then waits for release.
+func slow() (api http.HandlerFunc, there, release chan struct{}) {
+	there, release = make(chan struct{}), make(chan struct{})
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/slow" {
+			there <- struct{}{}
+			<-release
+		}
+		version(rw, r)
+	}, there, release
+}
+
+var slowEcho = strings.Replace(echo, "    auth:", "    paths: [/slow]\n    auth:", 1)
+
+// noneLeft returns a check that all goroutines started since have ended. The check waits longer than goleak's half a second,
+// because a goroutine that reads a file may end long after the others.
+func noneLeft(t *testing.T) (check func()) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	return func() {
+		t.Helper()
+		for end := time.Now().Add(patience); ; {
+			err := goleak.Find(before)
+			if err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// No request is lost while the file changes and the server ends, and no goroutine is left.
+func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
+	defer noneLeft(t)()
+	there, release := make(chan struct{}), make(chan struct{})
+	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/slow" {
+			there <- struct{}{}
+			<-release
+		}
+		version(rw, r)
+	}, echo+"    paths: [/slow]\n")
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if status, body := w.get(w.callers + "/connectors/echo/slow"); status != http.StatusOK || !strings.HasSuffix(body, " true") {
+				t.Errorf("a request in flight: %d %s", status, body)
+			}
+		})
+		<-there
+		w.write(strings.Replace(echo+"    paths: [/slow]\n", `"1"`, `"2"`, 1))
+		w.said()
+	}
+	done := make(chan error)
+	go func() { done <- w.end() }()
+	close(release)
+	all.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	w.api.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A change of other settings keeps the keys of sessions, because their issuer may be down.
+func TestKeysOutliveAChange(t *testing.T) {
+	down := atomic.Bool{}
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	}))
+	t.Cleanup(issuer.Close)
+	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
+	w := start(t, version, users+echo)
+	ready := func(want int) {
+		t.Helper()
+		if status, body := w.get(w.operators + "/readyz"); status != want {
+			t.Errorf("/readyz is %d %s, want %d", status, body, want)
+		}
+	}
+	use := func(text string) {
+		t.Helper()
+		w.write(text)
+		if got := w.said(); got != "the configuration is in use: " {
+			t.Errorf("the log says %s", got)
+		}
+	}
+	ready(http.StatusOK)
+	down.Store(true)
+	use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
+	ready(http.StatusOK)
+	use(users + "egress: {plain_http: [intranet.example.com]}\n" + echo)
+	ready(http.StatusOK)
+	use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
+	ready(http.StatusServiceUnavailable)
+}
+
+// reading waits until a pipe is being read, and keeps it open without writing until release is called.
+func reading(t *testing.T, name string) (release func()) {
+	t.Helper()
+	opened := make(chan *os.File, 1)
+	go func() {
+		file, err := os.OpenFile(name, os.O_WRONLY, 0) // blocks until there is a reader
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- file
+	}()
+	select {
+	case file := <-opened:
+		return func() { _ = file.Close() }
+	case <-time.After(patience):
+		t.Fatal("nobody reads the file")
+		return nil
+	}
+}
+
+// pipe replaces the file by a pipe, which blocks its readers.
+func (w *world) pipe() {
+	w.t.Helper()
+	if err := syscall.Mkfifo(w.file+".new", 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(w.file+".new", w.file); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A gateway ends while it reads a file that hangs, and does not report the file as invalid.
+func TestEndingWhileAFileHangs(t *testing.T) {
+	defer noneLeft(t)()
+	w := start(t, version, echo)
+	w.pipe()
+	release := reading(t, w.file)
+	ended := make(chan error, 1)
+	go func() { ended <- w.end() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+	if log := w.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
+		t.Errorf("the log is %s", log)
+	}
+	release() // the set is read after the end
+	w.api.Close()
+}
+
+// A gateway ends while it reads its first file.
+func TestEndingWhileTheFirstFileHangs(t *testing.T) {
+	defer noneLeft(t)()
+	file := filepath.Join(t.TempDir(), "connectors.yaml")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	}()
+	release := reading(t, file)
+	defer release()
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the error is %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+}
+
+// gatedSecrets blocks reads of secrets. A read sends on there if possible, and then waits for release.
+type gatedSecrets struct {
+	host.Secrets
+	there, release chan struct{}
+}
+
+func (g gatedSecrets) Secret(ctx context.Context, name string) (string, error) {
+	select {
+	case g.there <- struct{}{}:
+	default: // an earlier read has sent
+	}
+	<-g.release
+	return g.Secrets.Secret(ctx, name)
+}
+
+// A request that waits for a secret while the file changes is then authenticated with the configuration it began with.
+func TestSetClosesAfterRequests(t *testing.T) {
+	gate := gatedSecrets{nil, make(chan struct{}, 1), make(chan struct{})}
+	w := start(t, version, echo+named("Third"), func(c *daemon.Config) {
+		gate.Secrets = c.Options.Host.Secrets
+		c.Options.Host.Secrets = gate
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "1 true" {
+			t.Errorf("the request in flight: %d %s", status, body)
+		}
+	}()
+	<-gate.there
+	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
+	w.said()
+	for range 10 { // time in which the old set could be closed
+		w.get(w.operators + "/metrics")
+	}
+	close(gate.release)
+	<-done
+}
+
+// The hosts and origins of the file apply, also after a change.
+func TestHostsAndOriginsOfTheFile(t *testing.T) {
+	settings := func(name string) string {
+		return "gateway: {hosts: [" + name + ".example.com], origins: ['https://app." + name + ".example.com']}\n"
+	}
+	w := start(t, version, settings("first")+echo)
+	ask := func(host, origin string, want int) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Host = host; origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("Host %s, Origin %s: %d, want %d", host, origin, response.StatusCode, want)
+		}
+	}
+	check := func(name, other string) {
+		t.Helper()
+		ask(name+".example.com", "", http.StatusOK)
+		ask(name+".example.com", "https://app."+name+".example.com", http.StatusOK)
+		ask(name+".example.com", "https://app."+other+".example.com", http.StatusForbidden)
+		ask(other+".example.com", "", http.StatusMisdirectedRequest)
+	}
+	check("first", "second")
+	w.write(settings("second") + echo)
+	w.said()
+	check("second", "first")
+}
+
+// Sessions that a change does not affect are not closed: their keys can still be read.
+func TestLastingSessions(t *testing.T) {
+	up := atomic.Bool{}
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"keys":[]}`)
+	}))
+	t.Cleanup(issuer.Close)
+	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
+	w := start(t, version, users+echo)
+	w.write(users + echo + named("Other"))
+	w.said()
+	w.write(users + echo)
+	w.said()
+	w.eventually("the set before is closed", func() bool { return !w.shown("other") })
+	up.Store(true)
+	w.eventually("the keys are there", func() bool {
+		status, _ := w.get(w.operators + "/readyz")
+		return status == http.StatusOK
+	})
+}

@@ -1,0 +1,182 @@
+package httpserver_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/serve/httpserver"
+)
+
+// start runs the servers with a handler for callers, and returns their URLs.
+func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
+	t.Helper()
+	return startWith(t, httpserver.Config{Handler: h, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan [2]string, 1), make(chan error, 1)
+	go func() {
+		c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
+		c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
+		ended <- httpserver.Run(ctx, c)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	urls := <-started
+	return urls[0], urls[1]
+}
+
+// threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators'
+// paths.
+func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
+	_, operators := start(t, func(http.ResponseWriter, *http.Request) {})
+	for name, c := range map[string]struct {
+		host   string
+		header []string
+		status int
+	}{
+		"curl":             {"", nil, 200},
+		"localhost":        {"localhost:8081", nil, 200},
+		"an address":       {"10.1.2.3:8081", nil, 200},
+		"IPv6":             {"[::1]:8081", nil, 200},
+		"typed":            {"", []string{"Sec-Fetch-Site", "none"}, 200},
+		"rebound name":     {"rebound.evil.example", nil, 421},
+		"another page":     {"", []string{"Origin", "https://evil.example"}, 403},
+		"null origin":      {"", []string{"Origin", "null"}, 403},
+		"image of a page":  {"", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"neighbouring one": {"", []string{"Sec-Fetch-Site", "same-site"}, 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/healthz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Host = c.host; len(c.header) > 0 {
+			r.Header.Set(c.header[0], c.header[1])
+		}
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", name, response.StatusCode, c.status)
+		}
+	}
+}
+
+// Request and response bodies pass unchanged through the reader and the writer with deadlines.
+func TestBodiesPassInBothDirections(t *testing.T) {
+	callers, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Context().Err() != nil {
+			t.Error(err, r.Context().Err())
+		}
+		_, _ = w.Write(body)
+	})
+	for range 3 { // on one connection
+		body := strings.Repeat("x", 1<<20)
+		response, err := http.Post(callers, "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || string(got) != body {
+			t.Errorf("%d bytes came back: %v", len(got), err)
+		}
+	}
+}
+
+// logged sends the lines of a log to a channel.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// The panic of a handler is logged. The client loses its connection, and other clients do not.
+func TestPanicLog(t *testing.T) {
+	log := make(logged, 2) // a client may repeat a request whose kept connection was closed
+	callers, _ := startWith(t, httpserver.Config{
+		Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelError})),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/bad" {
+				panic("a mistake of ours")
+			}
+		}),
+	})
+	for path, ok := range map[string]bool{"/bad": false, "/good": true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, callers+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if (err == nil) != ok {
+			t.Errorf("%s: err = %v", path, err)
+		}
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	if line := <-log; !strings.Contains(line, "a mistake of ours") {
+		t.Error(line)
+	}
+}
+
+// With a drain delay, /readyz refuses first, while callers are still served, and the listener closes afterwards.
+func TestDrainDelay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	delayed, elapse := make(chan time.Duration, 1), make(chan time.Time)
+	started, ended := make(chan [2]string, 1), make(chan error, 1)
+	go func() {
+		ended <- httpserver.Run(ctx, httpserver.Config{
+			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Handler: http.NotFoundHandler(),
+			DrainDelay: 7 * time.Second, After: func(d time.Duration) <-chan time.Time { delayed <- d; return elapse },
+			Started: func(callers, operators string) { started <- [2]string{callers, operators} },
+		})
+	}()
+	urls := <-started
+	status := func(url string) int {
+		transport := &http.Transport{DisableKeepAlives: true} // a connection of its own
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			return 0
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if got := status(urls[1] + "/readyz"); got != http.StatusOK {
+		t.Errorf("before the end: %d", got)
+	}
+	cancel()
+	if d := <-delayed; d != 7*time.Second {
+		t.Errorf("the delay is %s", d)
+	}
+	if ready, callers := status(urls[1]+"/readyz"), status(urls[0]+"/"); ready != http.StatusServiceUnavailable || callers != http.StatusNotFound {
+		t.Errorf("during the delay: readiness %d, callers %d", ready, callers)
+	}
+	close(elapse)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := status(urls[0] + "/"); got != 0 {
+		t.Errorf("after the end: %d", got)
+	}
+}
