@@ -24,7 +24,7 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= remaining:
 			return
 		}
-		free, ok := c.host.aheadPlaces.Try(c.owners...)
+		free, ok := c.host.aheadPlaces.Try(c.plan.SlotOwners...)
 		if !ok { // a later request begins
 			return
 		}
@@ -72,7 +72,7 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 	if local == nil {
 		return
 	}
-	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
 	call.Lease, call.Shared, call.Old = local, shared, old
 	out.err = c.fail(StagePlugin, errNotWell)
 	defer func() { local.End(out.err) }()

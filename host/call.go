@@ -80,7 +80,7 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.B
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 3 {
-		call := hostfn.New(ctx, c.plan, in, hostfn.Inline)
+		call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Inline)
 		call.Found = found
 		out := c.run(ctx, call, stats)
 		if out.restart == nil {
@@ -116,7 +116,7 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.B
 // entries is gone.
 func (c *Connector) lookup(values []string, subject *subject) *outcome {
 	var earlier *cachedMutation
-	if c.personal() {
+	if c.plan.Personal() {
 		earlier = c.host.reuse.mutation(c, subject)
 	} else {
 		earlier = c.lastMutation.Load()
@@ -144,10 +144,10 @@ func (c *Connector) store(values []string, subject subject, call *hostfn.Call, o
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
 	entry := &cachedMutation{values: slices.Clone(values), outcome: out, connector: c}
-	if !c.personal() {
+	if !c.plan.Personal() {
 		c.lastMutation.Store(entry)
 	}
-	c.host.reuse.keep(entry, c.plan, subject, call.Size())
+	c.host.reuse.keep(entry, c.plan.Plan, subject, call.Size())
 }
 
 // fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
@@ -251,7 +251,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 		return &outcome{err: c.fail(stage, err)}
 	}
 	defer free()
-	call := hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
 	call.Lease, call.Shared, call.Trace = local, shared, traceFrom(ctx).recorder()
 	call.AskAnew = traceFrom(ctx).asksAnew()
 	out := c.run(ctx, call, stats)
@@ -351,7 +351,7 @@ func (c *Connector) secrets(ctx context.Context, values []string) ([]string, err
 	for _, name := range c.plan.Names.Secrets {
 		value, err := readSecret(ctx, c.host.config.Secrets, &c.plan.Names, name)
 		if err != nil {
-			return nil, c.fail(StageTemplate, fieldError(c.fieldOfSecret[name], "%w", err))
+			return nil, c.fail(StageTemplate, hostfn.FieldErrorf(c.plan.SecretFields[name], "%w", err))
 		}
 		values = append(values, value)
 	}
@@ -360,7 +360,7 @@ func (c *Connector) secrets(ctx context.Context, values []string) ([]string, err
 
 // subject returns the fields of the context's user that the templates name.
 func (c *Connector) subject(ctx context.Context) (s subject) {
-	if !c.personal() {
+	if !c.plan.Personal() {
 		return subject{}
 	}
 	u, _ := UserFrom(ctx)

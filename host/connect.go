@@ -1,12 +1,15 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 
+	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 )
@@ -14,42 +17,124 @@ import (
 // Connect checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
 // and reads no secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After
 // [Host.Close], it is [ErrClosed].
-func (h *Host) Connect(ctx context.Context, c ConnectorConfig) (*Connector, error) {
+func (h *Host) Connect(ctx context.Context, config ConnectorConfig) (*Connector, error) {
 	if err := h.enter(); err != nil {
 		return nil, err
 	}
 	defer h.calls.Done()
-	connected := &Connector{config: c, host: h, fieldOfSecret: map[string]string{}}
-	if err := h.check(ctx, connected); err != nil {
-		return nil, err
+	c := &Connector{config: config, host: h, plugin: h.types[config.Auth.Type]}
+	in := h.input(&config)
+	c.dialer, in.EgressError = h.dialerFor(config.Egress)
+	in.AllowsHTTP, in.CheckURL = c.dialer.egress.AllowsHTTP, c.dialer.checkTokenURL
+	if t := c.dialer.egress.TLS; t != nil {
+		in.Presents = len(t.Certificates) > 0 || t.GetClientCertificate != nil
 	}
-	if c.Auth.Type != connected.plugin.info.Type {
-		connected.log.warn(ctx, "auth.type", fmt.Sprintf("auth type %q is a deprecated alias, use %q", c.Auth.Type, connected.plugin.info.Type))
+	if c.plugin == nil {
+		in.NoPlugin = h.noType(config.Auth.Type)
+	} else {
+		in.Plugin, in.Calls = &c.plugin.Plugin, c.newPlan()
 	}
-	connected.places()
-	connected.warnOfAliases(ctx)
-	connected.warnOfUnlisted(ctx)
-	connected.config.Auth.Type = connected.plugin.info.Type
-	return connected, nil
+	plan, found := connect.Check(ctx, in)
+	if len(found.Problems) > 0 {
+		return nil, newConfigError(config.Name, found)
+	}
+	c.plan, c.config.Auth = plan, Auth{c.plugin.info.Type, plan.Values}
+	if plan.TLS != nil {
+		c.tls = &connectorTLS{plan.TLS, h.config.PKCS12}
+		if plan.TLS.Token {
+			plan.ClientOf = c.tokenClient
+		}
+	}
+	if len(plan.States) > 0 {
+		plan.Begin = c.beginTurn
+	}
+	for _, w := range plan.Warnings {
+		c.log.warn(ctx, w.Path, w.Message)
+	}
+	return c, nil
+}
+
+// input returns what the check of a connector gets of the host.
+func (h *Host) input(c *ConnectorConfig) *connect.Input {
+	return &connect.Input{
+		Config: connect.Config{
+			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS),
+			Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend,
+			CrossOriginRedirects: c.CrossOriginRedirects, BodyBytes: c.BodyBytes,
+		},
+		Base: h.config.Base != nil, PKCS12: h.config.PKCS12 != nil, State: h.config.State != nil,
+		UserTokenHosts: h.userTokenHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,
+	}
+}
+
+// newConfigError returns the error for the problems of a connector.
+func newConfigError(connector string, found connect.Findings) error {
+	wrong := &ConfigError{Connector: connector, More: found.More}
+	for _, p := range found.Problems {
+		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message, p.Code})
+	}
+	if found.Failure != nil {
+		wrong.Failure = failureOf(found.Failure)
+	}
+	return wrong
 }
 
 // bareOAuth matches the names of OAuth 2.0 as a whole.
 var bareOAuth = regexp.MustCompile(`^(?i:oauth)[-_]?(?:2|2\.0|20)?$`)
 
-// noType reports an auth type that the host does not have. A built-in one can be added.
-func (k *checker) noType(name string) {
+// noType returns what is wrong with an auth type that the host does not have. A built-in one can be added.
+func (h *Host) noType(name string) string {
 	types := plugins.Types()
 	if slices.Contains(types, name) {
-		k.Wrong("auth.type", "this host does not have the auth type %q: add its module, from package plugins, to Config.Plugins", name)
-		return
+		return fmt.Sprintf("this host does not have the auth type %q: add its module, from package plugins, to Config.Plugins", name)
 	}
 	if bareOAuth.MatchString(name) {
-		k.Wrong("auth.type", "there is no auth type %q, since OAuth 2.0 has one for each way to a token: oauth_client_credentials with the client's own "+
+		return fmt.Sprintf("there is no auth type %q, since OAuth 2.0 has one for each way to a token: oauth_client_credentials with the client's own "+
 			"secret, oauth_authorization_code with the consent of each user, oauth_refresh_token with a token that somebody has got, "+
 			"oauth_jwt_bearer with a signed assertion, oauth_password with a password, token_exchange with the caller's token", name)
-		return
 	}
-	types = slices.AppendSeq(types, maps.Keys(k.host.types))
+	types = slices.AppendSeq(types, maps.Keys(h.types))
 	slices.Sort(types)
-	k.Wrong("auth.type", "there is no auth type %q%s", Printable(name), problem.DidYouMean(name, slices.Compact(types)))
+	return fmt.Sprintf("there is no auth type %q%s", Printable(name), problem.DidYouMean(name, slices.Compact(types)))
+}
+
+// newPlan returns what the host adds to the plan of a connector, and sets the log of the connector.
+func (c *Connector) newPlan() *hostfn.Plan {
+	h := c.host
+	c.log = &connectorLog{
+		logger: h.config.Logger, report: h.config.Warn, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type,
+	}
+	limit := cmp.Or(c.config.Timeout, h.config.Limits.CallTime)
+	if own := c.plugin.info.Limits.CallTime; own > 0 {
+		limit = min(limit, own)
+	}
+	plan := &hostfn.Plan{
+		Codings:      h.config.ContentCodings,
+		Cache:        h.cache.entries,
+		Signer:       h.signer,
+		Client:       c.dialer.tokens,
+		UserAgent:    c.host.userAgent(),
+		Clock:        h.config.Clock,
+		Random:       h.config.Random,
+		Log:          c.log.line,
+		Warn:         c.log.warn,
+		GuestWarns:   c.log.warnOfGuest,
+		Refused:      c.log.logRefusal,
+		Revealed:     h.hooks.Reveal,
+		Explains:     h.hooks.Explain != nil,
+		RandomText:   h.hooks.Random,
+		Limits:       c.plugin.limits.call(),
+		ExchangeTime: limit,
+		KeySecret:    h.cache.keySecret,
+	}
+	if h.config.Tracer != nil {
+		plan.Span = c.callSpan
+	}
+	if h.cache.state != nil {
+		plan.SharedRefusals = sharedRefusals{h.cache.state.node}
+	}
+	if h.config.Keys != nil {
+		plan.Keys = keyStore{h.config.Keys}
+	}
+	return plan
 }

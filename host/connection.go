@@ -78,7 +78,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, c.fail(StageToken, err))
 	case err != nil:
 		return c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be forgotten: %w", err)))
-	case token == nil || !c.plugin.guest.Has(abi.ExportDisconnect):
+	case token == nil || !c.plugin.Guest.Has(abi.ExportDisconnect):
 		return nil
 	}
 	in, stats, err := c.consenting(ctx)

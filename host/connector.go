@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/strictjson"
-	"github.com/keywright/keywright/host/internal/template"
 )
 
 // ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
@@ -85,29 +83,17 @@ var _ json.Unmarshaler = (*Auth)(nil)
 type Connector struct {
 	config ConnectorConfig
 
-	host    *Host
-	plugin  *plugin
-	plan    *hostfn.Plan
-	log     *connectorLog
-	origins request.Origins
+	host   *Host
+	plugin *plugin
+	plan   *connect.Plan
+	log    *connectorLog
 	// dialer is that of the host, unless the connector has an Egress of its own.
 	dialer *dialer
-	// partitionSeed is the part of a cache partition that is the same for all calls of the connector.
-	partitionSeed [32]byte
 	// tls is nil if the connector has no TLS of its own.
 	tls *connectorTLS
 	// lastIdentity is the last identity that was used, unless the templates name something of the user.
 	lastIdentity    atomic.Pointer[identityKey]
 	lastCertificate atomic.Pointer[ClientCertificate]
-	// grantOwner says whose the grant of the connector's states is, and renewal how to renew it.
-	grantOwner owner
-	renewal    string
-	// aliases has the alias that a field was configured with, by the name of the field.
-	aliases map[string]string
-	// fieldOfSecret is the path of the first field that names a secret, by secret, for errors.
-	fieldOfSecret map[string]string
-	// owners are the owners of the connector's places.
-	owners []string
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
 	// user; Host.reuse has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]
@@ -130,41 +116,14 @@ func (c *Connector) Secrets() []string {
 // name user.token stands for the token of the user's session. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
 // Fields without secrets are left out.
 func (c *Connector) FieldSecrets() map[string][]string {
-	all := map[string][]string{}
 	if c.plan == nil {
-		return all
+		return map[string][]string{}
 	}
-	add := func(field string, names template.Names) {
-		secrets := slices.Clone(names.Secrets)
-		if names.UserToken() {
-			secrets = append(secrets, "user.token")
-		}
-		if slices.Sort(secrets); len(secrets) > 0 {
-			all[field] = slices.Compact(secrets)
-		}
-	}
-	for name, f := range c.plan.Fields {
-		switch {
-		case f.Text != nil:
-			add(name, f.Text.Names())
-		case f.Object != nil:
-			add(name, f.Object.Names())
-		}
-	}
-	for _, t := range c.tls.templates() {
-		add(t.path, t.Names())
-	}
-	return all
+	return c.plan.FieldSecrets()
 }
 
 // exchangeTime returns the time limit of a token exchange.
-func (c *Connector) exchangeTime() time.Duration {
-	limit := cmp.Or(c.config.Timeout, c.host.config.Limits.CallTime)
-	if own := c.plugin.info.Limits.CallTime; own > 0 {
-		limit = min(limit, own)
-	}
-	return limit
-}
+func (c *Connector) exchangeTime() time.Duration { return c.plan.ExchangeTime }
 
 // turnTime returns the time limit of a wait for another node, which may hold a lease and then exchange. The host has a State.
 func (c *Connector) turnTime() time.Duration {

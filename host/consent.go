@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
@@ -118,35 +118,6 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 	return authorization.URL.String(), nil
 }
 
-// checkConsent runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
-// depend on the values, or on the user.
-func (k *checker) checkConsent(ctx context.Context) {
-	c := k.connector
-	if !c.Consents() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, k.host.config.Limits.CallTime)
-	defer cancel()
-	in := &hostfn.Inputs{Secrets: slices.Repeat([]string{"made-up"}, len(c.plan.Names.Secrets)), Variables: k.host.config.Variables}
-	for _, d := range c.plan.Names.Discovered {
-		in.Discovered = append(in.Discovered, d.Issuer)
-	}
-	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
-	result, failure := c.plugin.run(ctx, abi.ExportConsent, call)
-	if failure != nil {
-		return
-	}
-	_, failure = call.Authorization(result.Output)
-	var shownErr *hostfn.ShownError
-	switch {
-	case failure == nil || !errors.As(failure, &shownErr):
-	case shownErr.Field == "":
-		k.Wrong("auth.config", "%v", shownErr)
-	default:
-		k.Wrong(c.path(shownErr.Field), "%v", shownErr)
-	}
-}
-
 // consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
 // must call c.host.calls.Done.
 func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *Attempt, error) {
@@ -216,9 +187,9 @@ func (c *Connector) configDigest() []byte {
 	if err != nil {
 		return nil // Connect has encoded it before
 	}
-	var d partitionHash
-	d.text(c.config.Name, c.config.Auth.Type, string(config))
-	sum := d.sum()
+	var d connect.Digest
+	d.Add(c.config.Name, c.config.Auth.Type, string(config))
+	sum := d.Sum()
 	return sum[:]
 }
 
@@ -239,7 +210,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 		return nil, nil, c.fail(StageToken, err)
 	}
 	defer free()
-	call = hostfn.New(ctx, c.plan, in, hostfn.Detached)
+	call = hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
 	if err := call.HoldTurn(turn); err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}

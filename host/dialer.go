@@ -2,6 +2,7 @@ package host
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -83,37 +84,25 @@ func keyOfEgress(e Egress) dialerKey {
 	return key
 }
 
-// dialerOf returns the dialer of a connector with an Egress of its own. Connectors with the same Egress share one.
-func (h *Host) dialerOf(e Egress) (*dialer, error) {
+// dialerFor returns the dialer of a connector whose own Egress is e, or nil. Connectors with the same Egress share one. With an error,
+// the dialer is that of the host.
+func (h *Host) dialerFor(e *Egress) (*dialer, error) {
+	switch {
+	case e == nil:
+		return h.dialer, nil
+	case h.config.Base != nil:
+		return h.dialer, errors.New("needs the transport of the host, and Config.Base takes its place: leave one of them out")
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := keyOfEgress(e)
+	key := keyOfEgress(*e)
 	if d := h.dialers[key]; d != nil {
 		return d, nil
 	}
-	d, err := newDialer(e, nil)
-	if err == nil {
-		h.dialers[key] = d
-	}
-	return d, err
-}
-
-// egress sets the dialer of the connector, and checks its Egress.
-func (k *checker) egress() {
-	c := k.connector
-	c.dialer = k.host.dialer
-	e := c.config.Egress
-	if e == nil {
-		return
-	}
-	if k.host.config.Base != nil {
-		k.Wrong("egress", "needs the transport of the host, and Config.Base takes its place: leave one of them out")
-		return
-	}
-	own, err := k.host.dialerOf(*e)
+	d, err := newDialer(*e, nil)
 	if err != nil {
-		k.Wrong("egress", "%v", err)
-		return
+		return h.dialer, err
 	}
-	c.dialer = own
+	h.dialers[key] = d
+	return d, nil
 }

@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/template"
 )
-
-// discoverPlace says where discover may stand, for errors.
-const discoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
 
 // DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
 // or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
@@ -36,15 +33,6 @@ type DiscoveryError struct {
 func (e *DiscoveryError) Error() string { return e.text }
 
 func (e *DiscoveryError) Unwrap() error { return e.err }
-
-// issuers checks the issuers in a field's templates.
-func (k *checker) issuers(f *hostfn.Field, names template.Names) {
-	for _, d := range names.Discovered {
-		if err := k.connector.dialer.checkTokenURL(d.Issuer); err != nil {
-			k.Wrong(k.connector.path(f.Name), "the issuer of discover %v", err)
-		}
-	}
-}
 
 // read appends the value of each secret and of each endpoint that the connector's templates name to values. It adds to stats.
 func (c *Connector) read(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
@@ -93,18 +81,18 @@ func (c *Connector) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte,
 	if in == nil && c.config.Egress == nil {
 		return sum, nil
 	}
-	var d partitionHash
+	var d connect.Digest
 	if in != nil {
 		texts, failure := c.tls.render(ctx, c, in)
 		if failure != nil {
 			return sum, failure
 		}
-		d.text(texts.certificate, texts.key, texts.ca)
+		d.Add(texts.certificate, texts.key, texts.ca)
 	}
 	if own := c.config.Egress; own != nil {
-		d.text(c.config.Name, keyOfEgress(*own).String())
+		d.Add(c.config.Name, keyOfEgress(*own).String())
 	}
-	return d.sum(), nil
+	return d.Sum(), nil
 }
 
 // authorizationServer returns the issuer in whose metadata the connector finds its authorization endpoint, and reports whether that
@@ -150,7 +138,7 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 	ctx, end := c.startSpan(ctx, span)
 	didStart := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
-		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && (c.tls.certificate != nil || c.tls.pkcs12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
+		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && (c.tls.Certificate != nil || c.tls.PKCS12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
 		Failure: func(err error) error {
 			if _, plain := client.Transport.(*http.Transport); plain {
 				return egress.Failure(err)

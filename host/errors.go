@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
@@ -144,9 +144,9 @@ type Problem struct {
 
 // Values of [Problem].Code.
 const (
-	CodePlainHTTP  = "plain-http"   // a URL is of plain http, which the Egress does not allow
-	CodeNoKeyStore = "no-key-store" // get_key needs [Config].Keys
-	CodeNoState    = "no-state"     // the auth type needs [Config].State
+	CodePlainHTTP  = connect.CodePlainHTTP  // a URL is of plain http, which the Egress does not allow
+	CodeNoKeyStore = connect.CodeNoKeyStore // get_key needs [Config].Keys
+	CodeNoState    = connect.CodeNoState    // the auth type needs [Config].State
 )
 
 func (e *ConfigError) Error() string {
@@ -184,19 +184,3 @@ var (
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )
-
-// suggestions returns the usual values of a field, for the end of an error.
-func suggestions(f *abi.Field) string {
-	if len(f.Suggested) == 0 {
-		return ""
-	}
-	return " (usual: " + strings.Join(f.Suggested, ", ") + ")"
-}
-
-// hint returns a plugin's documentation of a field, for the end of an error.
-func hint(doc string) string {
-	if doc == "" {
-		return "it is required"
-	}
-	return Printable(strings.TrimSuffix(doc, "."))
-}

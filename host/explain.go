@@ -180,11 +180,11 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 	if err := certificate.Ended(c.host.config.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.tls.ca != nil}
-	if c.tls.api {
+	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.tls.CA != nil}
+	if c.tls.API {
 		e.For = append(e.For, TLSForAPI)
 	}
-	if c.tls.token {
+	if c.tls.Token {
 		e.For = append(e.For, TLSForToken)
 	}
 	return e, nil
@@ -192,7 +192,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 
 // explained runs a call that is explained, and returns its masked mutation and its fuel.
 func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.Mutation, *hostfn.Call, int64, error) {
-	call := hostfn.New(ctx, c.plan, in, hostfn.Explaining)
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Explaining)
 	result, failure := c.plugin.run(ctx, abi.ExportAuthenticate, call)
 	call.FlushWarnings()
 	if failure != nil {

@@ -83,59 +83,16 @@ func (e *GrantError) Error() string {
 
 func (e *GrantError) Unwrap() error { return e.Err }
 
-// owner says whose a grant is: the tenant's, the user's, that of the user in the tenant, or that of all if neither is set.
-type owner struct{ tenant, user bool }
-
-// states checks the states of the plugin against the configuration.
-//
-// A grant is of those for whom its seed is: if it were kept for each user, and the seed were one for all, each user would send
-// that seed. A grant without a seed is of the user who consents, in the tenant.
-func (k *checker) states() {
-	c := k.connector
-	if len(c.plugin.States) == 0 {
-		return
-	}
-	if k.host.config.State == nil {
-		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)", c.plugin.info.Type).Code = CodeNoState
-	}
-	c.grantOwner = owner{tenant: true, user: true}
-	seeded := false
-	for i, s := range c.plugin.info.State {
-		state := c.plugin.States[i]
-		c.plan.States = append(c.plan.States, state)
-		f := c.plan.Fields[s.Seed]
-		if f == nil || f.Text == nil {
-			continue
-		}
-		c.plan.States[i].Seed = f
-		names := f.Text.Names()
-		if names.UserToken() {
-			k.Wrong(k.connector.path(f.Name), "names user.token, which a grant would outlive: name a secret")
-		}
-		if !seeded {
-			c.grantOwner, seeded = owner{}, true
-			c.renewal = "configure a new " + c.path(f.Name)
-		}
-		// A user may be in several tenants, and a seed that names the user alone is the same in each.
-		c.grantOwner.tenant = c.grantOwner.tenant || names.Tenant
-		c.grantOwner.user = c.grantOwner.user || len(names.User) > 0
-	}
-	if !seeded {
-		c.renewal = "connect again"
-	}
-	c.plan.Begin = c.beginTurn
-}
-
 // grantKey returns the name of the grant of the context's user in the store, and whose it is. A secret of the client, the
 // configuration and the plugin's bytes are no part of it: the grant outlives them.
 func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user string) {
 	u, _ := UserFrom(ctx)
 	parts := []string{"grant", c.config.Name, c.plugin.info.Type}
-	if c.grantOwner.tenant {
+	if c.plan.GrantOwner.Tenant {
 		tenant = u.TenantID
 		parts = append(parts, "tenant", tenant)
 	}
-	if c.grantOwner.user {
+	if c.plan.GrantOwner.User {
 		user = u.ID
 		parts = append(parts, "user", user)
 	}
@@ -145,7 +102,7 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 // beginTurn takes the turn of the grant of a call. resend is not set if the call has no need of a token that may have been sent.
 func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (hostfn.Turn, error) {
 	key, tenant, user := c.grantKey(ctx)
-	if seed != nil && c.grantOwner.user && user == "" {
+	if seed != nil && c.plan.GrantOwner.User && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{connector: c, tenant: tenant, user: user}
@@ -176,7 +133,7 @@ var _ hostfn.Turn = (*turn)(nil)
 // call has lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	c := t.connector
-	g := &GrantError{Connector: c.config.Name, Tenant: t.tenant, User: t.user, Condition: Lost, Renew: c.renewal, Err: cause}
+	g := &GrantError{Connector: c.config.Name, Tenant: t.tenant, User: t.user, Condition: Lost, Renew: c.plan.Renewal, Err: cause}
 	var answer *hostfn.TokenError
 	if errors.As(cause, &answer) {
 		g.Err = (*TokenError)(answer)

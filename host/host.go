@@ -21,6 +21,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
@@ -47,9 +48,8 @@ type Host struct {
 	aheadPlaces *places.Places
 	// keyPlaces limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
 	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
-	keyPlaces *places.Places
-	// userTokenHosts are the hosts of Config.UserTokenHosts, as host:port. The port is empty if none is given.
-	userTokenHosts map[string]bool
+	keyPlaces      *places.Places
+	userTokenHosts connect.UserTokenHosts
 	types          map[string]*plugin
 	order          []*plugin
 
@@ -110,7 +110,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	h.exchangePlaces, h.keyPlaces = places.New(c.Limits.ConcurrentExchanges, 0), places.New(c.Limits.ConcurrentKeys, 0)
 	h.aheadPlaces = places.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
 	var err error
-	if h.userTokenHosts, err = parseUserTokenHosts(c.UserTokenHosts); err != nil {
+	if h.userTokenHosts, err = connect.ParseUserTokenHosts(c.UserTokenHosts); err != nil {
 		return nil, err
 	}
 	if h.cache = c.Tokens; h.cache == nil {
@@ -220,8 +220,8 @@ func (h *Host) loadAll(ctx context.Context) error {
 
 // prepare compiles a plugin and reads its description.
 func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
-	p := &plugin{guest: source.guest, digest: sha256.Sum256(source.Wasm), grants: map[string]bool{}}
-	digest := hex.EncodeToString(p.digest[:])
+	p := &plugin{Plugin: connect.Plugin{Guest: source.guest, Digest: sha256.Sum256(source.Wasm), Grants: map[string]bool{}}}
+	digest := hex.EncodeToString(p.Digest[:])
 	if source.SHA256 != "" && !strings.EqualFold(source.SHA256, digest) {
 		return nil, fmt.Errorf("its SHA-256 is %s, but %s is pinned", digest, Printable(source.SHA256))
 	}
@@ -229,19 +229,19 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		if !slices.Contains(abi.Grants, grant) {
 			return nil, fmt.Errorf("there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
 		}
-		p.grants[grant] = true
+		p.Grants[grant] = true
 	}
 	p.deterministic = true
 	p.info = PluginInfo{Name: source.Name, SHA256: digest, Size: len(source.Wasm), Grants: source.Grants}
 	if err := p.setLimits(source.Limits, h.config.Limits); err != nil {
 		return nil, err
 	}
-	if p.guest == nil {
+	if p.Guest == nil {
 		module, err := h.runtime.LoadWithin(ctx, source.Wasm, p.limits.sandbox())
 		if err != nil {
 			return nil, err
 		}
-		p.guest, p.deterministic = module, module.Deterministic()
+		p.Guest, p.deterministic = module, module.Deterministic()
 		p.info.NotPooled, p.info.Imports, p.info.Exports = module.NotPooled(), module.Imports(), module.Exports()
 	}
 	description, fuel, err := h.describe(ctx, p)
@@ -249,7 +249,8 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	p.info.Description, p.info.DescribeFuel = *description, fuel
-	if p.Type, err = describe.Check(description, p.guest.Has); err != nil {
+	p.Description, p.CallTime = description, p.limits.CallTime
+	if p.Type, err = describe.Check(description, p.Guest.Has); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	return p, nil

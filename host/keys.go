@@ -5,11 +5,8 @@ import (
 	"crypto"
 	"errors"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/problem"
 )
 
 // Keys is a store of keys that signs with them itself, such as the transit engine of Vault. So the keys never enter the
@@ -67,19 +64,6 @@ func keyError(err error) error {
 	return hostfn.Passing(err)
 }
 
-// key checks a field that names a key of the store of keys. The field has to be one whose value can only sign. Otherwise the
-// plugin needs the bytes of the key, which nobody has.
-func (k *checker) key(f *hostfn.Field) {
-	switch {
-	case f.Kind != abi.KindKey && (!f.Sealed || f.Sinks != seal.Sign):
-		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "%s", template.NoKey)
-	case k.host.config.Keys == nil:
-		k.At(problem.Place{Column: 1}, k.connector.path(f.Name), "there is no store of keys for get_key").Code = CodeNoKeyStore
-	default:
-		k.connector.plan.AsksKeys = true
-	}
-}
-
 // CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns an error unless the key
 // is there and fits its algorithm. It signs nothing. The user of the context is that of templates, see [WithUser].
 func (c *Connector) CheckKeys(ctx context.Context) error {
@@ -95,7 +79,7 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	call := hostfn.New(ctx, c.plan, c.inputs(values, subject, nil), hostfn.Detached)
+	call := hostfn.New(ctx, c.plan.Plan, c.inputs(values, subject, nil), hostfn.Detached)
 	for _, described := range c.plugin.info.Fields {
 		f := c.plan.Fields[described.Name]
 		if f.Text == nil || f.Text.Key() == nil {

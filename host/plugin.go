@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
@@ -67,13 +68,10 @@ func (p *PluginInfo) SealedFields() (names []string) {
 
 // plugin is a loaded plugin.
 type plugin struct {
-	*describe.Type
-	info  PluginInfo
-	guest sandbox.Guest
+	connect.Plugin
+	info PluginInfo
 	// limits are those of the host, with those of the plugin in their place.
 	limits Limits
-	digest [32]byte
-	grants map[string]bool
 	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
 }

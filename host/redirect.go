@@ -27,7 +27,7 @@ func (c *Connector) hasLeft(r *http.Request) bool {
 	}
 	for ; ; r = r.Response.Request {
 		switch {
-		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.origins.CheckURL(r.URL) != nil:
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.plan.Origins.CheckURL(r.URL) != nil:
 			return true // an answer without its request may be of any origin
 		case r.Response == nil:
 			return false

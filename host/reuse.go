@@ -45,7 +45,7 @@ func newReuse(l Limits) *reuse {
 func (r *reuse) mutation(c *Connector, s *subject) *cachedMutation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m, _ := r.mutations.Get(c.config.Name, mutationKey{c.plan, s.key()})
+	m, _ := r.mutations.Get(c.config.Name, mutationKey{c.plan.Plan, s.key()})
 	return m
 }
 

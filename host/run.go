@@ -36,7 +36,7 @@ var limitsOfSandbox = map[string]string{
 }
 
 func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
-	result, err := p.guest.Call(ctx, export, call)
+	result, err := p.Guest.Call(ctx, export, call)
 	switch {
 	case call.Restart != nil:
 		return result, nil

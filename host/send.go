@@ -296,7 +296,7 @@ func (c *Connector) check(r *http.Request) (h request.Headers, err error) {
 	if c.host == nil {
 		return h, c.fail(StageOrigin, errNotConnected)
 	}
-	if err = c.origins.Check(r); err == nil {
+	if err = c.plan.Origins.Check(r); err == nil {
 		h, err = request.HeadersOf(r)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
 )
@@ -62,9 +63,9 @@ func (h *Host) Template(source string) (*Template, error) {
 	names := compiled.Names()
 	switch {
 	case names.UserToken():
-		return nil, &TemplateError{[]Problem{{Message: userTokenPlace}}}
+		return nil, &TemplateError{[]Problem{{Message: connect.UserTokenPlace}}}
 	case len(names.Discovered) > 0:
-		return nil, &TemplateError{[]Problem{{Message: discoverPlace}}}
+		return nil, &TemplateError{[]Problem{{Message: connect.DiscoverPlace}}}
 	}
 	return &Template{host: h, compiled: compiled, names: names}, nil
 }

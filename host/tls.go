@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -14,8 +15,10 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 )
 
@@ -51,9 +54,9 @@ type TLS struct {
 // The values of [TLS].For.
 const (
 	// TLSForAPI is for the requests of a Transport. Its base must then be nil, or send through [Connector.Base].
-	TLSForAPI = "api"
+	TLSForAPI = connect.ForAPI
 	// TLSForToken is for exchanges with token endpoints.
-	TLSForToken = "token"
+	TLSForToken = connect.ForToken
 )
 
 // Covers reports whether t is for a purpose: [TLSForAPI] or [TLSForToken]. It returns false if t is nil.
@@ -85,7 +88,7 @@ func (c *ClientCertificate) Ended(now time.Time) error {
 	if c == nil || !now.After(c.NotAfter) {
 		return nil
 	}
-	return fieldError(c.Path, "%w", &CertificateError{c.NotAfter})
+	return hostfn.FieldErrorf(c.Path, "%w", &CertificateError{c.NotAfter})
 }
 
 // CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with
@@ -96,34 +99,11 @@ func (e *CertificateError) Error() string {
 	return "the certificate ended at " + e.NotAfter.UTC().Format(time.RFC3339) + ": replace the secret by a renewed one"
 }
 
-// connectorTLS is a compiled TLS. Templates of texts that are empty are nil.
+// connectorTLS is the compiled TLS of a connector.
 type connectorTLS struct {
-	certificate, key, ca *template.Template
-	pkcs12, passphrase   *template.Template
-	api, token           bool
+	*connect.TLS
 	// read is Config.PKCS12.
 	read func(file []byte, passphrase string) (*tls.Certificate, error)
-}
-
-// tlsTemplate is a template of a TLS, with the path of its member.
-type tlsTemplate struct {
-	path string
-	*template.Template
-}
-
-// templates returns the templates of a TLS, which may be nil.
-func (t *connectorTLS) templates() (all []tlsTemplate) {
-	if t == nil {
-		return nil
-	}
-	for _, one := range []tlsTemplate{
-		{"tls.certificate", t.certificate}, {"tls.key", t.key}, {"tls.pkcs12", t.pkcs12}, {"tls.passphrase", t.passphrase}, {"tls.ca", t.ca},
-	} {
-		if one.Template != nil {
-			all = append(all, one)
-		}
-	}
-	return all
 }
 
 // pemTexts are the rendered texts of a TLS.
@@ -154,24 +134,24 @@ func newIdentities() (*lru.Cache[identityKey, *identity], error) {
 
 // render renders the texts for the inputs of a call.
 func (t *connectorTLS) render(ctx context.Context, c *Connector, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
-	values := hostfn.New(ctx, c.plan, in, hostfn.Inline).Values()
+	values := hostfn.New(ctx, c.plan.Plan, in, hostfn.Inline).Values()
 	for _, one := range []struct {
 		name     string
 		template *template.Template
 		to       *string
 	}{
-		{"certificate", t.certificate, &texts.certificate},
-		{"key", t.key, &texts.key},
-		{"ca", t.ca, &texts.ca},
-		{"pkcs12", t.pkcs12, &texts.pkcs12},
-		{"passphrase", t.passphrase, &texts.passphrase},
+		{"certificate", t.Certificate, &texts.certificate},
+		{"key", t.Key, &texts.key},
+		{"ca", t.CA, &texts.ca},
+		{"pkcs12", t.PKCS12, &texts.pkcs12},
+		{"passphrase", t.Passphrase, &texts.passphrase},
 	} {
 		if one.template == nil {
 			continue
 		}
 		parts, err := one.template.Render(values)
 		if err != nil {
-			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: fieldError("tls."+one.name, "%w", err)}
+			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: hostfn.FieldErrorf("tls."+one.name, "%w", err)}
 		}
 		*one.to = template.Join(parts)
 	}
@@ -183,9 +163,9 @@ func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, certificate *C
 	var err error
 	path := "tls.certificate"
 	switch {
-	case t.certificate != nil:
+	case t.Certificate != nil:
 		id.Certificate, err = parsePair(texts.certificate, texts.key)
-	case t.pkcs12 != nil:
+	case t.PKCS12 != nil:
 		path = "tls.pkcs12"
 		id.Certificate, err = t.parsePKCS12(texts)
 	}
@@ -193,7 +173,7 @@ func (t *connectorTLS) parse(texts pemTexts) (id egress.Identity, certificate *C
 		leaf := id.Certificate.Leaf
 		certificate = &ClientCertificate{Subject: Printable(leaf.Subject.String()), NotAfter: leaf.NotAfter, Path: path}
 	}
-	if err == nil && t.ca != nil {
+	if err == nil && t.CA != nil {
 		id.Roots, err = parseRoots(texts.ca)
 	}
 	if err != nil {
@@ -251,7 +231,7 @@ func (c *Connector) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 // something of the user, several identities are in use at once, and only the limit drops them.
 func (c *Connector) replace(key identityKey) {
 	last := c.lastIdentity.Load()
-	if c.personal() || last != nil && *last == key {
+	if c.plan.Personal() || last != nil && *last == key {
 		return
 	}
 	if last = c.lastIdentity.Swap(&key); last != nil && *last != key {
@@ -274,7 +254,7 @@ type identityInContext struct{}
 // identified returns a request with the connector's identity in its context, if its API is to see one. out is the outcome
 // that authenticated the request. So the token and the connection are of the same certificate.
 func (c *Connector) identified(r *http.Request, out *outcome) (*http.Request, error) {
-	if c.tls == nil || !c.tls.api {
+	if c.tls == nil || !c.tls.API {
 		return r, nil
 	}
 	id, failure := c.identity(r.Context(), out.call.Inputs())
@@ -304,7 +284,7 @@ func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
 // connector is for the API, it presents the client certificate. Then it sends only requests that this connector has
 // authenticated: those that a base receives, and those of [Connector.Authenticate].
 func (c *Connector) Base() http.RoundTripper {
-	if c.host == nil || c.tls != nil && c.tls.api {
+	if c.host == nil || c.tls != nil && c.tls.API {
 		return identityBase{c}
 	}
 	return c.dialer.api
@@ -344,7 +324,7 @@ func (c *Connector) LastClientCertificate() *ClientCertificate { return c.lastCe
 
 // parsePair parses a certificate and its key. The error has nothing of either.
 func parsePair(certificate, key string) (*tls.Certificate, error) {
-	chain, err := parseCertificates("tls.certificate", certificate)
+	chain, err := connect.ParseCertificates("tls.certificate", certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -355,14 +335,14 @@ func parsePair(certificate, key string) (*tls.Certificate, error) {
 func (t *connectorTLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
 	if err != nil || len(file) > maxPKCS12 {
-		return nil, fieldError("tls.pkcs12", "is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
 	}
 	both, err := t.read(file, texts.passphrase)
 	if err != nil {
-		return nil, fieldError("tls.pkcs12", "%w", err)
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "%w", err)
 	}
 	if both == nil || both.Leaf == nil {
-		return nil, fieldError("tls.pkcs12", "Config.PKCS12 returned no certificate with its Leaf")
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "Config.PKCS12 returned no certificate with its Leaf")
 	}
 	return both, nil
 }
@@ -372,7 +352,7 @@ const maxPKCS12 = 64 << 10
 
 // parseRoots parses the certificates of authorities.
 func parseRoots(text string) (*x509.CertPool, error) {
-	all, err := parseCertificates("tls.ca", text)
+	all, err := connect.ParseCertificates("tls.ca", text)
 	if err != nil {
 		return nil, err
 	}
@@ -381,4 +361,31 @@ func parseRoots(text string) (*x509.CertPool, error) {
 		roots.AddCert(one)
 	}
 	return roots, nil
+}
+
+// pair returns a chain with its key. The chain begins with the client's own certificate.
+func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
+	key, _, wrong := signing.ParsePrivate(text, "")
+	if wrong != "" {
+		return nil, hostfn.FieldErrorf("tls.key", "the key %s", wrong)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, hostfn.FieldErrorf("tls.key", "the key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
+	}
+	fits := func(one *x509.Certificate) bool {
+		public, ok := one.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		return ok && public.Equal(signer.Public())
+	}
+	switch i := slices.IndexFunc(chain, fits); {
+	case i < 0:
+		return nil, hostfn.FieldErrorf("tls.key", "the key is not that of tls.certificate: both must be renewed together")
+	case i > 0:
+		return nil, hostfn.FieldErrorf("tls.certificate", "certificate %d in it is the key's own: put it first, and its issuers behind it", i+1)
+	}
+	certificate := &tls.Certificate{PrivateKey: signer, Leaf: chain[0]}
+	for _, one := range chain {
+		certificate.Certificate = append(certificate.Certificate, one.Raw)
+	}
+	return certificate, nil
 }

@@ -45,6 +45,3 @@ func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok
 }
-
-// personal reports whether the templates name something of the user.
-func (c *Connector) personal() bool { return len(c.plan.Names.User) > 0 || c.plan.Names.Tenant }

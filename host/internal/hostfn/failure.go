@@ -44,6 +44,11 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 
 func (e *FieldError) Unwrap() error { return e.Err }
 
+// FieldErrorf returns an error about a field.
+func FieldErrorf(field, format string, args ...any) error {
+	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
 // TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2).
 type TokenError struct {
 	// Status is the status code of HTTP.

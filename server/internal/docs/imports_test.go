@@ -46,6 +46,7 @@ var rules = []rule{
 		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
+	{packages: "host/internal/connect", ours: []string{"abi", "host/internal/answer", "host/internal/describe", "host/internal/hostfn", "host/internal/request", "host/internal/sandbox", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable", "internal/problem", "internal/urlcheck"}},
 	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/compose", ours: []string{"abi", "host/internal/strictjson", "internal/printable", "internal/urlpath"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/view", ours: []string{"abi", "internal/printable"}},

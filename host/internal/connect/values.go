@@ -1,4 +1,4 @@
-package host
+package connect
 
 import (
 	"encoding/json"

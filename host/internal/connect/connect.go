@@ -1,0 +1,251 @@
+// Package connect checks the configuration of a connector against the description of its auth type, and makes its plan. It knows no
+// host: an [Input] has what a host offers its connectors.
+package connect
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/describe"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/problem"
+)
+
+// Config is the configuration of a connector. Each field means what the field of host.ConnectorConfig with the same name means.
+type Config struct {
+	Name    string
+	Origins []string
+	// Type is the auth type, or an alias of it, and Values has the fields of its configuration.
+	Type                  string
+	Values                map[string]any
+	TLS                   *TLSConfig
+	Timeout, RefreshAhead time.Duration
+	NeverResend           bool
+	CrossOriginRedirects  bool
+	BodyBytes             int64
+}
+
+// Plugin is a plugin that a host has loaded.
+type Plugin struct {
+	*describe.Type
+	Description *abi.Description
+	Guest       sandbox.Guest
+	// Digest is the SHA-256 of the module.
+	Digest [32]byte
+	Grants map[string]bool
+	// CallTime limits the time of a call.
+	CallTime time.Duration
+}
+
+// Input is a configuration to check, and what its host offers.
+type Input struct {
+	Config
+	// Plugin is the plugin of the auth type. If it is nil, NoPlugin says what is wrong with the name.
+	Plugin   *Plugin
+	NoPlugin string
+	// Calls has what the calls of all connectors share. Check adds what is this connector's. Its Warn gets paths.
+	Calls *hostfn.Plan
+	// EgressError is the error of the connector's own egress, or nil.
+	EgressError error
+	AllowsHTTP  func(*url.URL) bool
+	// CheckURL returns an error if a text is not valid for a field of kind url.
+	CheckURL func(text string) error
+	// Presents reports whether the egress has a client certificate.
+	Presents bool
+	// Base, PKCS12 and State report whether the host has these: a transport in place of its own, a reader of PKCS #12, and a store.
+	Base, PKCS12, State bool
+	UserTokenHosts      UserTokenHosts
+	Variables           map[string]string
+	// CallTime is the host's limit of the time of a call.
+	CallTime time.Duration
+	// Salt is part of each partition.
+	Salt [32]byte
+}
+
+// Plan has what all requests of a connector share. It is not changed once it is made.
+type Plan struct {
+	// Plan is the plan of its calls.
+	*hostfn.Plan
+	// Values has the fields of the configuration, by their names in place of aliases.
+	Values  map[string]any
+	Origins request.Origins
+	// TLS is nil if the connector has no TLS of its own.
+	TLS *TLS
+	// GrantOwner is the scope of the grant of the connector's states, and Renewal says how to renew it.
+	GrantOwner GrantOwner
+	Renewal    string
+	// SecretFields is the path of the first field that names a secret, by secret, for errors.
+	SecretFields map[string]string
+	// SlotOwners are the owners of the slots that the connector's calls take.
+	SlotOwners []string
+	// Warnings are about what is no error.
+	Warnings []problem.Problem
+
+	// aliases has the alias that a field was configured with, by the name of the field.
+	aliases map[string]string
+	// seed is the part of a cache partition that is the same for all calls of the connector.
+	seed [32]byte
+	// consent is set if each user has a grant.
+	consent bool
+}
+
+// Findings are the problems of a configuration.
+type Findings struct {
+	Problems []problem.Problem
+	// More is the number of further problems.
+	More int
+	// Failure is the failure of the plugin's validate, or nil.
+	Failure *hostfn.Failure
+}
+
+// Codes of problems.
+const (
+	CodePlainHTTP  = "plain-http"
+	CodeNoKeyStore = "no-key-store"
+	CodeNoState    = "no-state"
+)
+
+// Limits of a connector's configuration.
+const (
+	maxProblems          = 100       // listed problems
+	maxConfigValues      = 50_000    // values, nested ones included
+	maxConfigBytes       = 4 << 20   // bytes of texts and names
+	maxConfigExpressions = 512 << 10 // bytes of texts with expressions
+)
+
+// A checker collects the problems of a connector and builds its plan.
+type checker struct {
+	problem.Collector
+	in   *Input
+	plan *Plan
+	// failure is the failure of validate.
+	failure *hostfn.Failure
+}
+
+// Check returns the plan of a connector. It is valid only if there are no problems.
+func Check(ctx context.Context, in *Input) (*Plan, Findings) {
+	k := &checker{
+		Collector: problem.Collector{Max: maxProblems}, in: in,
+		plan: &Plan{SecretFields: map[string]string{}, aliases: map[string]string{}},
+	}
+	k.transport()
+	if in.Plugin == nil {
+		k.Wrong("auth.type", "%s", in.NoPlugin)
+	} else {
+		k.auth(ctx)
+	}
+	return k.plan, Findings{k.Problems, k.More, k.failure}
+}
+
+// transport checks what is no concern of the auth type.
+func (k *checker) transport() {
+	in := k.in
+	if strings.TrimSpace(in.Name) == "" || printableText(in.Name) != in.Name {
+		k.Wrong("name", "is empty, too long, or holds control characters")
+	}
+	if in.Timeout < 0 {
+		k.Wrong("timeout", "is negative")
+	}
+	if in.RefreshAhead < 0 {
+		k.Wrong("refresh_ahead", "is negative")
+	}
+	if in.BodyBytes < 0 {
+		k.Wrong("body_bytes", "is negative")
+	}
+	if in.EgressError != nil {
+		k.Wrong("egress", "%v", in.EgressError)
+	}
+	if in.CrossOriginRedirects && in.Presents {
+		k.Wrong("CrossOriginRedirects", "another origin would get the client certificate of Egress.TLS: leave one of them out")
+	}
+	k.origins()
+	k.tls()
+}
+
+// auth checks the configuration of the auth type.
+func (k *checker) auth(ctx context.Context) {
+	in, p := k.in, k.in.Plugin
+	authType := p.Description.Type
+	if in.RefreshAhead > 0 && (!p.Uses[abi.GroupCache] || !p.Uses[abi.GroupToken]) {
+		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", authType)
+	}
+	if in.NeverResend && len(p.States) == 0 {
+		k.Wrong("resend", "auth type %s has no token that may be used once: remove it", authType)
+	}
+	if budget := (budget{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !budget.spend(in.Values) {
+		k.Wrong("auth.config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
+			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
+		return
+	}
+	if in.Type != authType {
+		k.warn("auth.type", "auth type %q is a deprecated alias, use %q", in.Type, authType)
+	}
+	k.aliases()
+	k.calls()
+	k.fields()
+	k.tlsNames()
+	k.answers()
+	k.states()
+	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
+		k.plan.Names.Merge(template.Names{User: []string{"id"}, Tenant: true})
+	}
+	k.validate(ctx)
+	if len(k.Problems) > 0 {
+		return
+	}
+	k.consent(ctx)
+	k.unlisted()
+	k.slots()
+	if err := k.plan.setSeed(in); err != nil {
+		k.Wrong("auth.config", "%v", err)
+	}
+}
+
+// calls begins the plan of the connector's calls.
+func (k *checker) calls() {
+	plan, calls, p := k.plan, k.in.Calls, k.in.Plugin
+	plan.Plan, plan.consent = calls, p.Description.Consent
+	calls.Fields = map[string]*hostfn.Field{}
+	calls.SecretSinks, calls.SecretDerived = map[string]seal.Sinks{}, map[string]seal.Sinks{}
+	calls.Uses, calls.Grants, calls.Anonymous = p.Uses, p.Grants, p.Description.Anonymous
+	calls.Owner, calls.Partition = k.in.Name, plan.partition
+	calls.CheckURL, calls.ListsHost = k.in.CheckURL, k.in.UserTokenHosts.Lists
+	if challenge := p.Description.Challenge; challenge != nil {
+		calls.Statuses, calls.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
+	}
+	warn := calls.Warn
+	calls.Warn = func(ctx context.Context, field, text string) { warn(ctx, plan.Path(field), text) }
+}
+
+// warn adds a warning.
+func (k *checker) warn(path, format string, args ...any) {
+	k.plan.Warnings = append(k.plan.Warnings, problem.Place{}.Problem(path, format, args...))
+}
+
+// wrongField adds a problem of a field.
+func (k *checker) wrongField(f *hostfn.Field, format string, args ...any) *problem.Problem {
+	return k.Wrong(k.plan.Path(f.Name), format, args...)
+}
+
+// origins parses the origins.
+func (k *checker) origins() {
+	if len(k.in.Origins) == 0 {
+		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")
+	}
+	for i, text := range k.in.Origins {
+		if err := k.plan.Origins.Add(text, k.in.AllowsHTTP); err != nil {
+			k.wrong(indexed("origins", i), err)
+		}
+	}
+}
+
+// printableText returns a text in a form that is safe for errors.
+func printableText(text string) string { return printable.Text(text, 1024) }
