@@ -2,15 +2,22 @@ package identity_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
 
@@ -309,4 +316,230 @@ func answer(text string) *http.Response {
 func hang(ctx context.Context) (*http.Response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
+}
+
+func TestAFileOfKeys(t *testing.T) {
+	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "EdDSA")
+	dir := t.TempDir()
+	name := filepath.Join(dir, "jwks.json")
+	write(t, name, document(old.jwk(map[string]any{"d": "AAAA"}))) // a file may hold private halves
+	c := identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Bearer: true, JWKSFile: name, Issuer: issuer, Audiences: []string{audience}}}
+	w := newWorld(t, c, nil)
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
+
+	write(t, filepath.Join(dir, "next"), document(fresh.jwk()))
+	testworld.Check(t, os.Rename(filepath.Join(dir, "next"), name))
+	w.clock.Advance(time.Second)
+	refused(t, identity.ErrUnauthenticated)(w.bearer(old.token(t, claims())))
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
+
+	for _, broken := range []string{"", `{"keys":[`, document(map[string]any{"kty": "RSA"})} {
+		write(t, name, broken)
+		w.clock.Advance(time.Second)
+		accepted(t, ann)(w.bearer(fresh.token(t, claims())))
+		refused(t, identity.ErrUnavailable)(w.bearer(old.token(t, claims())))
+	}
+	_ = os.Remove(name)
+	w.clock.Advance(time.Second)
+	accepted(t, ann)(w.bearer(fresh.token(t, claims())))
+	refused(t, identity.ErrUnavailable)(w.bearer(old.token(t, claims())))
+	write(t, name, document(old.jwk()))
+	w.clock.Advance(time.Second)
+	accepted(t, ann)(w.bearer(old.token(t, claims())))
+}
+
+func TestUnusableFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"missing": "", "empty": "", "json": "{}", "large": strings.Repeat(" ", 300<<10), "none": `{"keys":[{"kty":"RSA"}]}`} {
+		file := filepath.Join(dir, name)
+		if name != "missing" {
+			write(t, file, text)
+		}
+		c := config(t)
+		c.JWT.JWKSFile = file
+		if _, err := identity.New(t.Context(), c, identity.Options{}); !errors.Is(err, identity.ErrUnavailable) {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+	c := config(t)
+	c.JWT.JWKSFile = dir
+	if _, err := identity.New(t.Context(), c, identity.Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+// slowWorld returns a world with the clock of a synctest bubble.
+func slowWorld(t *testing.T, f testworld.Answer) *world {
+	t.Helper()
+	i := testworld.Must(identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+		Bearer: true, JWKSURL: "https://login.test/jwks", Issuer: issuer, Audiences: []string{audience},
+	}}, identity.Options{Transport: f}))(t)
+	t.Cleanup(func() { _ = i.Close() })
+	return &world{Identifier: i}
+}
+
+// forever returns claims that are valid at any time of the bubble.
+func forever() map[string]any {
+	return claims(map[string]any{"exp": 4_000_000_000, "iat": 0})
+}
+
+func TestAThousandCallersWaitForOneFetch(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	token := s.token(t, forever())
+	synctest.Test(t, func(t *testing.T) {
+		var fetches atomic.Int32
+		w := slowWorld(t, func(*http.Request) (*http.Response, error) {
+			fetches.Add(1)
+			<-time.After(2 * time.Second)
+			return answer(document(s.jwk())), nil
+		})
+		burst := func(token func(i int) string, check func(error) bool) {
+			var all sync.WaitGroup
+			for i := range 1000 {
+				all.Go(func() {
+					if _, err := w.bearer(token(i)); !check(err) {
+						t.Errorf("got %v", err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		burst(func(int) string { return token }, func(err error) bool { return err == nil })
+		if n := fetches.Load(); n != 1 {
+			t.Errorf("%d fetches for the first callers", n)
+		}
+		<-time.After(time.Minute)
+		unknown := make([]string, 1000)
+		valid, _ := json.Marshal(forever())
+		for i := range unknown {
+			unknown[i] = s.raw(t, fmt.Sprintf(`{"alg":"ES256","kid":"made-up-%d"}`, i), string(valid))
+		}
+		burst(func(i int) string { return unknown[i] }, func(err error) bool { return errors.Is(err, identity.ErrUnauthenticated) })
+		if n := fetches.Load(); n != 2 {
+			t.Errorf("%d fetches, want one more for unknown keys", n)
+		}
+		began := time.Now()
+		burst(func(int) string { return token }, func(err error) bool { return err == nil })
+		if time.Since(began) != 0 {
+			t.Error("callers with a good token waited")
+		}
+	})
+}
+
+func TestHangingEndpoint(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	synctest.Test(t, func(t *testing.T) {
+		var hanging, dripping atomic.Bool
+		w := slowWorld(t, func(r *http.Request) (*http.Response, error) {
+			if hanging.Load() {
+				return hang(r.Context())
+			}
+			if dripping.Load() {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(drip{r.Context()})}, nil
+			}
+			return answer(document(s.jwk())), nil
+		})
+		took := func(want error) time.Duration {
+			began := time.Now()
+			if _, err := w.bearer(s.token(t, forever())); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			return time.Since(began)
+		}
+		hanging.Store(true)
+		if d := took(identity.ErrUnavailable); d != 5*time.Second {
+			t.Errorf("without keys a caller waits %v", d)
+		}
+		if d := took(identity.ErrUnavailable); d != 5*time.Second { // the next attempt
+			t.Errorf("then %v", d)
+		}
+		hanging.Store(false)
+		if d := took(nil); d != 0 {
+			t.Errorf("once it answers, %v", d)
+		}
+		for name, flag := range map[string]*atomic.Bool{"hangs": &hanging, "drips": &dripping} {
+			flag.Store(true)
+			<-time.After(5 * time.Minute)
+			for range 20 { // the first one starts a fetch
+				if d := took(nil); d != 0 {
+					t.Errorf("%s: with keys that are five minutes old a caller waits %v", name, d)
+				}
+			}
+			<-time.After(30 * time.Minute)
+			for range 20 {
+				if d := took(nil); d != 0 {
+					t.Errorf("%s: while it is down a caller waits %v", name, d)
+				}
+			}
+			<-time.After(10 * time.Second)
+			flag.Store(false)
+			took(nil)
+			synctest.Wait()
+		}
+	})
+}
+
+// A drip is a body of one byte per second.
+type drip struct{ ctx context.Context }
+
+func (d drip) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(time.Second):
+		p[0] = ' '
+		return 1, nil
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	}
+}
+
+func TestFetchSurvivesCallerCancel(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	synctest.Test(t, func(t *testing.T) {
+		w := slowWorld(t, func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(2 * time.Second):
+				return answer(document(s.jwk())), nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var both sync.WaitGroup
+		both.Go(func() {
+			_, err := w.User(request("Authorization", "Bearer "+s.token(t, forever())).WithContext(ctx))
+			if !errors.Is(err, identity.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who went away: %v", err)
+			}
+		})
+		both.Go(func() {
+			accepted(t, ann)(w.bearer(s.token(t, forever())))
+		})
+		both.Wait()
+	})
+}
+
+func TestCloseEndsAFetch(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	synctest.Test(t, func(t *testing.T) {
+		fetches := 0
+		w := slowWorld(t, func(r *http.Request) (*http.Response, error) {
+			fetches++
+			return hang(r.Context())
+		})
+		go func() {
+			_, err := w.bearer(s.token(t, forever()))
+			if !errors.Is(err, identity.ErrUnavailable) {
+				t.Errorf("got %v", err)
+			}
+		}()
+		synctest.Wait()
+		began := time.Now()
+		_ = w.Close()
+		<-time.After(time.Hour)
+		_, err := w.bearer(s.token(t, forever()))
+		if !errors.Is(err, identity.ErrUnavailable) || fetches != 1 || time.Since(began) != time.Hour {
+			t.Errorf("after Close: %v, %d fetches", err, fetches)
+		}
+	})
 }

@@ -1,9 +1,21 @@
 package embed_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/embed"
 )
 
@@ -182,5 +194,145 @@ func TestInvalidConfiguration(t *testing.T) {
 		if _, err := embed.New(c); err == nil || !strings.HasPrefix(err.Error(), "embed: ") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
+	}
+}
+
+// providerList is a list of two providers. The first has two schemes.
+const providerList = `[
+ {"provider_name": "Tube", "provider_url": "https://www.tube.example.com/", "endpoints": [
+  {"url": "https://www.tube.example.com/oembed", "schemes": ["https://*.tube.example.com/watch*", "https://tu.example.net/*"], "discovery": true}]},
+ {"provider_name": "Pics", "provider_url": "https://pics.example.org/", "endpoints": [
+  {"url": "http://pics.example.org/api/oembed.{format}?key=1", "schemes": ["http://pics.example.org/photos/*/by/*"]}]}]`
+
+// world plays all providers, and has the clock.
+type world struct {
+	*testworld.Server
+	*testworld.Clock
+}
+
+func newWorld() *world {
+	return &world{
+		testworld.NewServer(func(r *http.Request) (*http.Response, error) {
+			return reply(200, "application/json", rich("<b>embed of "+r.URL.Query().Get("url")+"</b>")), nil
+		}),
+		testworld.NewClock(time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)),
+	}
+}
+
+func (w *world) resolver(t testing.TB) *embed.Resolver {
+	t.Helper()
+	return testworld.Must(embed.New(embed.Config{Transport: w, Clock: w.Now, Providers: []byte(providerList)}))(t)
+}
+
+// says sets the document that each provider answers with.
+func (w *world) says(document string) {
+	w.Answer(testworld.Respond(http.StatusOK, document, "Content-Type", "application/json"))
+}
+
+func reply(status int, media, body string) *http.Response {
+	return testworld.Response(status, body, "Content-Type", media)
+}
+
+// rich returns an answer of type rich with this HTML.
+func rich(html string) string {
+	document, _ := json.Marshal(map[string]string{"version": "1.0", "type": "rich", "html": html})
+	return string(document)
+}
+
+// The log contains no URL of a document, even if a provider repeats it in a redirect.
+func TestLogHasNoURLOfARedirect(t *testing.T) {
+	w := newWorld()
+	w.Answer(func(r *http.Request) (*http.Response, error) {
+		response := reply(http.StatusFound, "text/plain", "")
+		response.Header.Set("Location", r.URL.Query().Get("url")+"%zz")
+		return response, nil
+	})
+	var log bytes.Buffer
+	r := testworld.Must(embed.New(embed.Config{Transport: w, Logger: slog.New(slog.NewJSONHandler(&log, nil)), Providers: []byte(providerList)}))(t)
+	r.Resolve(t.Context(), "<p>https://tu.example.net/private</p>")
+	if got := log.String(); strings.Contains(got, "private") || !strings.Contains(got, "redirects") {
+		t.Errorf("the log has %s", got)
+	}
+}
+
+// open returns n different formatting elements that are not closed.
+func open(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "<b title=%d>", i)
+	}
+	return all.String()
+}
+
+// threats.md 49: a document is reduced to its text if sanitising it takes too much time or memory for its size.
+func TestHostileDocuments(t *testing.T) {
+	roots := strings.Builder{}
+	for i := range 60_000 {
+		fmt.Fprintf(&roots, "<html a%d=1>", i)
+	}
+	for name, document := range map[string]string{
+		"all attributes become those of one element": roots.String() + "<p>the text</p>",
+		"elements come again in each paragraph":      "<p>" + open(400) + "</p>" + strings.Repeat("<p>the text", 20_000),
+		"few elements come again in many paragraphs": "<p>" + open(50) + "</p>" + strings.Repeat("<p>the text", 2000),
+		"too large": "<p>the text</p>" + strings.Repeat(" ", 1<<20),
+	} {
+		r := newWorld().resolver(t)
+		for _, try := range []string{"first", "second"} {
+			got := r.Resolve(t.Context(), document)
+			if len(got) > len(document) || !strings.Contains(got, "the text") || strings.Contains(got, "<") {
+				t.Errorf("%s, the %s time: of %d bytes of HTML came %d, not their text: %.100q", name, try, len(document), len(got), got)
+			}
+		}
+	}
+}
+
+// A caller that goes away does not mark the document as failed for other callers.
+func TestDocumentOfACallerWhoWentAway(t *testing.T) {
+	r := newWorld().resolver(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = r.Resolve(ctx, "<p>some <b>text</b></p>")
+	if got := r.Resolve(t.Context(), "<p>some <b>text</b></p>"); got != "<p>some <b>text</b></p>" {
+		t.Errorf("it became %s", got)
+	}
+}
+
+// threats.md 51: a provider with an internal endpoint, by address or by name, is not asked. The URL stays.
+func TestPrivateEndpoints(t *testing.T) {
+	transport := testworld.Must(host.Egress{}.Transport())(t)
+	defer transport.CloseIdleConnections()
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer listener.Close()
+	var dialled atomic.Int64
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			_ = connection.Close()
+		}
+	}()
+	port := netip.MustParseAddrPort(listener.Addr().String()).Port()
+	for _, inside := range []string{"127.0.0.1", "localhost", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1", "0.0.0.0"} {
+		t.Run(inside, func(t *testing.T) {
+			var log bytes.Buffer
+			list := fmt.Sprintf(`[{"provider_name":"Inside","endpoints":[{"url":"https://%s:%d/oembed","schemes":["https://tu.example.net/*"]}]}]`, inside, port)
+			r := testworld.Must(embed.New(embed.Config{Transport: transport, Providers: []byte(list), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
+			in := "<p>before</p><p>https://tu.example.net/secret-title</p><p>after</p>"
+			if got := r.Resolve(t.Context(), in); got != in {
+				t.Errorf("it became %s", got)
+			}
+			if !strings.Contains(log.String(), "address; it is dialled only if the operator allows it (egress.allow)") || !strings.Contains(log.String(), "provider=Inside") {
+				t.Errorf("the log does not say why: %s", log.String())
+			}
+			if strings.Contains(log.String(), "secret-title") {
+				t.Errorf("the log has what is in the document: %s", log.String())
+			}
+		})
+	}
+	if dialled.Load() != 0 {
+		t.Errorf("%d connections were made", dialled.Load())
 	}
 }

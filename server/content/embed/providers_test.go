@@ -2,10 +2,13 @@ package embed
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -123,5 +126,37 @@ func TestExcludedSchemes(t *testing.T) {
 		if s, ok := parseScheme(scheme); ok {
 			t.Errorf("%q is taken, as %+v", scheme, s)
 		}
+	}
+}
+
+// The cache keeps its limits of entries and bytes, and drops the least recently used entries.
+func TestCacheBound(t *testing.T) {
+	c := newCache(10, 1000, time.Now)
+	for i := range 1000 {
+		url := fmt.Sprint(i % 37 % (1 + i%13))
+		c.put(url, strings.Repeat("x", i*31%400), time.Hour)
+		sum := 0
+		for _, key := range c.entries.Keys() {
+			e, _ := c.entries.Peek(key)
+			sum += len(key) + len(e.embed)
+		}
+		if c.entries.Len() > 10 || c.bytes > 1000 || c.bytes != sum {
+			t.Fatalf("%d entries, %d bytes, counted as %d", c.entries.Len(), sum, c.bytes)
+		}
+		if _, ok := c.get(url); !ok {
+			t.Fatal("what was put in last is not there")
+		}
+	}
+}
+
+// threats.md 50: the document is sanitised again after the embeds were inserted, in case an embed has changed since it
+// was sanitised.
+func TestSanitisedResult(t *testing.T) {
+	r := testworld.Must(New(Config{Transport: http.DefaultTransport}))(t)
+	const link = "https://www.youtube.com/watch?v=abc"
+	r.cache.put(link, `<p>shown</p><script>alert(1)</script><img src=x onerror=alert(1)>`, time.Hour)
+	got := r.Resolve(t.Context(), "<p>"+link+"</p>")
+	if !strings.Contains(got, "shown") || strings.Contains(got, "alert") {
+		t.Errorf("the document is %s", got)
 	}
 }

@@ -2,11 +2,19 @@ package httpapi_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,5 +159,145 @@ func TestAnswersOverTheWire(t *testing.T) {
 	got := wire(t, server, "GET /productUpdates/large HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-None-Match: *\r\n\r\n")
 	if got.status != 304 || got.body != "" || got.header.Get("ETag") == "" {
 		t.Errorf("got = %+v", got)
+	}
+}
+
+// following returns the path in the Link of an answer, or "" without one.
+func following(t *testing.T, a answer) string {
+	t.Helper()
+	link := a.header.Get("Link")
+	if link == "" {
+		return ""
+	}
+	path, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
+	if !ok {
+		t.Fatalf("Link is %q", link)
+	}
+	return path
+}
+
+// walk follows links from a path, and returns the ids of the articles and the paths.
+func walk(t *testing.T, h http.Handler, path string) (ids, paths []string) {
+	t.Helper()
+	for ; path != ""; path = following(t, ask(t, h, http.MethodGet, path)) {
+		paths = append(paths, path)
+		var page struct{ Result []content.Article }
+		a := ask(t, h, http.MethodGet, path)
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.status != http.StatusOK {
+			t.Fatalf("%s is %d %s, %v", path, a.status, a.body, err)
+		}
+		for _, article := range page.Result {
+			ids = append(ids, article.ID)
+		}
+	}
+	return ids, paths
+}
+
+// The Link of a page leads to the next one, in the order that was asked for, and that of the last page is missing.
+func TestPagesLinkToTheNextOne(t *testing.T) {
+	h := handler(t, httpapi.Config{Store: community(), Base: "/v1"})
+	for path, want := range map[string][2][]string{
+		"/v1/articles":                   {{"a2", "a3", "a1"}, {"/v1/articles"}},
+		"/v1/articles?pageSize=2":        {{"a2", "a3", "a1"}, {"/v1/articles?pageSize=2", "/v1/articles?page=2&pageSize=2"}},
+		"/v1/articles?cursor=":           {{"a1", "a2", "a3"}, {"/v1/articles?cursor="}},
+		"/v1/articles?cursor&pageSize=2": {{"a1", "a2", "a3"}, {"/v1/articles?cursor&pageSize=2", "/v1/articles?cursor=YTI&pageSize=2"}},
+	} {
+		if ids, paths := walk(t, h, path); !slices.Equal(ids, want[0]) || !slices.Equal(paths, want[1]) {
+			t.Errorf("from %s there are %q at %q, want %q", path, ids, paths, want)
+		}
+	}
+	if link := ask(t, h, http.MethodHead, "/v1/articles?pageSize=1").header.Get("Link"); link != `</v1/articles?page=2&pageSize=1>; rel="next"` {
+		t.Errorf("the Link of HEAD is %q", link)
+	}
+	for path, want := range map[string]string{
+		"/v1/articles?cursor=%00": "cursor", "/v1/articles?cursor=YTI=": "cursor", "/v1/articles?cursor=AA": "cursor", "/v1/articles?cursor=YTJ": "cursor",
+		"/v1/articles?cursor=YTI&page=2": "page", "/v1/articles?cursor=&cursor=": "cursor",
+	} {
+		if a := ask(t, h, http.MethodGet, path); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.body, `"parameter":"`+want+`"`) {
+			t.Errorf("%s is %d %s", path, a.status, a.body)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// fill sets each field of v to a different value.
+func fill(v reflect.Value, next *int) {
+	*next++
+	switch v.Kind() {
+	case reflect.String:
+		switch v.Type() {
+		case reflect.TypeFor[content.Timestamp]():
+			v.SetString("2026-03-01T09:30:" + strconv.Itoa(10+*next%50) + "+05:30")
+		case reflect.TypeFor[content.Object]():
+			v.SetString(`{"href":"/articles/` + strconv.Itoa(*next) + `"}`)
+		default:
+			v.SetString("text " + strconv.Itoa(*next) + " <ü>")
+		}
+	case reflect.Int64:
+		v.SetInt(int64(*next))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), next)
+		fill(v.Index(1), next)
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(field, next)
+		}
+	default:
+		panic("fields of records have other kinds: " + v.Kind().String())
+	}
+}
+
+func filled[T any]() (record T) {
+	next := 0
+	fill(reflect.ValueOf(&record).Elem(), &next)
+	return record
+}
+
+// full returns a store with two records of each type: one has all fields, the other none. The full product update and
+// the full reply are hidden from everybody but moderators.
+func full() *memory {
+	article := filled[content.Article]()
+	article.Trashed = false // trashed articles are not listed
+	return &memory{
+		updates:    map[string]content.ProductUpdate{"full": filled[content.ProductUpdate](), "empty": {}},
+		list:       []content.Article{article, {}},
+		replies:    map[[2]string]content.Reply{{"a1", "full"}: filled[content.Reply](), {"a1", "empty"}: {}},
+		moderators: map[string]bool{"m1": true},
+	}
+}
+
+// specification.md 6.2, 6.3, 6.4 and 6.11, specification.md "error body": responses have all fields, with their types, in
+// their wrappers.
+func TestAnswers(t *testing.T) {
+	h := handler(t, httpapi.Config{Store: full()})
+	none := handler(t, httpapi.Config{Store: &memory{}})
+	for name, got := range map[string]answer{
+		"productupdate-full":  ask(t, h, "GET", "/productUpdates/full?moderatorId=m1"),
+		"productupdate-empty": ask(t, h, "GET", "/productUpdates/empty"),
+		"articles":            ask(t, h, "GET", "/articles"),
+		"articles-none":       ask(t, none, "GET", "/articles"),
+		"reply-full":          ask(t, h, "GET", "/articles/a1/replies/full?moderatorId=m1"),
+		"reply-empty":         ask(t, h, "GET", "/articles/a1/replies/empty"),
+		"not-found":           ask(t, h, "GET", "/productUpdates/none"),
+		"invalid-parameters":  ask(t, h, "GET", "/articles?page=0&pageSize=101"),
+	} {
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(got.body), "", "  "); err != nil {
+			t.Errorf("%s: %v in %q", name, err, got.body)
+			continue
+		}
+		indented.WriteByte('\n')
+		file := filepath.Join("testdata", name+".json")
+		if *update {
+			testworld.Check(t, os.WriteFile(file, indented.Bytes(), 0o644))
+		}
+		want := testworld.Must(os.ReadFile(file))(t)
+		if indented.String() != string(want) {
+			t.Errorf("%s is\n%s\nnot what %s has", name, indented.String(), file)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -357,4 +358,130 @@ func TestAllProblems(t *testing.T) {
 	if len(problems) != 21 || problems[20] != "f:1:1: this record has 980 problems more" || result.Bad != 1 {
 		t.Errorf("result = %+v, problems = %q", result, problems)
 	}
+}
+
+// threats.md 49: for a record with very many problems, only the first ones and the number of the others are reported.
+func TestManyProblemsOfOneRecord(t *testing.T) {
+	for name, c := range map[string]struct{ before, each, after, want string }{
+		"unknown members": {`{"type":"article","id":"1"`, `,"titel":1`, `}`, `f:1:28: there is no "titel" in an article: did you mean "title"?`},
+		"members twice":   {`{"type":"article","id":"1","title":""`, `,"title":""`, `}`, `f:1:39: there is more than one "title": take the others away`},
+		"wrong elements":  {`{"type":"article","id":"1","tags":[0`, `,1`, `]}`, `f:1:36: tags[0]: has to be a string, not a number`},
+	} {
+		const n = 150_000
+		_, problems := importing(t, &memory{}, c.before+strings.Repeat(c.each, n)+c.after)
+		if len(problems) != recordProblems+1 || problems[0] != c.want || !strings.HasSuffix(problems[recordProblems], " problems more") {
+			t.Errorf("%s: %d problems, %q", name, len(problems), problems)
+		}
+	}
+}
+
+// threats.md 49: a record cannot become hundreds of times as large as its text.
+func TestManyObjectsInOneRecord(t *testing.T) {
+	record := func(n int) string {
+		return `{"type":"reply","id":"1","articleId":"1","content":"` + strings.Repeat("{", maxObjects) + `","reportedContent":[` +
+			strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]}"
+	}
+	if result, problems := importing(t, &memory{}, record(maxObjects-1)); result.Replies != 1 || len(problems) != 0 {
+		t.Errorf("of as many as there may be: %+v, %q", result, problems)
+	}
+	w := &memory{}
+	result, problems := importing(t, w, record(maxObjects)+"\n"+`{"type":"moderator","id":"1"}`)
+	want := "f:1:1: this record has more than 10000 objects in it, which is too much: take some away"
+	if result.Moderators != 1 || result.Bad != 1 || len(w.records) != 1 || len(problems) != 1 || problems[0] != want {
+		t.Errorf("of one more: %+v, %q", result, problems)
+	}
+}
+
+// An article does not make a page unreadable for JSON decoders with a limit of nesting.
+func TestDeepObjects(t *testing.T) {
+	record := func(levels int) string {
+		return `{"type":"article","id":"1","_links":{"self":` + strings.Repeat(`{"a":`, levels) + "[]" + strings.Repeat("}", levels) + "}}"
+	}
+	if result, problems := importing(t, &memory{}, record(maxDepth-1)); result.Articles != 1 {
+		t.Errorf("of as many as there may be: %+v, %q", result, problems)
+	}
+	result, problems := importing(t, &memory{}, record(maxDepth))
+	want := "f:1:45: _links.self: is nested deeper than 100 levels: take some away"
+	if result.Bad != 1 || len(problems) != 1 || problems[0] != want {
+		t.Errorf("of one more: %+v, %q", result, problems)
+	}
+}
+
+// A record that is too long is skipped, and no other one.
+func TestOversizedRecord(t *testing.T) {
+	const begin, end = `{"type":"article","id":"1"}`, `{"type":"article","id":"3"}`
+	for name, test := range map[string]struct {
+		r       io.Reader
+		records int
+		want    string
+	}{
+		"line":  {endless(begin+"\n"+`{"type":"article","id":"2","body":"`, "x", `"}`+"\n"+end, 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
+		"array": {endless("["+begin+",\n"+`{"type":"article","id":"2","body":"`, "x", `"},`+"\n"+end+"]", 40<<20), 2, "f:2:1: this record has more than 2 MiB, which is too much: shorten it"},
+		"array without a bracket": {
+			endless("["+begin+",\n"+`{"type":"article","id":"2",`, `{"id":"3"},`, "]", 40<<20), 1,
+			"f:2:28: this is no JSON: object member name must be a string; nothing after this can be read in an array; good records before it: 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w memory
+			var problems []string
+			_, err := Import(t.Context(), &w, "f", test.r, Options{Problem: func(p Problem) { problems = append(problems, p.String()) }})
+			if err != nil || len(w.records) != test.records || len(problems) != 1 || problems[0] != test.want {
+				t.Errorf("%v: %q, %q; want %s", err, w.records, problems, test.want)
+			}
+		})
+	}
+	// A long record takes no more memory than a short one.
+	for _, before := range []string{"", "["} {
+		var began, ended runtime.MemStats
+		runtime.ReadMemStats(&began)
+		_, err := Import(t.Context(), nil, "f", endless(before+`{"type":"article","id":"2","body":"`, "x", `"}`, 96<<20), Options{DryRun: true})
+		if runtime.ReadMemStats(&ended); err != nil || ended.TotalAlloc-began.TotalAlloc > 120<<20 {
+			t.Errorf("%v: %d MiB were allocated", err, (ended.TotalAlloc-began.TotalAlloc)>>20)
+		}
+	}
+	var w memory
+	long := `{"type":"article","id":"1","body":"` + strings.Repeat("x", maxRecord-37) + `"}`
+	if len(long) != maxRecord {
+		t.Fatal(len(long))
+	}
+	for _, text := range []string{long, long + "\n", "[" + long + "]"} {
+		if result, problems := importing(t, &w, text); result.Articles != 1 || len(problems) != 0 {
+			t.Errorf("a record of %d bytes: %q", maxRecord, problems)
+		}
+	}
+}
+
+// community returns n records like those of a real community: of about 2 kB, with all their fields.
+func community(n int) []byte {
+	var b bytes.Buffer
+	author := `{"id":"17","username":"mara.lindqvist","customTitle":"Integration lead","signature":"Ask me about webhooks.","avatar":"https://images.example.com/17.png",` +
+		`"reputation":{"rank":"Expert","rankIcon":"https://images.example.com/expert.png","rankIconThumbnail":"https://images.example.com/expert-s.png","likesReceived":412,"repliesMade":288}}`
+	body := strings.Repeat(`<p>The nightly job stops after \"page 40\" – the cursor is <code>null</code> then.</p>`, 10)
+	for i := range n {
+		fmt.Fprintf(&b, `{"type":"article","id":"%d","publicId":"a-%[1]d","title":"Cursor is lost after page 40","featuredImage":"","featuredImageAltText":"","publicLabel":"","body":"%s",`+
+			`"categoryId":"7","author":%s,"createdAt":"2026-03-01T09:30:00+01:00","publishedAt":"2026-03-01T09:30:00+01:00","lastActivityAt":"2026-03-02T10:00:00Z","lastModifiedAt":"2026-03-01T09:31:00+01:00","scheduledAt":"",`+
+			`"replyCount":3,"spamReplyCount":0,"pendingReplyCount":0,"trashedReplyCount":1,"totalReplyCount":4,"inclusiveReplyCount":4,"inclusiveVisibleReplyCount":3,`+
+			`"tags":["pagination","cursor"],"moderatorTags":[],"likedBy":["3","9"],"poll":[],"sticky":false,"closed":false,"trashed":false,"containsPoll":false,"isPreviewPublic":true,`+
+			`"lastEdit":{"id":"","editor":[],"editedAt":false},"status":"published","scheduledBy":{"id":"","username":"","avatar":""},"seoCommunityUrl":"https://community.example.com/a/%[1]d","_links":{"self":{"href":"/articles/%[1]d"}}}`+"\n", i, body, author)
+	}
+	return b.Bytes()
+}
+
+func BenchmarkLines(b *testing.B) { benchmark(b, community(1000)) }
+
+func BenchmarkArray(b *testing.B) {
+	lines := bytes.TrimSpace(community(1000))
+	benchmark(b, []byte("["+strings.ReplaceAll(string(lines), "\n", ",")+"]"))
+}
+
+func benchmark(b *testing.B, input []byte) {
+	b.SetBytes(int64(len(input)))
+	for b.Loop() {
+		result, err := Import(b.Context(), nil, "input", bytes.NewReader(input), Options{DryRun: true})
+		if err != nil || result.Articles != 1000 || result.Problems != 0 {
+			b.Fatal(result, err)
+		}
+	}
+	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
