@@ -28,7 +28,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/testhook"
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -43,12 +43,12 @@ type Host struct {
 	hooks testhook.Hooks
 	// exchangePlaces limits the calls that may wait for token endpoints, because a guest that waits keeps its memory, and the metadata
 	// of issuers that is read.
-	exchangePlaces *places.Places
+	exchangePlaces *fairqueue.Queue
 	// aheadPlaces limits the calls that replace tokens ahead of their end.
-	aheadPlaces *places.Places
+	aheadPlaces *fairqueue.Queue
 	// keyPlaces limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
 	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
-	keyPlaces      *places.Places
+	keyPlaces      *fairqueue.Queue
 	userTokenHosts connect.UserTokenHosts
 	types          map[string]*plugin
 	order          []*plugin
@@ -107,8 +107,8 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
-	h.exchangePlaces, h.keyPlaces = places.New(c.Limits.ConcurrentExchanges, 0), places.New(c.Limits.ConcurrentKeys, 0)
-	h.aheadPlaces = places.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
+	h.exchangePlaces, h.keyPlaces = fairqueue.New(c.Limits.ConcurrentExchanges, 0), fairqueue.New(c.Limits.ConcurrentKeys, 0)
+	h.aheadPlaces = fairqueue.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
 	var err error
 	if h.userTokenHosts, err = connect.ParseUserTokenHosts(c.UserTokenHosts); err != nil {
 		return nil, err

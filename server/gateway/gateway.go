@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 )
 
 // Users identifies the user of a request. [identity.Identifier] implements it for session tokens and headers of a proxy.
@@ -67,7 +67,7 @@ type Gateway struct {
 	config  Config
 	buffers buffers
 	// places limits how many bodies are shaped at once, and their memory.
-	places *places.Places
+	places *fairqueue.Queue
 	// consents limits the requests to /connect and below, and callbacks those to its callbacks, which anybody can send.
 	consents, callbacks *limiter
 

@@ -7,16 +7,16 @@ import (
 	"runtime"
 
 	"github.com/keywright/keywright/internal/answers"
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/server/internal/codings"
 )
 
 // newPlaces returns the places for shaping bodies: two for each processor, but at least four. They are few, because a decoded
 // body takes many times the memory of its text and much time of a processor. Their owners are connectors, by permalink, so
 // that the places that a connector has taken still count after a reload (threats.md 58).
-func newPlaces() *places.Places {
+func newPlaces() *fairqueue.Queue {
 	const mostHeld = 256 << 20 // bytes of bodies that are read, wait or are shaped
-	return places.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
+	return fairqueue.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
 }
 
 var errNoPlace = &httpProblem{
@@ -46,7 +46,7 @@ func (g *Gateway) codings(connector string) map[string]answers.Coding {
 // window is the reader of a coding whose window counts in places until it is closed.
 type window struct {
 	io.ReadCloser
-	places    *places.Places
+	places    *fairqueue.Queue
 	connector string
 }
 
@@ -67,7 +67,7 @@ var errHeld = &httpProblem{status: http.StatusServiceUnavailable, kind: "too-man
 // countingReader reads a body to be shaped, and counts its bytes in places, which limits the bytes of all such bodies.
 type countingReader struct {
 	io.Reader
-	places    *places.Places
+	places    *fairqueue.Queue
 	connector string
 	bytes     int64
 }

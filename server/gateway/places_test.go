@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 )
 
 // threats.md 58: with any number of processors, one connector's share leaves at least two places to others.
@@ -24,7 +24,7 @@ func TestShareLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := all.Enter(t.Context(), time.Second, "weather"); !errors.Is(err, places.ErrNone) {
+		if _, err := all.Enter(t.Context(), time.Second, "weather"); !errors.Is(err, fairqueue.ErrNone) {
 			t.Errorf("one more gets %v", err)
 		}
 		for _, other := range []string{"one", "another"} {
@@ -104,7 +104,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 // A body is refused while it is read if too many bytes are held. release then subtracts its bytes.
 func TestHeldBodies(t *testing.T) {
 	g := New(Config{})
-	g.places = places.New(4, 20)
+	g.places = fairqueue.New(4, 20)
 	read := func(length int) (release func(), fits bool) {
 		whole, release, err := g.read(strings.NewReader(strings.Repeat("x", length)), "weather")
 		if known := (*httpProblem)(nil); err != nil && (!errors.As(err, &known) || known.status != 503) || err == nil && len(whole) != length {

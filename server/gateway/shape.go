@@ -16,7 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
@@ -190,7 +190,7 @@ func replace(response *http.Response, body []byte, contentType string) {
 // must call done when the body is shaped.
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
 	leave, err := c.gateway.places.Enter(ctx, c.connector.definition.Timeout, c.connector.definition.Permalink)
-	if errors.Is(err, places.ErrNone) {
+	if errors.Is(err, fairqueue.ErrNone) {
 		err = errNoPlace
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/internal/places"
+	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -90,7 +90,7 @@ type handler struct {
 	// document is openapi.json.
 	document []byte
 	// places limits concurrent requests and the memory of responses. Its owners are callers.
-	places *places.Places
+	places *fairqueue.Queue
 }
 
 // New returns a handler. It returns an error if c.Store is nil, c.Base fails [CheckBase] or c.Requests is negative.
@@ -119,7 +119,7 @@ func New(c Config) (http.Handler, error) {
 	if c.Requests == 0 {
 		c.Requests = DefaultRequests
 	}
-	return &handler{config: c, document: document(c.Base), places: places.New(c.Requests, mostHeld)}, nil
+	return &handler{config: c, document: document(c.Base), places: fairqueue.New(c.Requests, mostHeld)}, nil
 }
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -218,7 +218,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 // written, since a slow client decides how long that takes.
 func (h *handler) build(r *http.Request, o *operation, args *arguments, owner string) (*answer, error) {
 	leave, err := h.places.Enter(r.Context(), placeTime, owner)
-	if errors.Is(err, places.ErrNone) {
+	if errors.Is(err, fairqueue.ErrNone) {
 		return nil, busy
 	}
 	if err != nil {

@@ -37,7 +37,7 @@ var rules = []rule{
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
-	{packages: "host", ours: []string{"internal/files", "abi", "host/state", "host/view", "internal/answers", "internal/expr", "internal/places", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host", ours: []string{"internal/files", "abi", "host/state", "host/view", "internal/answers", "internal/expr", "internal/fairqueue", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/jws", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "internal/casefile", ours: []string{"internal/files", "host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "host/hosttest/conform", ours: []string{"abi", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
@@ -72,7 +72,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "server/identity", "internal/places", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "server/identity", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net",
 	}},
@@ -84,7 +84,7 @@ var rules = []rule{
 	{packages: "server/state/postgres", ours: []string{"host/state", "server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "server/content"},
-	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/places"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/fairqueue"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "server/content/client", ours: []string{"internal/files", "internal/answers", "server/content"}},
 	{packages: "server/content/embed", ours: []string{"server/internal/codings", "internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
@@ -100,7 +100,7 @@ var rules = []rule{
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/answers", ours: []string{"internal/files"}},
 	{packages: "internal/files"},
-	{packages: "internal/places"},
+	{packages: "internal/fairqueue"},
 	{packages: "internal/printable"},
 	{packages: "internal/problem"},
 	{packages: "internal/testworld"},

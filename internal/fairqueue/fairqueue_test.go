@@ -1,4 +1,4 @@
-package places
+package fairqueue
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type inPlace struct {
 }
 
 // queue calls Enter for the owners in this order. It returns a channel of those that got a place.
-func queue(p *Places, owners ...string) <-chan inPlace {
+func queue(q *Queue, owners ...string) <-chan inPlace {
 	entered := make(chan inPlace, len(owners))
 	for _, owner := range owners {
 		go func() {
-			if leave, err := p.Enter(context.Background(), time.Hour, strings.Fields(owner)...); err == nil {
+			if leave, err := q.Enter(context.Background(), time.Hour, strings.Fields(owner)...); err == nil {
 				entered <- inPlace{owner, leave}
 			}
 		}()
@@ -33,11 +33,11 @@ func queue(p *Places, owners ...string) <-chan inPlace {
 }
 
 // steps runs work of the owners, which come in this order. Each step has the owner whose work is done, and who enters then.
-func steps(t *testing.T, p *Places, come []string, first string, all []step) {
+func steps(t *testing.T, q *Queue, come []string, first string, all []step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		places := p.free
-		entered := queue(p, come...)
+		places := q.free
+		entered := queue(q, come...)
 		var inside []inPlace
 		next := func() string {
 			synctest.Wait()
@@ -67,8 +67,8 @@ func steps(t *testing.T, p *Places, come []string, first string, all []step) {
 				t.Errorf("when work of %s is done, %q enters, want %q", step.leaves, got, step.enters)
 			}
 		}
-		if p.free != places || len(p.owners)+len(p.queue) > 0 {
-			t.Errorf("at the end, %d places are free and there are %d owners", p.free, len(p.owners))
+		if q.free != places || len(q.owners)+len(q.lines) > 0 {
+			t.Errorf("at the end, %d places are free and there are %d owners", q.free, len(q.owners))
 		}
 	})
 }
@@ -104,13 +104,13 @@ func TestAPlaceHasSeveralOwners_threats_330(t *testing.T) {
 
 // Who does not wait gets a place only if one is free. threats.md 330
 func TestTry_threats_330(t *testing.T) {
-	p := New(4, 0)
+	q := New(4, 0)
 	var all []func()
 	for _, tt := range []struct {
 		owner string
 		want  bool
 	}{{"a", true}, {"a", true}, {"a", false}, {"b", true}, {"b", false}, {"c", true}, {"d", false}} {
-		leave, got := p.Try(tt.owner)
+		leave, got := q.Try(tt.owner)
 		if got != tt.want {
 			t.Errorf("%s has a place: %t", tt.owner, got)
 		}
@@ -121,32 +121,32 @@ func TestTry_threats_330(t *testing.T) {
 	for _, leave := range all {
 		leave()
 	}
-	if p.free != 4 || len(p.owners)+len(p.queue) > 0 {
-		t.Errorf("%d places are free", p.free)
+	if q.free != 4 || len(q.owners)+len(q.lines) > 0 {
+		t.Errorf("%d places are free", q.free)
 	}
 }
 
 // A waiter whose patience or context has ended gets no place, and takes none from others.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(4, 0)
-		for range p.Share() {
-			if _, err := p.Enter(t.Context(), time.Hour, "a"); err != nil {
+		q := New(4, 0)
+		for range q.Share() {
+			if _, err := q.Enter(t.Context(), time.Hour, "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		began := time.Now()
-		if _, err := p.Enter(t.Context(), 3*time.Second, "a"); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
+		if _, err := q.Enter(t.Context(), 3*time.Second, "a"); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		left := errors.New("the caller left")
 		gone, leave := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { leave(left) })
-		if _, err := p.Enter(gone, time.Hour, "a"); !errors.Is(err, left) {
+		if _, err := q.Enter(gone, time.Hour, "a"); !errors.Is(err, left) {
 			t.Errorf("got %v", err)
 		}
-		if inside := p.owners["a"].inside; len(p.queue) > 0 || inside != p.Share() || p.free != 2 {
-			t.Errorf("%d lines wait that are gone, %d are inside, %d places are free", len(p.queue), inside, p.free)
+		if inside := q.owners["a"].inside; len(q.lines) > 0 || inside != q.Share() || q.free != 2 {
+			t.Errorf("%d lines wait that are gone, %d are inside, %d places are free", len(q.lines), inside, q.free)
 		}
 	})
 }
@@ -154,13 +154,13 @@ func TestWaitingEnds(t *testing.T) {
 // A waiter that stops waiting leaves the line. The other waiters of its owner stay.
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(2, 0) // the share is one place
-		leave, err := p.Enter(t.Context(), time.Hour, "a")
+		q := New(2, 0) // the share is one place
+		leave, err := q.Enter(t.Context(), time.Hour, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		entered := queue(p, "a")
-		if _, err := p.Enter(t.Context(), time.Second, "a"); !errors.Is(err, ErrNone) {
+		entered := queue(q, "a")
+		if _, err := q.Enter(t.Context(), time.Second, "a"); !errors.Is(err, ErrNone) {
 			t.Errorf("the one behind gets %v", err)
 		}
 		leave()
@@ -171,8 +171,8 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 		default:
 			t.Error("the one who still waits gets no place")
 		}
-		if p.free != 2 || len(p.owners)+len(p.queue) != 0 {
-			t.Errorf("%d places are free, %d lines are left", p.free, len(p.owners))
+		if q.free != 2 || len(q.owners)+len(q.lines) != 0 {
+			t.Errorf("%d places are free, %d lines are left", q.free, len(q.owners))
 		}
 	})
 }
@@ -188,8 +188,8 @@ func TestShare(t *testing.T) {
 
 // The number of free places is right after any concurrent calls.
 func TestPlaceCount(t *testing.T) {
-	p := New(4, 0)
-	all := p.free
+	q := New(4, 0)
+	all := q.free
 	var group sync.WaitGroup
 	for i := range 200 {
 		group.Go(func() {
@@ -198,7 +198,7 @@ func TestPlaceCount(t *testing.T) {
 				go cancel()
 			}
 			defer cancel()
-			if leave, err := p.Enter(ctx, time.Hour, string(rune('a'+i%5))); err == nil {
+			if leave, err := q.Enter(ctx, time.Hour, string(rune('a'+i%5))); err == nil {
 				leave()
 			}
 		})
@@ -207,27 +207,27 @@ func TestPlaceCount(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 200 { // the context has ended already, so that Enter may get a place and return it
-		if leave, err := p.Enter(gone, time.Hour, "gone"); err == nil {
+		if leave, err := q.Enter(gone, time.Hour, "gone"); err == nil {
 			leave()
 		}
 	}
-	if p.free != all || len(p.owners)+len(p.queue) > 0 {
-		t.Errorf("%d places are free of %d, and there are %d lines", p.free, all, len(p.owners))
+	if q.free != all || len(q.owners)+len(q.lines) > 0 {
+		t.Errorf("%d places are free of %d, and there are %d lines", q.free, all, len(q.owners))
 	}
 }
 
 // An owner has at most as many bytes as remain free, so that two owners leave some to a third (threats.md 58). Bytes
 // that an owner has released are free for others.
 func TestSharedMemory(t *testing.T) {
-	p := New(4, 20)
+	q := New(4, 20)
 	var all []func()
 	for _, step := range []struct {
 		owner string
 		bytes int64
 		fits  bool
 	}{{"a", 6, true}, {"a", 4, true}, {"a", 1, false}, {"b", 6, false}, {"b", 5, true}, {"c", 3, false}, {"c", 2, true}, {"d", 1, true}} {
-		release := func() { p.Hold(step.owner, -step.bytes) }
-		if got := p.Hold(step.owner, step.bytes); got != step.fits {
+		release := func() { q.Hold(step.owner, -step.bytes) }
+		if got := q.Hold(step.owner, step.bytes); got != step.fits {
 			t.Errorf("%d bytes of %s: %v", step.bytes, step.owner, got)
 		}
 		if all = append(all, release); !step.fits {
@@ -238,10 +238,10 @@ func TestSharedMemory(t *testing.T) {
 	for _, release := range all {
 		release()
 	}
-	if p.bytes != 0 || len(p.owners)+len(p.queue) > 0 {
-		t.Errorf("%d bytes are held, in %d lines", p.bytes, len(p.owners))
+	if q.bytes != 0 || len(q.owners)+len(q.lines) > 0 {
+		t.Errorf("%d bytes are held, in %d lines", q.bytes, len(q.owners))
 	}
-	if !p.Hold("a", 10) {
+	if !q.Hold("a", 10) {
 		t.Error("what is over still counts")
 	}
 }
@@ -250,12 +250,12 @@ func TestSharedMemory(t *testing.T) {
 func BenchmarkEnter(b *testing.B) {
 	for _, holders := range []int{0, 10_000} {
 		b.Run(strconv.Itoa(holders)+" hold memory", func(b *testing.B) {
-			p := New(4, 1<<30)
+			q := New(4, 1<<30)
 			for i := range holders {
-				p.Hold(strconv.Itoa(i), 1)
+				q.Hold(strconv.Itoa(i), 1)
 			}
 			for b.Loop() {
-				leave, err := p.Enter(b.Context(), time.Second, "one more")
+				leave, err := q.Enter(b.Context(), time.Second, "one more")
 				if err != nil {
 					b.Fatal(err)
 				}

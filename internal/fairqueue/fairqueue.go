@@ -1,6 +1,6 @@
-// Package places limits concurrent work and the memory that it holds, and shares both between owners, so that none of
+// Package fairqueue limits concurrent work and the memory that it holds, and shares both between owners, so that none of
 // them blocks the others.
-package places
+package fairqueue
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Places is a number of places and of bytes that owners share. An owner has at most its share of the places, the last quarter goes
+// Queue is a number of places and of bytes that owners share. An owner has at most its share of the places, the last quarter goes
 // to owners without a place only, and an owner has at most as many bytes as remain free. Of several owners of a place, the last is one of
-// many parts of the others, and has half of a share. Places is safe for concurrent use.
-type Places struct {
+// many parts of the others, and has half of a share. Queue is safe for concurrent use.
+type Queue struct {
 	// share is the maximum number of places of an owner, and reserved the number of places for owners without one.
 	share, reserved int
 	// mostHeld is the maximum number of bytes of all owners.
@@ -27,8 +27,8 @@ type Places struct {
 	// bytes is the number of bytes of all owners.
 	bytes  int64
 	owners map[string]*owner
-	// queue holds the lines of waiters, by the names of their owners. They may be few of all owners.
-	queue map[string]*line
+	// lines are those of waiters, by the names of their owners, which may be few of all owners.
+	lines map[string]*line
 }
 
 // owner has the places and the bytes of an owner.
@@ -49,42 +49,42 @@ type waiter struct {
 	served chan struct{}
 }
 
-// ErrNone is returned by [Places.Enter] if no place became free in time.
+// ErrNone is returned by [Queue.Enter] if no place became free in time.
 var ErrNone = errors.New("no place became free in time")
 
-// New returns Places with a number of places and a maximum of bytes. The share of an owner is half of the places, but
+// New returns a Queue with a number of places and a maximum of bytes. The share of an owner is half of the places, but
 // at least one.
-func New(all int, mostHeld int64) *Places {
-	return &Places{share: max(1, all/2), reserved: all / 4, mostHeld: mostHeld, free: all, owners: map[string]*owner{}, queue: map[string]*line{}}
+func New(all int, mostHeld int64) *Queue {
+	return &Queue{share: max(1, all/2), reserved: all / 4, mostHeld: mostHeld, free: all, owners: map[string]*owner{}, lines: map[string]*line{}}
 }
 
 // Share returns the maximum number of places of an owner.
-func (p *Places) Share() int { return p.share }
+func (q *Queue) Share() int { return q.share }
 
-// ownerOf returns the state of an owner, which it creates if necessary. The caller holds p.mu, and calls tidy before it
+// ownerOf returns the state of an owner, which it creates if necessary. The caller holds q.mu, and calls tidy before it
 // releases it.
-func (p *Places) ownerOf(name string) *owner {
-	o := p.owners[name]
+func (q *Queue) ownerOf(name string) *owner {
+	o := q.owners[name]
 	if o == nil {
 		o = &owner{}
-		p.owners[name] = o
+		q.owners[name] = o
 	}
 	return o
 }
 
-// tidy removes the state of an owner that has nothing. The caller holds p.mu.
-func (p *Places) tidy(name string) {
-	if o := p.owners[name]; o != nil && *o == (owner{}) {
-		delete(p.owners, name)
+// tidy removes the state of an owner that has nothing. The caller holds q.mu.
+func (q *Queue) tidy(name string) {
+	if o := q.owners[name]; o != nil && *o == (owner{}) {
+		delete(q.owners, name)
 	}
 }
 
 // Enter waits for a place, which counts for each of the owners. The caller must call leave exactly once when its work is done.
 // Enter returns [ErrNone] if there is no place within patience, and the cause of ctx if that ends first.
-func (p *Places) Enter(ctx context.Context, patience time.Duration, owners ...string) (leave func(), err error) {
-	leave = func() { p.leave(owners) }
+func (q *Queue) Enter(ctx context.Context, patience time.Duration, owners ...string) (leave func(), err error) {
+	leave = func() { q.leave(owners) }
 	w := &waiter{served: make(chan struct{})}
-	if p.wait(w, owners) {
+	if q.wait(w, owners) {
 		return leave, nil
 	}
 	timer := time.NewTimer(patience)
@@ -97,32 +97,32 @@ func (p *Places) Enter(ctx context.Context, patience time.Duration, owners ...st
 	case <-timer.C:
 		err = ErrNone
 	}
-	if !p.giveUp(w, owners) {
+	if !q.giveUp(w, owners) {
 		leave() // it got a place meanwhile
 	}
 	return nil, err
 }
 
-// Try is like [Places.Enter], and does not wait. ok reports whether there was a place.
-func (p *Places) Try(owners ...string) (leave func(), ok bool) {
+// Try is like [Queue.Enter], and does not wait. ok reports whether there was a place.
+func (q *Queue) Try(owners ...string) (leave func(), ok bool) {
 	w := &waiter{served: make(chan struct{})}
-	return func() { p.leave(owners) }, p.wait(w, owners) || !p.giveUp(w, owners)
+	return func() { q.leave(owners) }, q.wait(w, owners) || !q.giveUp(w, owners)
 }
 
 // wait adds a waiter to the line of its owners. It reports whether the waiter has a place already.
-func (p *Places) wait(w *waiter, owners []string) (served bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turn++
-	w.turn = p.turn
+func (q *Queue) wait(w *waiter, owners []string) (served bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turn++
+	w.turn = q.turn
 	name := strings.Join(owners, "\n")
-	l := p.queue[name]
+	l := q.lines[name]
 	if l == nil {
 		l = &line{owners: owners}
-		p.queue[name] = l
+		q.lines[name] = l
 	}
 	l.waiting = append(l.waiting, w)
-	p.serve()
+	q.serve()
 	select {
 	case <-w.served:
 		return true
@@ -132,16 +132,16 @@ func (p *Places) wait(w *waiter, owners []string) (served bool) {
 }
 
 // serve assigns the free places to waiters. First is who has the fewest places, as the one of its owners that has most, and among
-// equals the waiter that came first. The caller holds p.mu.
-func (p *Places) serve() {
-	for p.free > 0 {
+// equals the waiter that came first. The caller holds q.mu.
+func (q *Queue) serve() {
+	for q.free > 0 {
 		var next *line
-		fewest := p.share // nobody enters with as many
-		if p.free <= p.reserved {
+		fewest := q.share // nobody enters with as many
+		if q.free <= q.reserved {
 			fewest = 1
 		}
-		for _, l := range p.queue {
-			n := p.inside(l.owners)
+		for _, l := range q.lines {
+			n := q.inside(l.owners)
 			if n < fewest || next != nil && n == fewest && l.waiting[0].turn < next.waiting[0].turn {
 				next, fewest = l, n
 			}
@@ -150,19 +150,19 @@ func (p *Places) serve() {
 			return
 		}
 		close(next.waiting[0].served)
-		p.remove(next, 0)
+		q.remove(next, 0)
 		for _, name := range next.owners {
-			p.ownerOf(name).inside++
+			q.ownerOf(name).inside++
 		}
-		p.free--
+		q.free--
 	}
 }
 
 // inside returns the number of places of the owner that has most of them, where those of the last of several count twice. The caller
-// holds p.mu.
-func (p *Places) inside(owners []string) (limit int) {
+// holds q.mu.
+func (q *Queue) inside(owners []string) (limit int) {
 	for i, name := range owners {
-		if o := p.owners[name]; o != nil {
+		if o := q.owners[name]; o != nil {
 			limit = max(limit, o.inside)
 			if i > 0 && i == len(owners)-1 {
 				limit = max(limit, 2*o.inside)
@@ -172,31 +172,31 @@ func (p *Places) inside(owners []string) (limit int) {
 	return limit
 }
 
-// remove removes waiter i from a line. The caller holds p.mu.
-func (p *Places) remove(l *line, i int) {
+// remove removes waiter i from a line. The caller holds q.mu.
+func (q *Queue) remove(l *line, i int) {
 	if l.waiting = slices.Delete(l.waiting, i, i+1); len(l.waiting) == 0 {
-		delete(p.queue, strings.Join(l.owners, "\n"))
+		delete(q.lines, strings.Join(l.owners, "\n"))
 	}
 }
 
-func (p *Places) leave(owners []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (q *Queue) leave(owners []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, name := range owners {
-		p.ownerOf(name).inside--
-		p.tidy(name)
+		q.ownerOf(name).inside--
+		q.tidy(name)
 	}
-	p.free++
-	p.serve()
+	q.free++
+	q.serve()
 }
 
 // giveUp removes w from its line. It reports whether w was still waiting; otherwise w has a place.
-func (p *Places) giveUp(w *waiter, owners []string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.queue[strings.Join(owners, "\n")]; l != nil {
+func (q *Queue) giveUp(w *waiter, owners []string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[strings.Join(owners, "\n")]; l != nil {
 		if i := slices.Index(l.waiting, w); i >= 0 {
-			p.remove(l, i)
+			q.remove(l, i)
 			return true
 		}
 	}
@@ -206,12 +206,12 @@ func (p *Places) giveUp(w *waiter, owners []string) bool {
 // Hold adds bytes to those of an owner, and reports whether the owner now has at most as many bytes as remain free. So
 // some bytes are left for others, however many owners are slow. The bytes count even if Hold returns false. The caller
 // subtracts them by a call with a negative number.
-func (p *Places) Hold(owner string, bytes int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o := p.ownerOf(owner)
+func (q *Queue) Hold(owner string, bytes int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o := q.ownerOf(owner)
 	o.bytes += bytes
-	p.bytes += bytes
-	defer p.tidy(owner)
-	return o.bytes <= p.mostHeld-p.bytes
+	q.bytes += bytes
+	defer q.tidy(owner)
+	return o.bytes <= q.mostHeld-q.bytes
 }
