@@ -205,7 +205,9 @@ require (
 
 tool github.com/sigstore/cosign/v3/cmd/cosign
 
-// What cosign imports and these tests never call: testdata/unused/README.md.
+// cosign keeps keys in Kubernetes, in GitHub and in the services of clouds, logs in to the registries of clouds, and checks policies in two
+// languages. What it imports for that takes minutes to compile, and these tests never call it. The modules in testdata/unused declare what
+// cosign mentions, and do nothing.
 replace (
 	cuelang.org/go => ./testdata/unused/cue
 	github.com/awslabs/amazon-ecr-credential-helper/ecr-login => ./testdata/unused/ecr

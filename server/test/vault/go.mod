@@ -262,7 +262,8 @@ replace github.com/ma314smith/signedxml v1.1.1 => github.com/moov-io/signedxml v
 
 replace github.com/keywright/keywright/server => ../..
 
-// What Vault imports and these tests never call: testdata/unused/README.md.
+// Vault looks for its peers in clouds, keeps its own key in their services, and asks Okta for a second factor. What it imports for that
+// takes minutes to compile, and these tests never call it. The modules in testdata/unused declare what Vault mentions, and do nothing.
 replace (
 	github.com/hashicorp/go-discover => ./testdata/unused/godiscover
 	github.com/hashicorp/go-kms-wrapping/wrappers/alicloudkms/v2 => ./testdata/unused/alicloudkms
