@@ -3,36 +3,14 @@ package host
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
-
-// DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
-// or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
-type DiscoveryError struct {
-	// Issuer is the issuer identifier.
-	Issuer string
-	// RetryAfter is the time in which requests get this error without asking the issuer. It is about one second at first, and
-	// twice as long after each further failure, up to five minutes. 0 means that the next request asks the issuer, or that the
-	// metadata counts for some more minutes.
-	RetryAfter time.Duration
-
-	text    string
-	passing bool
-	err     error
-}
-
-func (e *DiscoveryError) Error() string { return e.text }
-
-func (e *DiscoveryError) Unwrap() error { return e.err }
 
 // read appends the value of each secret and of each endpoint that the connector's templates name to values. It adds to stats.
 func (c *Connector) read(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
@@ -167,27 +145,4 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 		end(endWith(err))
 	}
 	return endpoint, err
-}
-
-// start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.
-func (h *Host) start(task func()) error {
-	if err := h.enter(); err != nil {
-		return err
-	}
-	go func() {
-		defer h.calls.Done()
-		task()
-	}()
-	return nil
-}
-
-// metadata logs that the metadata of an issuer has changed, or that it cannot be read.
-func (l *connectorLog) metadata(ctx context.Context, issuer, text string, err error) {
-	attributes := []slog.Attr{slog.String("issuer", Printable(issuer))}
-	level := abi.LevelInfo
-	if err != nil {
-		level = abi.LevelWarn
-		attributes = append(attributes, slog.String("error", Printable(err.Error())))
-	}
-	l.write(ctx, level, text, attributes...)
 }

@@ -117,6 +117,48 @@ func (e *TokenError) Error() string {
 	return (*hostfn.TokenError)(e).Error()
 }
 
+// DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
+// or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
+type DiscoveryError struct {
+	// Issuer is the issuer identifier.
+	Issuer string
+	// RetryAfter is the time in which requests get this error without asking the issuer. It is about one second at first, and
+	// twice as long after each further failure, up to five minutes. 0 means that the next request asks the issuer, or that the
+	// metadata counts for some more minutes.
+	RetryAfter time.Duration
+
+	text    string
+	passing bool
+	err     error
+}
+
+func (e *DiscoveryError) Error() string { return e.text }
+
+func (e *DiscoveryError) Unwrap() error { return e.err }
+
+// PluginFailure is the way in which a plugin failed. It is empty if it has not, or if something else has failed: a token
+// endpoint, a store of secrets, a template, or a configuration that the plugin itself reports as wrong.
+type PluginFailure string
+
+// The ways in which plugins fail.
+const (
+	// FailureFuel means that the plugin had no fuel left.
+	FailureFuel PluginFailure = "fuel"
+	// FailureTime means that the time of the call was over while the plugin ran. The time of a token request that is not answered
+	// counts as a failure of its endpoint.
+	FailureTime PluginFailure = "time"
+	// FailureMemory means that the plugin wanted more memory, or more memory blocks, than its limit.
+	FailureMemory PluginFailure = "memory"
+	// FailureTrap means that the plugin trapped, as after a panic.
+	FailureTrap PluginFailure = "trap"
+	// FailureAnswer means that the plugin returned what cannot be applied to the request, misused a host function, or was over
+	// another limit.
+	FailureAnswer PluginFailure = "answer"
+)
+
+// PluginFailures lists every [PluginFailure].
+var PluginFailures = []PluginFailure{FailureFuel, FailureTime, FailureMemory, FailureTrap, FailureAnswer}
+
 // ConfigError lists the problems of a connector's configuration.
 type ConfigError struct {
 	// Connector is the name of the connector.

@@ -334,6 +334,18 @@ func (h *Host) enter() error {
 	return nil
 }
 
+// start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.
+func (h *Host) start(task func()) error {
+	if err := h.enter(); err != nil {
+		return err
+	}
+	go func() {
+		defer h.calls.Done()
+		task()
+	}()
+	return nil
+}
+
 // Close refuses new calls, waits for the calls in flight, and frees the sandbox. If ctx ends first, Close returns its
 // error at once, and the sandbox is not freed.
 func (h *Host) Close(ctx context.Context) error {

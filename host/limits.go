@@ -68,6 +68,44 @@ type Limits struct {
 	ConcurrentKeys int `default:"64"`
 }
 
+// PluginLimits bounds the resources that one plugin may use, below the [Limits] of its host. A field that is 0 leaves the host's
+// own limit as it is. Each field means what the field of Limits with the same name means. The tag of each field has its name in
+// errors and in a file of connectors.
+type PluginLimits struct {
+	// Fuel limits the work of a call, in units of about 0.27 ns.
+	Fuel int64 `file:"fuel"`
+	// CallTime limits the time of a call with its token requests, such as 2s.
+	CallTime time.Duration `file:"call_time"`
+	// MemoryBytes limits the memory of a call, in bytes.
+	MemoryBytes int `file:"memory_bytes"`
+	// TokenRequests limits the token requests of a call.
+	TokenRequests int `file:"token_requests"`
+}
+
+// Names of the fields of PluginLimits.
+const (
+	limitFuel          = "Fuel"
+	limitTime          = "CallTime"
+	limitMemory        = "MemoryBytes"
+	limitTokenRequests = "TokenRequests"
+)
+
+// LimitError is the error of a [Plugin] with Limits: one of them cannot be, or a call was over it. Find it with [errors.As].
+type LimitError struct {
+	// Plugin is the name of the plugin.
+	Plugin string
+	// Member is the limit, such as fuel. In a file of connectors it is the member of that name in limits.
+	Member string
+	// Err is the cause.
+	Err error
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("plugin %q: limits.%s: %v", Printable(e.Plugin), e.Member, e.Err)
+}
+
+func (e *LimitError) Unwrap() error { return e.Err }
+
 // WithDefaults returns l with the default in place of each zero.
 func (l Limits) WithDefaults() Limits {
 	v := reflect.ValueOf(&l).Elem()

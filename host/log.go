@@ -94,6 +94,17 @@ func (l *connectorLog) seldom(ctx context.Context, text string, attrs ...slog.At
 	}
 }
 
+// metadata logs that the metadata of an issuer has changed, or that it cannot be read.
+func (l *connectorLog) metadata(ctx context.Context, issuer, text string, err error) {
+	attributes := []slog.Attr{slog.String("issuer", Printable(issuer))}
+	level := abi.LevelInfo
+	if err != nil {
+		level = abi.LevelWarn
+		attributes = append(attributes, slog.String("error", Printable(err.Error())))
+	}
+	l.write(ctx, level, text, attributes...)
+}
+
 // pace keeps something from happening too often. It is safe for concurrent use.
 type pace struct {
 	mu   sync.Mutex

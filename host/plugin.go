@@ -1,10 +1,14 @@
 package host
 
 import (
+	"fmt"
+	"reflect"
+
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/testhook"
 )
 
 // Plugin is an auth type for a host to load.
@@ -74,4 +78,54 @@ type plugin struct {
 	limits Limits
 	// deterministic is set if calls of the plugin can differ only by the results of host functions.
 	deterministic bool
+}
+
+// limitError returns a LimitError for a field of PluginLimits.
+func (p *plugin) limitError(field string, err error) error {
+	f, _ := reflect.TypeFor[PluginLimits]().FieldByName(field)
+	return &LimitError{Plugin: p.info.Name, Member: f.Tag.Get("file"), Err: err}
+}
+
+// setLimits sets the limits of the plugin. It returns a [LimitError] if one of its own is above that of the host, or cannot be a
+// limit.
+func (p *plugin) setLimits(own PluginLimits, host Limits) error {
+	p.info.Limits, p.limits = own, host
+	if own == (PluginLimits{}) {
+		return nil
+	}
+	owns, all := reflect.ValueOf(own), reflect.ValueOf(&p.limits).Elem()
+	for i := range owns.NumField() {
+		name, value := owns.Type().Field(i).Name, owns.Field(i)
+		limit := all.FieldByName(name)
+		switch {
+		case value.IsZero():
+			continue
+		case value.Int() < 0:
+			return p.limitError(name, fmt.Errorf("is %v: give a positive one, or leave it out for the host's own", value))
+		case value.Int() > limit.Int():
+			return p.limitError(name, fmt.Errorf("is %v, and the host's own limit is %v: give at most that, or leave it out", value, limit))
+		}
+		limit.SetInt(value.Int())
+	}
+	if err := p.limits.check(); err != nil { // a memory smaller than a page
+		return p.limitError(limitMemory, err)
+	}
+	return nil
+}
+
+// overOwn returns a [LimitError] for err, the error of a call that was over a limit, if the plugin has that limit of its own.
+// Otherwise it returns err.
+func (p *plugin) overOwn(field string, err error) error {
+	if field == "" || reflect.ValueOf(p.info.Limits).FieldByName(field).IsZero() {
+		return err
+	}
+	return p.limitError(field, err)
+}
+
+// init lets package hosttest run a plugin as plain Go. Through package testhook, hosttest also reads the memory of
+// guests and the texts that they reveal. Embedders must not be able to do any of this.
+func init() {
+	testhook.NativePlugin = func(name string, guest sandbox.Guest, grants []string) any {
+		return Plugin{Name: name, Grants: grants, guest: guest}
+	}
 }

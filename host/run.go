@@ -104,3 +104,34 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 	}
 	return &hostfn.Failure{Stage: stage, Err: err}
 }
+
+// overTime returns err, the error of an exchange or nil. It is a [LimitError] if the plugin's own time was over.
+func (c *Connector) overTime(err error) error {
+	var e *Error
+	own := c.plugin.info.Limits.CallTime
+	if own == 0 || own != c.exchangeTime() || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*LimitError)) || !errors.As(err, &e) {
+		return err
+	}
+	return c.fail(e.Stage, c.plugin.limitError(limitTime, e.Err))
+}
+
+// failureOf returns the way in which the plugin has failed.
+func failureOf(f *hostfn.Failure) PluginFailure {
+	var stopped *sandbox.Error
+	switch {
+	case !errors.As(f.Err, &stopped):
+		if !f.Guest && (f.Stage == hostfn.StagePlugin || f.Stage == hostfn.StageMutation) {
+			return FailureAnswer
+		}
+		return ""
+	case stopped.Limit != "":
+		return map[string]PluginFailure{
+			sandbox.LimitFuel: FailureFuel, sandbox.LimitTime: FailureTime, sandbox.LimitMemory: FailureMemory,
+		}[stopped.Limit]
+	case stopped.Kind == sandbox.ErrTrap, stopped.Kind == sandbox.ErrExit:
+		return FailureTrap
+	case stopped.Kind == sandbox.ErrLimit, stopped.Kind == sandbox.ErrUse:
+		return FailureAnswer
+	}
+	return "" // the caller has gone away, or a bug of the host
+}
