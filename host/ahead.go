@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/seal"
@@ -46,11 +47,10 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 // refresh replaces an entry, unless another node does so or has done so. It runs the plugin without a request, with the
 // secrets, the variables and the user of the request that began it: all that the entry may depend on.
 func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hostfn.Inputs, first bool) {
-	stats, out := Attempt{Ahead: true}, &outcome{}
-	ctx, end := c.startSpan(ctx, Span{Name: SpanRefresh})
-	if end != nil {
-		defer func() { end(c.endAttempt(stats, out.err)) }()
-	}
+	stats, out := c.events.Attempt(), &outcome{}
+	stats.Ahead = true
+	ctx = stats.Begin(ctx, event.Span{Name: event.Refresh})
+	defer func() { stats.End(out.err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
 	var shared hostfn.Shared
@@ -80,7 +80,7 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 	if out.err != nil && first {
 		c.log.seldom(ctx, notAhead(out.err))
 	}
-	c.observe(ctx, &stats, out.err)
+	stats.Observe(ctx, out.err)
 }
 
 // errNotWell is the error of a call whose goroutine has ended without an outcome.

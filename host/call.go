@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
@@ -17,26 +18,24 @@ import (
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
 func (c *Connector) authenticate(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) *outcome {
-	stats := Attempt{}
-	ctx, end := c.startSpan(ctx, Span{Name: SpanAuthenticate, Second: body.Second})
+	stats := c.events.Attempt()
+	ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
 	out := c.find(ctx, r, body, answer, &stats)
 	if out.err == nil {
 		if err := request.Check(r, h, out.mutation); err != nil {
-			out, stats.Failure = &outcome{err: c.fail(StageMutation, err), detached: out.detached}, FailureAnswer
+			out, stats.Failure = &outcome{err: c.fail(StageMutation, err), detached: out.detached}, string(FailureAnswer)
 		}
 	}
-	if end != nil {
-		end(c.endAttempt(stats, out.err))
-	}
+	stats.End(out.err)
 	if !out.detached {
-		c.observe(ctx, &stats, out.err)
+		stats.Observe(ctx, out.err)
 	}
 	return out
 }
 
 // find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It always runs
 // the plugin if answer, the API's answer to an earlier attempt, is not nil. It adds to stats.
-func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, stats *Attempt) *outcome {
+func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, stats *event.Attempt) *outcome {
 	if c.host.closed.Load() {
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
@@ -76,7 +75,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Bod
 
 // rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
 // ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
-func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *Attempt) (*hostfn.Call, *outcome) {
+func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *event.Attempt) (*hostfn.Call, *outcome) {
 	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
 	// The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 3 {
@@ -152,7 +151,7 @@ func (c *Connector) store(values []string, subject subject, call *hostfn.Call, o
 
 // fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
 // waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
-func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
+func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
 	if missed.Key == nil {
 		return c.runDetached(ctx, in, nil, missed.Keys, stats), nil
 	}
@@ -164,11 +163,9 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 	case hit:
 		return nil, &entry
 	}
-	waitCtx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitRequest})
+	waitCtx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitRequest)})
 	waited, err := lease.Wait(waitCtx)
-	if end != nil {
-		end(endWith(errors.Join(err, waited.Err)))
-	}
+	span.End(event.End{Err: errors.Join(err, waited.Err)})
 	switch {
 	case err != nil:
 		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}, nil
@@ -184,7 +181,7 @@ func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed h
 // cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
 // has a Restart, the caller must do what that says and run the call again; stats is not complete then, and Observe has not
 // been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
-func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *Attempt) *outcome {
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *event.Attempt) *outcome {
 	in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	stage, awaited := StageToken, "a token"
 	if keys {
@@ -205,7 +202,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 			case done <- out:
 			case <-ctx.Done():
 				if out.restart != nil {
-					c.observe(context.WithoutCancel(ctx), &statsSoFar, gaveUp())
+					statsSoFar.Observe(context.WithoutCancel(ctx), gaveUp())
 				}
 			}
 		}()
@@ -215,7 +212,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 		detached := context.WithoutCancel(ctx)
 		defer func() {
 			if out.restart == nil {
-				c.observe(detached, &statsSoFar, out.err)
+				statsSoFar.Observe(detached, out.err)
 			}
 		}()
 		out = c.exchange(detached, in, lease, stage, &statsSoFar)
@@ -231,7 +228,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 
 // exchange runs the call detached, once there is a place for it, within the time of an exchange. If hosts share a store of
 // state and another node has stored the entry of the lease meanwhile, exchange returns that.
-func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *hostfn.Lease, stage Stage, stats *Attempt) *outcome {
+func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *hostfn.Lease, stage Stage, stats *event.Attempt) *outcome {
 	var shared hostfn.Shared
 	if local != nil && c.host.cache.state != nil {
 		right, out := c.share(ctx, local)
@@ -252,8 +249,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	}
 	defer free()
 	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
-	call.Lease, call.Shared, call.Trace = local, shared, traceFrom(ctx).recorder()
-	call.AskAnew = traceFrom(ctx).asksAnew()
+	call.Lease, call.Shared, call.Trace = local, shared, event.TraceOf(ctx)
 	out := c.run(ctx, call, stats)
 	out.err = c.overTime(out.err)
 	return out
@@ -266,11 +262,9 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 	s := c.host.cache.state
 	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
 	defer cancel()
-	ctx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitNode})
+	ctx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitNode)})
 	var waitErr error
-	if end != nil {
-		defer func() { end(endWith(waitErr)) }()
-	}
+	defer func() { span.End(event.End{Err: waitErr}) }()
 	gaveUp := func(err error) *outcome {
 		waitErr = c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))
 		return &outcome{err: waitErr}
@@ -298,7 +292,7 @@ func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exch
 }
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
-func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) *outcome {
+func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *event.Attempt) *outcome {
 	result, failure := c.runCounted(ctx, abi.ExportAuthenticate, call, stats)
 	restart := call.Restart
 	if restart == nil || call.Exchanges > 0 { // the log lines of a run without effect are dropped
@@ -318,21 +312,12 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *Attempt) 
 		stats.Expires = out.expires
 	}
 	if failure != nil {
-		out.err, stats.Failure = c.failure(failure), failureOf(failure)
+		out.err, stats.Failure = c.failure(failure), string(failureOf(failure))
 	}
 	if c.host.hooks.Explain != nil {
 		c.host.hooks.Explain(c.explanation(call, result.Output, out))
 	}
 	return out
-}
-
-// observe calls Observe with an attempt.
-func (c *Connector) observe(ctx context.Context, stats *Attempt, err error) {
-	if observe := c.host.config.Observe; observe != nil {
-		attempt := *stats
-		attempt.Source, attempt.Connector, attempt.AuthType, attempt.Err = c, c.config.Name, c.config.Auth.Type, err
-		observe(ctx, attempt)
-	}
 }
 
 // inputs returns the inputs of a call: the values that the connector's templates name, and the request. values are those of read,

@@ -16,7 +16,6 @@ import (
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -136,14 +135,6 @@ type Attempt struct {
 	Reused bool
 	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
 	Err error
-}
-
-// ran adds a run of the guest to the attempt.
-func (a *Attempt) ran(result sandbox.Result) {
-	a.Runs++
-	a.SandboxTime += result.Time
-	a.Fuel += result.Fuel
-	a.MostFuel = max(a.MostFuel, result.Fuel)
 }
 
 // Egress limits where the host may connect to. The zero value allows https to public addresses.

@@ -98,12 +98,13 @@ func (h *Host) noType(name string) string {
 	return fmt.Sprintf("there is no auth type %q%s", Printable(name), problem.DidYouMean(name, slices.Compact(types)))
 }
 
-// newPlan returns what the host adds to the plan of a connector, and sets the log of the connector.
+// newPlan returns what the host adds to the plan of a connector, and sets the log and the events of the connector.
 func (c *Connector) newPlan() *hostfn.Plan {
 	h := c.host
 	c.log = &connectorLog{
 		logger: h.config.Logger, report: h.config.Warn, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type,
 	}
+	c.events = eventsOf(c)
 	limit := cmp.Or(c.config.Timeout, h.config.Limits.CallTime)
 	if own := c.plugin.info.Limits.CallTime; own > 0 {
 		limit = min(limit, own)
@@ -126,9 +127,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Limits:       c.plugin.limits.call(),
 		ExchangeTime: limit,
 		KeySecret:    h.cache.keySecret,
-	}
-	if h.config.Tracer != nil {
-		plan.Span = c.callSpan
+		Events:       &c.events,
 	}
 	if h.cache.state != nil {
 		plan.SharedRefusals = sharedRefusals{h.cache.state.node}

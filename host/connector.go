@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
@@ -87,6 +88,7 @@ type Connector struct {
 	plugin *plugin
 	plan   *connect.Plan
 	log    *connectorLog
+	events event.Stream
 	// dialer is that of the host, unless the connector has an Egress of its own.
 	dialer *dialer
 	// tls is nil if the connector has no TLS of its own.

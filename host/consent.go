@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
@@ -120,22 +121,23 @@ func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (a
 
 // consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
 // must call c.host.calls.Done.
-func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *Attempt, error) {
+func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Attempt, error) {
 	if err := c.canConsent(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := c.host.enter(); err != nil {
 		return nil, nil, c.fail(StagePlugin, err)
 	}
-	stats := &Attempt{Consent: true}
+	stats := c.events.Attempt()
+	stats.Consent = true
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, stats)
+	values, err := c.read(ctx, &subject, nil, &stats)
 	if err != nil {
-		c.observe(ctx, stats, err)
+		stats.Observe(ctx, err)
 		c.host.calls.Done()
 		return nil, nil, err
 	}
-	return c.inputs(values, subject, nil), stats, nil
+	return c.inputs(values, subject, nil), &stats, nil
 }
 
 // canConsent returns an error unless the context's user can give consent to the connector.
@@ -195,13 +197,11 @@ func (c *Connector) configDigest() []byte {
 
 // runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one. It calls Observe
 // with stats.
-func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn, stats *Attempt) (output []byte, call *hostfn.Call, err error) {
-	ctx, end := c.startSpan(ctx, Span{Name: SpanConsent, Export: export})
+func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn, stats *event.Attempt) (output []byte, call *hostfn.Call, err error) {
+	ctx = stats.Begin(ctx, event.Span{Name: event.Consent, Export: export})
 	defer func() {
-		if end != nil {
-			end(c.endAttempt(*stats, err))
-		}
-		c.observe(ctx, stats, err)
+		stats.End(err)
+		stats.Observe(ctx, err)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()

@@ -9,11 +9,12 @@ import (
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // read appends the value of each secret and of each endpoint that the connector's templates name to values. It adds to stats.
-func (c *Connector) read(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
+func (c *Connector) read(ctx context.Context, subject *subject, values []string, stats *event.Attempt) ([]string, error) {
 	values, err := c.secrets(ctx, values)
 	if err != nil || len(c.plan.Names.Discovered) == 0 {
 		return values, err
@@ -23,7 +24,7 @@ func (c *Connector) read(ctx context.Context, subject *subject, values []string,
 
 // discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates. It
 // takes no longer than an exchange. It adds to stats.
-func (c *Connector) discover(ctx context.Context, subject *subject, values []string, stats *Attempt) ([]string, error) {
+func (c *Connector) discover(ctx context.Context, subject *subject, values []string, stats *event.Attempt) ([]string, error) {
 	var in *hostfn.Inputs
 	if c.plan.ClientOf != nil {
 		in = c.inputs(values, *subject, nil)
@@ -95,13 +96,13 @@ func (c *Connector) authorizationServer(ctx context.Context, in *hostfn.Inputs) 
 	if failure != nil {
 		return "", false, c.failure(failure)
 	}
-	value, err := c.findEndpoint(ctx, discovery.Key{Issuer: issuer, Trust: trust}, discovery.IssParameter, in, &Attempt{})
+	value, err := c.findEndpoint(ctx, discovery.Key{Issuer: issuer, Trust: trust}, discovery.IssParameter, in, &event.Attempt{})
 	return issuer, value == "true", err
 }
 
 // findEndpoint returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
 // connector's exchanges. It adds to stats.
-func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs, stats *Attempt) (string, error) {
+func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs, stats *event.Attempt) (string, error) {
 	client := c.dialer.tokens
 	if c.plan.ClientOf != nil {
 		var failure *hostfn.Failure
@@ -109,11 +110,11 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 			return "", c.failure(failure)
 		}
 	}
-	span := Span{Name: SpanDiscover}
+	begin := event.Span{Name: event.Discover}
 	if issuer, err := url.Parse(key.Issuer); err == nil {
-		span.Scheme, span.Host = issuer.Scheme, issuer.Host
+		begin.Scheme, begin.Host = issuer.Scheme, issuer.Host
 	}
-	ctx, end := c.startSpan(ctx, span)
+	ctx, span := c.events.Start(ctx, begin)
 	didStart := false // and not stats, which would be allocated for each request then
 	endpoint, err := c.host.cache.documents.Find(ctx, key, member, &discovery.Asker{
 		Client: client, UserAgent: c.host.userAgent(), Mutual: in != nil && (c.tls.Certificate != nil || c.tls.PKCS12 != nil), Time: c.exchangeTime(), Bytes: c.host.config.Limits.TokenBytes, Codings: c.host.config.ContentCodings, HTTP: c.dialer.egress.AllowsHTTP,
@@ -141,8 +142,6 @@ func (c *Connector) findEndpoint(ctx context.Context, key discovery.Key, member 
 	if err != nil {
 		endpoint, err = "", c.fail(StageToken, err)
 	}
-	if end != nil {
-		end(endWith(err))
-	}
+	span.End(event.End{Err: err})
 	return endpoint, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/view"
@@ -119,7 +120,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
 	defer cancel()
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &Attempt{})
+	values, err := c.read(ctx, &subject, nil, &event.Attempt{})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 )
@@ -106,14 +107,12 @@ func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (ho
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{connector: c, tenant: tenant, user: user}
-	waitCtx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitTurn})
+	waitCtx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitTurn)})
 	var err error
 	if t.Turn, err = c.host.config.State.node.Begin(waitCtx, key, seed, resend && !c.config.NeverResend); err != nil {
 		err = t.error(ctx, err, nil)
 	}
-	if end != nil {
-		end(endWith(err))
-	}
+	span.End(event.End{Err: err})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"errors"
 
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 )
@@ -75,7 +76,7 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 	}
 	defer c.host.calls.Done()
 	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &Attempt{})
+	values, err := c.read(ctx, &subject, nil, &event.Attempt{})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
@@ -17,12 +18,10 @@ func (c *Connector) place(ctx context.Context) (free func(), err error) {
 	if free, ok := all.Try(c.plan.SlotOwners...); ok {
 		return free, nil
 	}
-	ctx, end := c.startSpan(ctx, Span{Name: SpanWait, Awaits: AwaitPlace})
+	ctx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitPlace)})
 	if free, err = all.Enter(ctx, c.exchangeTime()/2, c.plan.SlotOwners...); err != nil {
 		err = hostfn.Passing(fmt.Errorf("%w wait for %s", ErrBusy, resource))
 	}
-	if end != nil {
-		end(endWith(err))
-	}
+	span.End(event.End{Err: err})
 	return free, err
 }

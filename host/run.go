@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 )
@@ -58,10 +59,10 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 }
 
 // runCounted runs an export, ends the turn of the call's grant, and adds to stats.
-func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *Attempt) (sandbox.Result, *hostfn.Failure) {
+func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *event.Attempt) (sandbox.Result, *hostfn.Failure) {
 	result, failure := c.plugin.run(ctx, export, call)
 	call.EndTurn()
-	stats.ran(result)
+	stats.Ran(result.Fuel, result.Time)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime
 	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges, stats.TokenTime+call.ExchangeTime
 	if call.Exchanges > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/internal/answers"
@@ -115,16 +116,16 @@ type authTransport struct {
 // RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
 // was removed.
 func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, end := t.connector.startSpan(r.Context(), Span{Name: SpanRequest})
-	if end == nil {
+	ctx, span := t.connector.events.Start(r.Context(), event.Span{Name: event.Request})
+	if !span.Exists() {
 		return t.attempts(r)
 	}
 	response, err := t.attempts(r.WithContext(ctx))
-	e := endWith(err)
+	end := event.End{Err: err}
 	if err == nil {
-		response.Request, e.Status = r, response.StatusCode
+		response.Request, end.Status = r, response.StatusCode
 	}
-	end(e)
+	span.End(end)
 	return response, err
 }
 
@@ -211,13 +212,13 @@ func (t *authTransport) send(r *http.Request, body *request.Body, previous *repe
 // roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
 // is one.
 func (t *authTransport) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
-	ctx, end := t.connector.startSpan(authenticated.Context(), Span{
-		Name: SpanSend, Second: second, Method: methodName(authenticated.Method), Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
+	ctx, span := t.connector.events.Start(authenticated.Context(), event.Span{
+		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
 	})
-	if end != nil {
+	if span.Exists() {
 		authenticated = authenticated.WithContext(ctx)
 	}
-	trace, began := traceFrom(ctx), time.Time{}
+	trace, began := event.TraceOf(ctx), time.Time{}
 	if trace != nil {
 		began = t.connector.host.config.Clock()
 	}
@@ -233,11 +234,13 @@ func (t *authTransport) roundTrip(attempt exchanged, authenticated *http.Request
 		}
 		response, err = nil, attempt.guard.error(err, attempt.out.call)
 	}
-	if end != nil {
-		end(answeredWith(response, err))
+	end := event.End{Err: err}
+	if response != nil {
+		end.Status = response.StatusCode
 	}
+	span.End(end)
 	if trace != nil {
-		trace.answered(t.connector, response, t.connector.host.config.Clock().Sub(began), err)
+		t.connector.record(trace, response, t.connector.host.config.Clock().Sub(began), err)
 	}
 	return response, err
 }

@@ -16,51 +16,6 @@ import (
 // otherError is the value of error.type for what has no other, as in the semantic conventions of OpenTelemetry.
 const otherError = "_OTHER"
 
-// endWith returns the end of a span with an error, or with nil.
-func endWith(err error) (e SpanEnd) {
-	if err == nil {
-		return SpanEnd{}
-	}
-	e.Error = errorType(err)
-	var failed *Error
-	if errors.As(err, &failed) {
-		e.Stage, e.Retryable = failed.Stage, failed.Retryable()
-	} else {
-		e.Retryable = hostfn.IsPassing(err) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
-	}
-	return e
-}
-
-// endAttempt returns the end of the span of an attempt. stats has no Err.
-func (c *Connector) endAttempt(stats Attempt, err error) SpanEnd {
-	e := endWith(err)
-	stats.Source, stats.Connector, stats.AuthType, stats.Err = c, c.config.Name, c.config.Auth.Type, err
-	e.Attempt = &stats
-	return e
-}
-
-// answeredWith returns the end of the span of a request that got an answer, or else an error.
-func answeredWith(response *http.Response, err error) SpanEnd {
-	e := endWith(err)
-	if response != nil {
-		if e.Status = response.StatusCode; err == nil && e.Status >= http.StatusBadRequest {
-			e.Error = strconv.Itoa(e.Status)
-		}
-	}
-	e.Retryable = false
-	return e
-}
-
-// endExchange returns the end of the span of an exchange: the status of its answer or 0, and why there is no token, or nil.
-func endExchange(status int, tokenErr *hostfn.TokenError, err error) SpanEnd {
-	e := endWith(err)
-	if tokenErr != nil {
-		e.Error, e.Retryable, e.RetryAfter = refusalType((*TokenError)(tokenErr)), tokenErr.Passing(), tokenErr.RetryAfter
-	}
-	e.Status = status
-	return e
-}
-
 // errorTypes has the words for errors to compare with errors.Is. The first that fits counts.
 var errorTypes = []struct {
 	err  error

@@ -6,10 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/mask"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/view"
 )
 
@@ -26,24 +25,13 @@ type Trace struct {
 	// that is less than a second ago. It is for an operator who has repaired something: each request may count as a failed login there.
 	AskAnew bool
 
-	mu     sync.Mutex
-	masker mask.Masker
-	// steps has each Exchange and each Answer of the API, in order.
-	steps []fmt.Stringer
+	record event.Trace
 }
-
-type traceKey struct{}
 
 // WithTrace returns a context with whose requests t records the exchanges with token endpoints and the answers of the API. A request
 // that gets its token from the cache, or that waits for the exchange of another request, records no exchange.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
-	return context.WithValue(ctx, traceKey{}, t)
-}
-
-// traceFrom returns the trace of a context, or nil.
-func traceFrom(ctx context.Context) *Trace {
-	t, _ := ctx.Value(traceKey{}).(*Trace)
-	return t
+	return event.WithTrace(ctx, t.record.With(t.Descriptions, t.AskAnew))
 }
 
 // Exchanges returns the exchanges so far, in order. Each has its Answer.
@@ -54,10 +42,8 @@ func (t *Trace) Answers() []view.Answer { return stepsOf[view.Answer](t) }
 
 // stepsOf returns the steps of a type, in order.
 func stepsOf[T fmt.Stringer](t *Trace) []T {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	all := []T{}
-	for _, step := range t.steps {
+	for _, step := range t.record.Steps() {
 		if s, ok := step.(T); ok {
 			all = append(all, s)
 		}
@@ -69,7 +55,7 @@ func stepsOf[T fmt.Stringer](t *Trace) []T {
 // then its text with two spaces before each line. Control characters are escaped.
 func (t *Trace) String() string {
 	var b strings.Builder
-	for _, step := range stepsOf[fmt.Stringer](t) {
+	for _, step := range t.record.Steps() {
 		if _, ok := step.(view.Answer); ok {
 			b.WriteString("the request to the API\n")
 		}
@@ -78,23 +64,8 @@ func (t *Trace) String() string {
 	return b.String()
 }
 
-// asksAnew reports whether t is not nil and has AskAnew.
-func (t *Trace) asksAnew() bool { return t != nil && t.AskAnew }
-
-// recorder returns the function that records the exchanges of a call, or nil.
-func (t *Trace) recorder() func(exchange func(*mask.Masker, bool) view.Exchange) {
-	if t == nil {
-		return nil
-	}
-	return func(exchange func(*mask.Masker, bool) view.Exchange) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.steps = append(t.steps, exchange(&t.masker, t.Descriptions))
-	}
-}
-
-// answered records an answer of the API, or the error in place of one.
-func (t *Trace) answered(c *Connector, response *http.Response, took time.Duration, err error) {
+// record records an answer of the API in a trace, or the error in place of one.
+func (c *Connector) record(t *event.Trace, response *http.Response, took time.Duration, err error) {
 	var status int
 	var header http.Header
 	var body []byte
@@ -103,9 +74,5 @@ func (t *Trace) answered(c *Connector, response *http.Response, took time.Durati
 		challenge := c.plugin.info.Challenge
 		body = beginning(response, challenge != nil && slices.Contains(challenge.Statuses, status) && c.readsBody(), c.host.config.ContentCodings)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	a := t.masker.Answer(c.plan.ChallengeAnswers, status, header, body)
-	mask.Took(&a, took, err)
-	t.steps = append(t.steps, a)
+	t.Answer(c.plan.ChallengeAnswers, status, header, body, took, err)
 }

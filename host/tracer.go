@@ -2,15 +2,13 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/event"
 )
 
 // Tracer makes spans of what a host does for a request, such as those of OpenTelemetry. Set it as [Config].Tracer. Nothing in a span is
@@ -76,23 +74,23 @@ type SpanName string
 const (
 	// SpanRequest is a request of a [Connector.Transport] or a [Connector.GuardedTransport], until its answer begins. The API's refusal
 	// is no error of it.
-	SpanRequest SpanName = "request"
+	SpanRequest SpanName = event.Request
 	// SpanAuthenticate is an attempt to authenticate a request. It ends before the request is sent, or when the caller goes away.
-	SpanAuthenticate SpanName = "authenticate"
+	SpanAuthenticate SpanName = event.Authenticate
 	// SpanRefresh is the replacement of a token ahead of its end. No request waits for it.
-	SpanRefresh SpanName = "refresh"
+	SpanRefresh SpanName = event.Refresh
 	// SpanConsent is a call of a plugin for a consent.
-	SpanConsent SpanName = "consent"
+	SpanConsent SpanName = event.Consent
 	// SpanDiscover is a wait for the metadata of an issuer, which this call or another one reads.
-	SpanDiscover SpanName = "discover"
+	SpanDiscover SpanName = event.Discover
 	// SpanWait is a wait for something else. [Span].Awaits says for what.
-	SpanWait SpanName = "wait"
+	SpanWait SpanName = event.Wait
 	// SpanExchange is a request to a token endpoint, until its answer has been dealt with.
-	SpanExchange SpanName = "exchange"
+	SpanExchange SpanName = event.Exchange
 	// SpanKey is a use of the store of keys.
-	SpanKey SpanName = "key"
+	SpanKey SpanName = event.Key
 	// SpanSend is the request to the API, until its answer begins.
-	SpanSend SpanName = "send"
+	SpanSend SpanName = event.Send
 )
 
 // Awaited names the reason of a [SpanWait].
@@ -213,71 +211,4 @@ func (e SpanEnd) Attributes() []slog.Attr {
 		all = texts(all, "keywright.plugin_failure", string(a.Failure))
 	}
 	return all
-}
-
-// startSpan begins a span of the connector if the host has a Tracer. Otherwise it returns ctx and nil, and allocates nothing.
-func (c *Connector) startSpan(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
-	if c.host == nil || c.host.config.Tracer == nil { // c.host is nil if Host.Connect has not made the connector
-		return ctx, nil
-	}
-	s.Source, s.Connector, s.AuthType = c, c.config.Name, c.config.Auth.Type
-	return c.startWith(ctx, s)
-}
-
-// startWith begins a span.
-func (c *Connector) startWith(ctx context.Context, s Span) (context.Context, func(SpanEnd)) {
-	spanCtx, end := c.askTracer(ctx, s)
-	switch {
-	case end == nil:
-		return ctx, nil
-	case spanCtx == nil:
-		spanCtx = ctx
-	}
-	return spanCtx, func(e SpanEnd) {
-		defer c.untraced(ctx)
-		end(e)
-	}
-}
-
-// askTracer calls the Tracer. If that panics, askTracer returns nil.
-func (c *Connector) askTracer(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
-	defer c.untraced(ctx)
-	return c.host.config.Tracer.Start(ctx, s)
-}
-
-// untraced recovers from a panic of the Tracer, which must not fail a request. In a run of a guest, it would be taken for the plugin's.
-func (c *Connector) untraced(ctx context.Context) {
-	if p := recover(); p != nil {
-		c.log.warn(ctx, "", fmt.Sprintf("the Tracer panicked with a %T, and its span is lost", p)) // the value may hold anything
-	}
-}
-
-// callSpan implements hostfn.Plan.Span.
-func (c *Connector) callSpan(ctx context.Context, s hostfn.Span) (context.Context, func(hostfn.SpanEnd)) {
-	span := Span{Name: SpanKey, Field: s.Field}
-	if r := s.Exchange; r != nil {
-		span = Span{Name: SpanExchange, Field: s.Field, Method: methodName(r.Method), Scheme: r.URL.Scheme, Host: s.Host}
-	}
-	spanCtx, end := c.startSpan(ctx, span)
-	if end == nil {
-		return spanCtx, nil
-	}
-	return spanCtx, func(e hostfn.SpanEnd) {
-		result := endWith(e.Err)
-		if s.Exchange != nil {
-			result = endExchange(e.Status, e.Refused, e.Err)
-		}
-		end(result)
-	}
-}
-
-// methodName returns the method for [Span].Method. Callers of an embedder may choose methods.
-func methodName(method string) string {
-	switch method {
-	case "":
-		return http.MethodGet
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
-		return method
-	}
-	return otherError
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/printable"
@@ -117,13 +118,19 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	if host != "" {
 		c.Endpoint = outgoing.URL.Scheme + "://" + host
 	}
-	ctx, end := c.span(outgoing.Context(), Span{Field: c.urlField, Exchange: outgoing, Host: host})
+	ctx, span := c.plan.Events.Start(outgoing.Context(), event.Span{
+		Name: event.Exchange, Field: c.urlField, Method: outgoing.Method, Scheme: outgoing.URL.Scheme, Host: host,
+	})
 	outgoing = outgoing.WithContext(ctx)
 	began := c.plan.Clock()
 	err := c.send(client, outgoing, a)
-	if end != nil {
-		defer func() { end(SpanEnd{Status: a.Status, Refused: c.TokenError, Err: err}) }() // deferred, because the call may end here
-	}
+	defer func() { // because the call may end here
+		end := event.End{Status: a.Status, Err: err}
+		if c.TokenError != nil {
+			end.Err = c.TokenError
+		}
+		span.End(end)
+	}()
 	took := c.plan.Clock().Sub(began)
 	c.ExchangeTime += took
 	c.traced(a, took, err)

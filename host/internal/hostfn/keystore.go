@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/internal/printable"
@@ -125,13 +126,11 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pin
 	var version int
 	var err error
 	wait := func() {
-		spanCtx, end := c.span(ctx, Span{Field: field})
+		spanCtx, span := c.plan.Events.Start(ctx, event.Span{Name: event.Key, Field: field})
 		began := c.plan.Clock()
 		version, err = f(spanCtx, pinnedKey)
 		c.KeyTime += c.plan.Clock().Sub(began)
-		if end != nil {
-			end(SpanEnd{Err: err})
-		}
+		span.End(event.End{Err: err})
 	}
 	if c.pause == nil {
 		wait()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
@@ -121,8 +122,8 @@ type Plan struct {
 	// ExchangeTime bounds one token request, and one request to the store of keys.
 	ExchangeTime time.Duration
 
-	// If not nil, Span begins a span, and returns the context for what happens within it and the function that ends it, or nil.
-	Span func(context.Context, Span) (context.Context, func(SpanEnd))
+	// Events takes the exchanges and the uses of the store of keys. It may be nil.
+	Events *event.Stream
 
 	// Explains is set if all calls record their steps, for tests of plugins.
 	Explains bool

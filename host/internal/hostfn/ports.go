@@ -3,7 +3,6 @@ package hostfn
 import (
 	"context"
 	"crypto"
-	"net/http"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
@@ -63,22 +62,4 @@ type KeyInfo struct {
 	Type    string
 	Version int
 	Public  crypto.PublicKey
-}
-
-// Span is a span within a call: a request to a token endpoint, or a use of the store of keys.
-type Span struct {
-	// Field is the field with the URL or the key.
-	Field string
-	// Exchange is the request to a token endpoint, or nil. Host is its host, or "" if a secret is a part of that.
-	Exchange *http.Request
-	Host     string
-}
-
-// SpanEnd describes the end of a span.
-type SpanEnd struct {
-	// Status is the status of the endpoint's answer, or 0 if there is none. Refused is set if the answer is a refusal.
-	Status  int
-	Refused *TokenError
-	// Err is the error in place of an answer, or of the store of keys, or nil.
-	Err error
 }

@@ -29,7 +29,7 @@ type question struct {
 // earlier refusal.
 func (c *exchanging) mayAsk() (q *question, previous tokencache.Refusal, ok bool) {
 	ask := c.plan.Cache.Refusals.Ask
-	if c.AskAnew {
+	if c.Trace.AsksAnew() {
 		ask = c.plan.Cache.Refusals.AskAnew
 	}
 	local, previous, ok := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
@@ -40,7 +40,7 @@ func (c *exchanging) mayAsk() (q *question, previous tokencache.Refusal, ok bool
 	}
 	q.shared, q.key = c.plan.SharedRefusals, c.question(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
 	previous, count := q.shared.Refusal(c.ctx, q.key)
-	if q.refusedBefore = count > 0; previous.Wait <= 0 || c.AskAnew {
+	if q.refusedBefore = count > 0; previous.Wait <= 0 || c.Trace.AsksAnew() {
 		return q, tokencache.Refusal{}, true
 	}
 	local.RefusedElsewhere(previous)

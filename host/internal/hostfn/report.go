@@ -1,7 +1,6 @@
 package hostfn
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/template"
@@ -19,9 +19,8 @@ import (
 // report has the log lines and the steps of a call.
 type report struct {
 	*core
-	// If not nil, Trace is called with a function that returns an exchange, masked by the Masker of the trace, with the endpoint's
-	// error_description if descriptions is set.
-	Trace func(exchange func(m *mask.Masker, descriptions bool) view.Exchange)
+	// Trace records the exchanges. It may be nil.
+	Trace *event.Trace
 	lines []line
 	// Steps holds what an explained call did, in order.
 	Steps []view.Step
@@ -114,12 +113,9 @@ func (c *report) explainDiscovery(d template.Discovery, url string) {
 	}
 }
 
-// traced calls Trace with an exchange.
+// traced records an exchange in Trace.
 func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
-	if c.Trace == nil {
-		return
-	}
-	c.Trace(func(m *mask.Masker, descriptions bool) (e view.Exchange) {
+	c.Trace.Exchange(func(m *mask.Masker, descriptions bool) (e view.Exchange) {
 		for _, step := range slices.Backward(c.Steps) {
 			if step.Exchange != nil {
 				e = *step.Exchange
@@ -136,14 +132,6 @@ func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 		e.Answer = &masked
 		return e
 	})
-}
-
-// span begins a span, if somebody makes them. Otherwise end is nil.
-func (c *report) span(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd)) {
-	if c.plan.Span == nil {
-		return ctx, nil
-	}
-	return c.plan.Span(ctx, s)
 }
 
 // exchangeLog has the outcomes of a call's token requests.

@@ -21,8 +21,6 @@ import (
 type exchanging struct {
 	*cacheUse
 	*grantUse
-	// AskAnew asks token endpoints although refusals of them are remembered.
-	AskAnew bool
 	// tokenRequests counts the calls of TokenRequest and Exchange, whether or not a request was sent.
 	tokenRequests int
 	// urlReference is the URL of the last exchange as the guest has it, with references, and urlField the field that it is from.

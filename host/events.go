@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// eventsOf returns the stream of a connector's events, of which the Tracer of the host gets spans, and Observe attempts.
+func eventsOf(c *Connector) (s event.Stream) {
+	if c.host.config.Tracer != nil {
+		s.Begin = spans{c}.begin
+	}
+	if observe := c.host.config.Observe; observe != nil {
+		s.Observe = func(ctx context.Context, a event.Attempt, err error) { observe(ctx, attemptOf(c, &a, err)) }
+	}
+	return s
+}
+
+// attemptOf returns an attempt as Observe gets it.
+func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
+	return Attempt{
+		Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Err: err,
+		Runs: a.Runs, Fuel: a.Fuel, MostFuel: a.MostFuel, SandboxTime: a.SandboxTime, Failure: PluginFailure(a.Failure),
+		Exchanges: a.Exchanges, TokenTime: a.TokenTime, Endpoint: a.Endpoint, Discoveries: a.Discoveries,
+		KeyRequests: a.KeyRequests, KeyTime: a.KeyTime,
+		Cached: a.Cached, Reused: a.Reused, Expires: a.Expires, Ahead: a.Ahead, Consent: a.Consent,
+	}
+}
+
+// spans makes spans of a connector's events.
+type spans struct{ connector *Connector }
+
+// begin implements event.Stream.Begin.
+func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context, end func(event.End)) {
+	c := s.connector
+	span := Span{
+		Name: SpanName(e.Name), Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Second: e.Second,
+		Scheme: e.Scheme, Host: e.Host, Field: e.Field, Awaits: Awaited(e.Awaits), Export: e.Export,
+	}
+	if span.Client() {
+		span.Method = methodName(e.Method)
+	}
+	spanCtx, endSpan := s.start(ctx, span)
+	switch {
+	case endSpan == nil:
+		return ctx, nil
+	case spanCtx == nil:
+		spanCtx = ctx
+	}
+	name := span.Name // captured by value, so that span stays on the stack
+	return spanCtx, func(e event.End) {
+		result := s.end(name, e)
+		defer s.recoverPanic(ctx)
+		endSpan(result)
+	}
+}
+
+// start calls the Tracer. If that panics, start returns nil.
+func (s spans) start(ctx context.Context, span Span) (spanCtx context.Context, end func(SpanEnd)) {
+	defer s.recoverPanic(ctx)
+	return s.connector.host.config.Tracer.Start(ctx, span)
+}
+
+// recoverPanic recovers from a panic of the Tracer, which must not fail a request. In a run of a guest, it would be taken for the plugin's.
+func (s spans) recoverPanic(ctx context.Context) {
+	if p := recover(); p != nil {
+		s.connector.log.warn(ctx, "", fmt.Sprintf("the Tracer panicked with a %T, and its span is lost", p)) // the value may hold anything
+	}
+}
+
+// end returns the end of a span.
+func (s spans) end(name SpanName, e event.End) SpanEnd {
+	end := SpanEnd{Status: e.Status}
+	var failed *Error
+	var refusal *hostfn.TokenError
+	switch {
+	case e.Err == nil && name == SpanSend && e.Status >= http.StatusBadRequest:
+		end.Error = strconv.Itoa(e.Status)
+	case e.Err == nil:
+	case errors.As(e.Err, &failed):
+		end.Error, end.Stage, end.Retryable = errorType(e.Err), failed.Stage, failed.Retryable()
+	case name == SpanExchange && errors.As(e.Err, &refusal):
+		end.Error, end.Retryable, end.RetryAfter = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
+	default:
+		end.Error = errorType(e.Err)
+		end.Retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
+	}
+	end.Retryable = end.Retryable && name != SpanSend
+	if e.Attempt != nil {
+		attempt := attemptOf(s.connector, e.Attempt, e.Err)
+		end.Attempt = &attempt
+	}
+	return end
+}
+
+// methodName returns the method for [Span].Method. Callers of an embedder may choose methods.
+func methodName(method string) string {
+	switch method {
+	case "":
+		return http.MethodGet
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return method
+	}
+	return otherError
+}

@@ -1,0 +1,123 @@
+// Package event has what a connector does for its requests as one stream of events. Package host makes of it the spans of a Tracer, the
+// attempts of Observe, and the steps of a Trace.
+package event
+
+import (
+	"context"
+	"time"
+)
+
+// The names of spans, see host.SpanName.
+const (
+	Request      = "request"
+	Authenticate = "authenticate"
+	Refresh      = "refresh"
+	Consent      = "consent"
+	Discover     = "discover"
+	Wait         = "wait"
+	Exchange     = "exchange"
+	Key          = "key"
+	Send         = "send"
+)
+
+// Span is a part of the work that begins. Its fields are those of host.Span.
+type Span struct {
+	Name                 string
+	Second               bool
+	Method, Scheme, Host string
+	Field                string
+	Awaits               string
+	Export               string
+}
+
+// End is the end of a span.
+type End struct {
+	// Err is the error in place of a result, the refusal of a token endpoint, or nil.
+	Err error
+	// Status is the HTTP status of the answer, or 0.
+	Status int
+	// Attempt is nil unless the span is that of an attempt.
+	Attempt *Attempt
+}
+
+// Stream takes the events of a connector. A nil *Stream takes none.
+type Stream struct {
+	// If not nil, Begin begins a span. It returns the context for what happens within it and the function that ends it, or nil.
+	Begin func(context.Context, Span) (context.Context, func(End))
+	// If not nil, Observe is called with each attempt that has ended.
+	Observe func(context.Context, Attempt, error)
+}
+
+// Start begins a span. If nobody makes spans, it returns ctx and the zero Running, and allocates nothing.
+func (s *Stream) Start(ctx context.Context, span Span) (spanCtx context.Context, running Running) {
+	if s == nil || s.Begin == nil {
+		return ctx, Running{}
+	}
+	spanCtx, running.end = s.Begin(ctx, span)
+	return spanCtx, running
+}
+
+// Running is a span that has begun. The zero Running is none.
+type Running struct{ end func(End) }
+
+// Exists reports whether r is a span.
+func (r Running) Exists() bool { return r.end != nil }
+
+// End ends the span.
+func (r Running) End(e End) {
+	if r.end != nil {
+		r.end(e)
+	}
+}
+
+// Attempt has the figures of an attempt to authenticate a request, or of a call of a plugin for none. They are those of host.Attempt.
+type Attempt struct {
+	stream *Stream
+	span   Running
+
+	Runs           int
+	Fuel, MostFuel int64
+	SandboxTime    time.Duration
+	Failure        string
+	Exchanges      int
+	TokenTime      time.Duration
+	Endpoint       string
+	Discoveries    int
+	KeyRequests    int
+	KeyTime        time.Duration
+	Cached, Reused bool
+	Expires        time.Time
+	Ahead, Consent bool
+}
+
+// Attempt returns an attempt.
+func (s *Stream) Attempt() Attempt { return Attempt{stream: s} }
+
+// Begin begins the span of the attempt.
+func (a *Attempt) Begin(ctx context.Context, span Span) (spanCtx context.Context) {
+	spanCtx, a.span = a.stream.Start(ctx, span)
+	return spanCtx
+}
+
+// Ran counts a run of the guest.
+func (a *Attempt) Ran(fuel int64, sandboxTime time.Duration) {
+	a.Runs++
+	a.Fuel += fuel
+	a.MostFuel = max(a.MostFuel, fuel)
+	a.SandboxTime += sandboxTime
+}
+
+// End ends the span of the attempt.
+func (a *Attempt) End(err error) {
+	if a.span.Exists() {
+		figures := *a // another variable, so that a stays on the stack of each request
+		a.span.End(End{Err: err, Attempt: &figures})
+	}
+}
+
+// Observe reports the attempt.
+func (a *Attempt) Observe(ctx context.Context, err error) {
+	if a.stream != nil && a.stream.Observe != nil {
+		a.stream.Observe(ctx, *a, err)
+	}
+}
