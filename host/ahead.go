@@ -7,8 +7,6 @@ import (
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/lease"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -18,7 +16,7 @@ import (
 // An entry is not replaced if the user's token ends no later: the next one would end with that, too.
 func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *subject) {
 	for _, old := range out.putIn {
-		remaining, ending := c.host.cache.entries.Ending(old, c.config.RefreshAhead)
+		remaining, ending := c.host.cache.tokens.Ending(old, c.config.RefreshAhead)
 		switch {
 		case !ending:
 			continue
@@ -53,29 +51,20 @@ func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hos
 	defer func() { stats.End(out.err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	var shared hostfn.Shared
-	if c.host.cache.state != nil {
-		right, err := c.shareAhead(ctx, old)
-		if err != nil && first {
-			c.log.seldom(ctx, notAhead(err))
-		}
-		if right == nil {
-			out.err = err
-			return
-		}
-		defer right.End(ctx)
-		exchangeCtx, cancel := right.Within(ctx)
-		defer cancel()
-		shared, ctx = right, exchangeCtx
+	right, err := c.host.cache.tokens.Ahead(ctx, old, c.config.RefreshAhead)
+	if err != nil && first {
+		c.log.seldom(ctx, notAhead(err))
 	}
-	local := c.host.cache.entries.AcquireAhead(old)
-	if local == nil {
+	if right == nil {
+		out.err = err
 		return
 	}
+	ctx, cancelExchange := right.Within(ctx, c.exchangeTime())
+	defer cancelExchange()
 	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
-	call.Lease, call.Shared, call.Old = local, shared, old
+	call.Right = right
 	out.err = c.fail(StagePlugin, errNotWell)
-	defer func() { local.End(out.err) }()
+	defer func() { right.End(ctx, out.err) }()
 	out = c.run(ctx, call, &stats)
 	if out.err != nil && first {
 		c.log.seldom(ctx, notAhead(out.err))
@@ -88,24 +77,4 @@ var errNotWell = errors.New("the call did not end well")
 
 func notAhead(err error) string {
 	return fmt.Sprintf("a token was not replaced ahead of its end, and is used until then: %v", err)
-}
-
-// shareAhead returns the right to ask the token endpoint for all nodes. If another node has asked for the next token before,
-// shareAhead stores that in the cache and returns nil. It also returns nil if another node is about to ask.
-func (c *Connector) shareAhead(ctx context.Context, old *tokencache.Handle) (*lease.Exchange, error) {
-	entries := c.host.cache.entries
-	var pieces []seal.Piece
-	token, right, err := c.host.cache.state.node.TryExchange(ctx, entryKey(old.Key), func(t lease.Token) bool {
-		var err error
-		pieces, err = seal.Unmarshal(t.Value)
-		remaining, _ := entries.Ending(old, c.config.RefreshAhead)
-		return err == nil && t.Generation != old.Shared && t.ExpiresIn > remaining
-	})
-	if token.Value == nil { // there is an error, a right, or another node that is about to ask
-		return right, err
-	}
-	if local := entries.AcquireAhead(old); local != nil {
-		local.Set(pieces, token.ExpiresIn, token.Generation).Handle.Fetched()
-	}
-	return nil, nil
 }

@@ -77,7 +77,7 @@ func (c *Connector) checkRetry(attempt exchanged, earlier []string, canRetry fun
 		return nil, false
 	}
 	for _, entry := range attempt.out.putIn {
-		retry = c.host.cache.entries.Reject(entry.Key, entry.Generation) || retry
+		retry = c.host.cache.tokens.Reject(entry.Key, entry.Generation) || retry
 	}
 	return nil, retry && canRetry()
 }

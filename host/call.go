@@ -10,10 +10,9 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 )
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
@@ -76,7 +75,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Bod
 // rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
 // ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
 func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *event.Attempt) (*hostfn.Call, *outcome) {
-	found := map[tokencache.Key]tokencache.Entry[[]seal.Piece](nil)
+	var found map[tokencache.Key]tokens.Entry
 	// The limit stops a plugin that keeps asking.
 	for range c.host.config.Limits.CachePerPartition + 3 {
 		call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Inline)
@@ -86,12 +85,12 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.B
 			return call, out
 		}
 		if missed := *out.restart; !missed.Body && !missed.Afresh {
-			var entry *tokencache.Entry[[]seal.Piece]
+			var entry *tokens.Entry
 			out, entry = c.fetchOrWait(ctx, in, missed, stats)
 			switch {
 			case entry != nil:
 				if found == nil {
-					found = map[tokencache.Key]tokencache.Entry[[]seal.Piece]{}
+					found = map[tokencache.Key]tokens.Entry{}
 				}
 				found[*missed.Key] = *entry
 				continue
@@ -124,7 +123,7 @@ func (c *Connector) lookup(values []string, subject *subject) *outcome {
 		return nil
 	}
 	for _, used := range earlier.outcome.used {
-		if !c.host.cache.entries.Live(used) {
+		if !c.host.cache.tokens.Live(used) {
 			return nil
 		}
 	}
@@ -151,37 +150,42 @@ func (c *Connector) store(values []string, subject subject, call *hostfn.Call, o
 
 // fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
 // waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
-func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*outcome, *tokencache.Entry[[]seal.Piece]) {
-	if missed.Key == nil {
-		return c.runDetached(ctx, in, nil, missed.Keys, stats), nil
+func (c *Connector) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*outcome, *tokens.Entry) {
+	var right *tokens.Right
+	if missed.Key != nil {
+		var entry *tokens.Entry
+		var err error
+		if entry, right, err = c.host.cache.tokens.Get(ctx, *missed.Key, c.await); err != nil {
+			return &outcome{err: err}, nil
+		}
+		if entry != nil {
+			return nil, entry
+		}
 	}
-	entry, hit, lease, holder := c.host.cache.entries.Acquire(*missed.Key)
-	switch {
-	case holder:
-		out := c.runDetached(ctx, in, lease, false, stats)
-		return out, out.filled
-	case hit:
-		return nil, &entry
+	out := c.runDetached(ctx, in, right, missed.Keys, stats)
+	return out, out.filled
+}
+
+// await implements tokens.Await with a span. Its errors are those of the connector.
+func (c *Connector) await(ctx context.Context, nodes bool, wait func(context.Context) error) error {
+	awaited := AwaitRequest
+	if nodes {
+		awaited = AwaitNode
 	}
-	waitCtx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitRequest)})
-	waited, err := lease.Wait(waitCtx)
-	span.End(event.End{Err: errors.Join(err, waited.Err)})
-	switch {
-	case err != nil:
-		return &outcome{err: c.fail(StageToken, fmt.Errorf("gave up waiting for another request's token: %w", err))}, nil
-	case waited.Err != nil:
-		return &outcome{err: waited.Err}, nil
-	case !waited.Set:
-		return c.runDetached(ctx, in, nil, false, stats), nil
+	ctx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(awaited)})
+	err := wait(ctx)
+	if err != nil && !errors.As(err, new(*Error)) { // that of another call is one
+		err = c.fail(StageToken, err)
 	}
-	return nil, &waited.Entry
+	span.End(event.End{Err: err})
+	return err
 }
 
 // runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its
 // cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
 // has a Restart, the caller must do what that says and run the call again; stats is not complete then, and Observe has not
 // been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
-func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *hostfn.Lease, keys bool, stats *event.Attempt) *outcome {
+func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, keys bool, stats *event.Attempt) *outcome {
 	in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
 	stage, awaited := StageToken, "a token"
 	if keys {
@@ -196,7 +200,7 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 	go func() {
 		defer c.host.calls.Done()
 		out := &outcome{err: c.fail(StagePlugin, errNotWell)}
-		defer func() { // runs after lease.End, so that a caller who retries does not wait for this lease
+		defer func() { // runs after right.End, so that a caller who retries does not wait for this one
 			out.detached = out.restart == nil
 			select {
 			case done <- out:
@@ -206,16 +210,14 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 				}
 			}
 		}()
-		if lease != nil {
-			defer func() { lease.End(out.err) }()
-		}
 		detached := context.WithoutCancel(ctx)
+		defer func() { right.End(detached, out.err) }()
 		defer func() {
 			if out.restart == nil {
 				statsSoFar.Observe(detached, out.err)
 			}
 		}()
-		out = c.exchange(detached, in, lease, stage, &statsSoFar)
+		out = c.exchange(detached, in, right, stage, &statsSoFar)
 	}()
 	select {
 	case out := <-done:
@@ -227,21 +229,16 @@ func (c *Connector) runDetached(ctx context.Context, in *hostfn.Inputs, lease *h
 }
 
 // exchange runs the call detached, once there is a place for it, within the time of an exchange. If hosts share a store of
-// state and another node has stored the entry of the lease meanwhile, exchange returns that.
-func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *hostfn.Lease, stage Stage, stats *event.Attempt) *outcome {
-	var shared hostfn.Shared
-	if local != nil && c.host.cache.state != nil {
-		right, out := c.share(ctx, local)
-		if out != nil {
-			return out
-		}
-		defer right.End(ctx)
-		shared = right
-		exchangeCtx, cancel := right.Within(ctx)
-		defer cancel()
-		ctx = exchangeCtx
+// state and another node has stored the entry of the right meanwhile, exchange returns that.
+func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, stage Stage, stats *event.Attempt) *outcome {
+	entry, err := right.Begin(ctx, c.exchangeTime(), c.await)
+	switch {
+	case err != nil:
+		return &outcome{err: err}
+	case entry != nil:
+		return &outcome{restart: &hostfn.Restart{}, filled: entry}
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	ctx, cancel := right.Within(ctx, c.exchangeTime())
 	defer cancel()
 	free, err := c.place(ctx)
 	if err != nil {
@@ -249,46 +246,10 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, local *host
 	}
 	defer free()
 	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
-	call.Lease, call.Shared, call.Trace = local, shared, event.TraceOf(ctx)
+	call.Right, call.Trace = right, event.TraceOf(ctx)
 	out := c.run(ctx, call, stats)
 	out.err = c.overTime(out.err)
 	return out
-}
-
-// share asks the store of state for the entry of a lease. If another node has stored it, share stores it in the cache and
-// returns an outcome with it. Otherwise this node alone may ask the token endpoint, and must end the exchange. share waits for
-// another node for no longer than one lease and one exchange.
-func (c *Connector) share(ctx context.Context, local *hostfn.Lease) (*lease.Exchange, *outcome) {
-	s := c.host.cache.state
-	ctx, cancel := context.WithTimeout(ctx, c.turnTime())
-	defer cancel()
-	ctx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitNode)})
-	var waitErr error
-	defer func() { span.End(event.End{Err: waitErr}) }()
-	gaveUp := func(err error) *outcome {
-		waitErr = c.fail(StageToken, fmt.Errorf("gave up waiting for another node's token: %w", err))
-		return &outcome{err: waitErr}
-	}
-	lastGeneration, err := local.Dropped(ctx)
-	if err != nil {
-		return nil, gaveUp(err)
-	}
-	var pieces []seal.Piece
-	token, exchange, err := s.node.BeginExchange(ctx, entryKey(local.Key()), func(value []byte, generation int64) bool {
-		var err error
-		pieces, err = seal.Unmarshal(value)
-		return err == nil && generation > lastGeneration // the store may have failed when the value was to be dropped
-	})
-	switch {
-	case err != nil:
-		return nil, gaveUp(err)
-	case exchange == nil:
-		entry := local.Set(pieces, token.ExpiresIn, token.Generation)
-		entry.Handle.Fetched()
-		key := local.Key()
-		return nil, &outcome{restart: &hostfn.Restart{Key: &key}, filled: &entry}
-	}
-	return exchange, nil
 }
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.

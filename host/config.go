@@ -15,9 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -192,7 +190,7 @@ func (e Egress) policy() egress.Policy {
 //
 // A TokenCache is safe for concurrent use by several hosts.
 type TokenCache struct {
-	entries *hostfn.Cache
+	tokens *tokens.Store
 	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing
 	// elsewhere.
 	salt [32]byte
@@ -220,15 +218,14 @@ func NewTokenCache(c Config) (*TokenCache, error) {
 	if random == nil {
 		random = rand.Reader
 	}
-	t := &TokenCache{
-		entries:   tokencache.NewSized(int64(limits.TokensBytes), seal.Bytes, limits.CachePerPartition, clock),
-		documents: discovery.New(clock, random),
-	}
-	if t.state = c.State; t.state != nil {
-		t.salt, t.keySecret = t.state.node.Partition("token cache"), t.state.node.Partition("generated keys")
-		t.entries.Rejected = t.state.drop
+	t := &TokenCache{documents: discovery.New(clock, random), state: c.State}
+	if t.state != nil {
+		node := t.state.node
+		t.tokens = tokens.New(int64(limits.TokensBytes), limits.CachePerPartition, clock, node)
+		t.salt, t.keySecret = node.Partition("token cache"), node.Partition("generated keys")
 		return t, nil
 	}
+	t.tokens = tokens.New(int64(limits.TokensBytes), limits.CachePerPartition, clock, nil)
 	for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {
 		if _, err := io.ReadFull(random, secret); err != nil {
 			return nil, fmt.Errorf("no randomness: %w", err)

@@ -111,7 +111,7 @@ func (c *Connector) newPlan() *hostfn.Plan {
 	}
 	plan := &hostfn.Plan{
 		Codings:      h.config.ContentCodings,
-		Cache:        h.cache.entries,
+		Tokens:       h.cache.tokens,
 		Signer:       h.signer,
 		Client:       c.dialer.tokens,
 		UserAgent:    c.host.userAgent(),
@@ -128,9 +128,6 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		ExchangeTime: limit,
 		KeySecret:    h.cache.keySecret,
 		Events:       &c.events,
-	}
-	if h.cache.state != nil {
-		plan.SharedRefusals = sharedRefusals{h.cache.state.node}
 	}
 	if h.config.Keys != nil {
 		plan.Keys = keyStore{h.config.Keys}

@@ -141,7 +141,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if err := h.loadAll(ctx); err != nil {
 		return nil, errors.Join(err, h.runtime.Close(ctx))
 	}
-	h.cache.entries.Resize(int64(c.Limits.TokensBytes)) // last, so that a host that cannot be made drops no tokens of another one
+	h.cache.tokens.Resize(int64(c.Limits.TokensBytes)) // last, so that a host that cannot be made drops no tokens of another one
 	return h, nil
 }
 

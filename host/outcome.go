@@ -7,9 +7,9 @@ import (
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 )
 
 // outcome is the result of a call.
@@ -30,7 +30,7 @@ type outcome struct {
 	// restart is not nil if the call must run again: with the body kept, or afresh. No other field is set then.
 	restart *hostfn.Restart
 	// filled is the missing entry if another node has stored it. restart is set then, too.
-	filled *tokencache.Entry[[]seal.Piece]
+	filled *tokens.Entry
 	// lastScanner is the scanner that was used last, if it is kept.
 	lastScanner atomic.Pointer[requestScanner]
 	// reusable is set while the outcome is kept for later requests. The mutex of reuse is for it.

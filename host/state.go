@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
-	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/state"
 )
 
@@ -121,48 +119,4 @@ func stateError(err error) error {
 		return err
 	}
 	return hostfn.Passing(err)
-}
-
-// entryKey returns the name of a cache entry in the store.
-func entryKey(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
-
-// drop drops a cache entry for all nodes, unless another node has replaced it. If the store fails, another node may use the
-// value once more.
-func (s *State) drop(h *tokencache.Handle) {
-	_ = s.node.Drop(context.Background(), entryKey(h.Key), h.Shared)
-}
-
-// sharedRefusals implements hostfn.SharedRefusals.
-type sharedRefusals struct{ node *lease.Node }
-
-// Refusal implements hostfn.SharedRefusals.
-func (s sharedRefusals) Refusal(ctx context.Context, key [32]byte) (tokencache.Refusal, int) {
-	found, err := s.node.Refusal(ctx, lease.Key{Partition: key})
-	if err != nil {
-		return tokencache.Refusal{}, 0
-	}
-	var r tokencache.Refusal
-	if json.Unmarshal(found.Value, &r) != nil { // there is none, or it is of a later version
-		return tokencache.Refusal{}, found.Count
-	}
-	r.Wait = found.Wait
-	return r, found.Count
-}
-
-// Refuse implements hostfn.SharedRefusals.
-func (s sharedRefusals) Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration {
-	value, err := json.Marshal(r)
-	if err != nil {
-		return 0
-	}
-	recorded, err := s.node.Refuse(ctx, lease.Key{Partition: key}, value, wait)
-	if err != nil {
-		return 0
-	}
-	return recorded.Wait
-}
-
-// Accept implements hostfn.SharedRefusals.
-func (s sharedRefusals) Accept(ctx context.Context, key [32]byte) {
-	_ = s.node.Accept(ctx, lease.Key{Partition: key}) // if it stays, it ends with its time
 }

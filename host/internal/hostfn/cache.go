@@ -7,6 +7,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 )
 
 const (
@@ -20,11 +21,9 @@ const (
 type cacheUse struct {
 	*core
 	*exchangeLog
-	// If not nil, Shared stores the entry of Lease for all nodes.
-	Shared Shared
 	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
 	// waited for.
-	Found map[tokencache.Key]tokencache.Entry[[]seal.Piece]
+	Found map[tokencache.Key]tokens.Entry
 	// Used holds the cache entries that the call read, each once.
 	Used []*tokencache.Handle
 	// Stored is the last entry that the call has stored after an exchange, or nil.
@@ -50,10 +49,10 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 		return c.readAgain(k)
 	}
 	entry, ok := c.Found[k]
-	if !ok || !c.plan.Cache.InTime(entry.Handle) { // it may have expired while the host waited for another entry
-		entry, ok = c.plan.Cache.Get(k)
+	if !ok || !c.plan.Tokens.InTime(entry.Handle) { // it may have expired while the host waited for another entry
+		entry, ok = c.plan.Tokens.Cache.Get(k)
 	}
-	if ok && (c.Old == nil || entry.Handle != c.Old) {
+	if ok && !c.Right.Replaces(entry.Handle) {
 		return c.useEntry(entry), true
 	}
 	c.detach(Restart{Key: &k})
@@ -63,7 +62,7 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 // readAgain returns an entry that the earlier attempt of the request has read, and leaves the order of eviction as it is. For
 // any other entry it ends the run with a Restart.
 func (c *cacheUse) readAgain(k tokencache.Key) (string, bool) {
-	entry, ok := c.plan.Cache.Peek(k)
+	entry, ok := c.plan.Tokens.Peek(k)
 	if !ok || !readsEntry(c.inputs.Answer.used, k) {
 		c.runAfresh()
 	}
@@ -71,7 +70,7 @@ func (c *cacheUse) readAgain(k tokencache.Key) (string, bool) {
 }
 
 // useEntry returns the value of an entry, and records that the call has read it.
-func (c *cacheUse) useEntry(entry tokencache.Entry[[]seal.Piece]) string {
+func (c *cacheUse) useEntry(entry tokens.Entry) string {
 	value, err := c.sealed.Join(entry.Value, entry.Handle)
 	if err != nil {
 		c.end(StagePlugin, err)
@@ -82,7 +81,7 @@ func (c *cacheUse) useEntry(entry tokencache.Entry[[]seal.Piece]) string {
 	return value
 }
 
-// CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's lease if that is for this
+// CacheSet stores a value, which may contain sealed values, for ttlSeconds. It ends the call's right if that is for this
 // entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline
 // run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
@@ -109,42 +108,12 @@ func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 		return
 	}
 	ttl := c.ttl(time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second)
-	entry := c.setLeased(k, pieces, ttl)
-	if entry.Handle == nil {
-		entry = c.plan.Cache.Set(k, pieces, ttl)
-	}
-	if c.Exchanges > 0 {
-		entry.Handle.Fetched()
-		c.Stored = entry.Handle
+	fetched := c.Exchanges > 0
+	stored := c.plan.Tokens.Put(c.ctx, c.Right, k, pieces, ttl, fetched)
+	if fetched {
+		c.Stored = stored
 	}
 }
-
-// setLeased stores a value and ends the lease, if the call has one for the key. Otherwise the entry has no handle.
-func (c *cacheUse) setLeased(k tokencache.Key, pieces []seal.Piece, ttl time.Duration) tokencache.Entry[[]seal.Piece] {
-	if c.Lease == nil || c.Lease.Key() != k {
-		return tokencache.Entry[[]seal.Piece]{}
-	}
-	began := c.plan.Clock()
-	shared := c.share(pieces, ttl)
-	return c.Lease.Set(pieces, ttl-c.plan.Clock().Sub(began), shared)
-}
-
-// share stores the value of the call's lease for all nodes, and returns its generation in the store, or 0. It does not store
-// what the call has made without a token endpoint: other nodes can make it as well, and the store holds less.
-func (c *cacheUse) share(pieces []seal.Piece, ttl time.Duration) int64 {
-	if c.Shared == nil || c.Exchanges == 0 || ttl <= 0 {
-		return 0
-	}
-	value, err := seal.Marshal(pieces)
-	if err != nil { // a value that is read as a stream stays with this node
-		return 0
-	}
-	return c.Shared.Put(c.ctx, value, min(ttl, maxShared))
-}
-
-// maxShared is the maximum time for which the store of state keeps an entry. A plugin may store each under another key, and the store
-// has no limit on the entries of a partition.
-const maxShared = 24 * time.Hour
 
 // maxTTL is the maximum time to live, in seconds. A larger one might not fit into a time.Duration.
 const maxTTL = 1 << 31
@@ -195,7 +164,7 @@ func (c *cacheUse) CacheDrop(key string) (retry bool) {
 	}
 	for _, h := range used {
 		if h.Key == k || c.afterRead() {
-			retry = c.plan.Cache.Reject(h.Key, h.Generation) || retry
+			retry = c.plan.Tokens.Reject(h.Key, h.Generation) || retry
 			delete(c.Found, h.Key)
 		}
 	}

@@ -9,25 +9,14 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 )
-
-// slowStore is a store of state that takes some time to store an entry.
-type slowStore struct {
-	wait func()
-	puts int
-}
-
-func (s *slowStore) Put(context.Context, []byte, time.Duration) int64 {
-	s.puts++
-	s.wait()
-	return 1
-}
 
 // planWithCache returns a plan with a cache, whose calls have one partition.
 func planWithCache(now *time.Time) *Plan {
 	clock := func() time.Time { return *now }
 	return &Plan{
-		Random: rand.Reader, Clock: clock, Cache: tokencache.New[[]seal.Piece](10, 10, clock), Partition: func(*Inputs) [32]byte { return [32]byte{1} },
+		Random: rand.Reader, Clock: clock, Tokens: tokens.New(1<<20, 10, clock, nil), Partition: func(*Inputs) [32]byte { return [32]byte{1} },
 		Uses: map[string]bool{abi.GroupOf(abi.UserCacheGet): true, abi.GroupOf(abi.UserCacheSet): true, abi.GroupOf(abi.UserChallenge): true},
 	}
 }
@@ -38,11 +27,15 @@ func keyOf(name string) tokencache.Key { return tokencache.Key{Partition: [32]by
 func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	plan := planWithCache(&now)
-	old := plan.Cache.Set(keyOf("old"), []seal.Piece{{Text: "1"}}, time.Hour)
-	plan.Cache.Set(keyOf("other"), []seal.Piece{{Text: "2"}}, time.Hour)
+	old := plan.Tokens.Set(keyOf("old"), []seal.Piece{{Text: "1"}}, time.Hour)
+	plan.Tokens.Set(keyOf("other"), []seal.Piece{{Text: "2"}}, time.Hour)
+	right, err := plan.Tokens.Ahead(t.Context(), old.Handle, time.Hour)
+	if right == nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{"old": "", "other": "2", "missing": ""} {
 		c := New(context.Background(), plan, &Inputs{}, Detached)
-		c.Old = old.Handle
+		c.Right = right
 		if got, ok := c.CacheGet(name); got != want || ok != (want != "") {
 			t.Errorf("%s: got = %q, ok = %t", name, got, ok)
 		}
@@ -54,9 +47,9 @@ func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	plan := planWithCache(&now)
-	read := plan.Cache.Set(keyOf("read"), []seal.Piece{{Text: "1"}}, time.Hour)
-	gone := plan.Cache.Set(keyOf("gone"), []seal.Piece{{Text: "2"}}, time.Second)
-	plan.Cache.Set(keyOf("unread"), []seal.Piece{{Text: "3"}}, time.Hour)
+	read := plan.Tokens.Set(keyOf("read"), []seal.Piece{{Text: "1"}}, time.Hour)
+	gone := plan.Tokens.Set(keyOf("gone"), []seal.Piece{{Text: "2"}}, time.Second)
+	plan.Tokens.Set(keyOf("unread"), []seal.Piece{{Text: "3"}}, time.Hour)
 	now = now.Add(time.Minute)
 	for name, want := range map[string]string{"read": "1", "gone": "", "unread": "", "missing": ""} {
 		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read.Handle, gone.Handle}}}, Detached)
@@ -64,27 +57,6 @@ func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 		_ = c.try(func() { got, _ = c.CacheGet(name) })
 		if restarts := c.Restart != nil && c.Restart.Afresh; got != want || restarts != (want == "") {
 			t.Errorf("%s: %q, runs afresh %t", name, got, restarts)
-		}
-	}
-}
-
-// An entry ends when its token does, although the store of state took some of that time. One that has ended is not stored for other
-// nodes.
-func TestTimeToLiveWithASlowStore(t *testing.T) {
-	began := time.Unix(1_700_000_000, 0)
-	for ttl, puts := range map[time.Duration]int{time.Minute: 1, time.Nanosecond: 1, 0: 0, -time.Second: 0} {
-		now := began
-		plan := planWithCache(&now)
-		store := &slowStore{wait: func() { now = now.Add(10 * time.Second) }}
-		c := New(context.Background(), plan, &Inputs{}, Detached)
-		_, _, c.Lease, _ = plan.Cache.Acquire(keyOf("a"))
-		c.Shared, c.Exchanges = store, 1
-		entry := c.setLeased(keyOf("a"), []seal.Piece{{Text: "1"}}, ttl)
-		if store.puts != puts {
-			t.Errorf("%v: stored %d times for other nodes", ttl, store.puts)
-		}
-		if ttl > time.Second && !entry.Handle.Ends().Equal(began.Add(ttl)) {
-			t.Errorf("%v: ends after %v", ttl, entry.Handle.Ends().Sub(began))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 )
 
 // Mode is the way in which a call runs. It determines which host functions may be called, and what they do.
@@ -48,11 +49,10 @@ type Restart struct {
 
 // core has the parts that all groups of a call share: its inputs, its sealed values, and its end.
 type core struct {
-	// If not nil, Lease is the lease of the cache entry that the call has to fill. It ends when the guest reads the request.
-	Lease *Lease
-	// Old, if not nil, marks a refresh: the call replaces this entry and has no request. CacheGet ignores Old; reading the request
-	// ends the call with a Restart.
-	Old *tokencache.Handle
+	// Right, if not nil, is the right to fetch the cache entry that the call has to fill. It is given up when the guest reads the
+	// request. If the right is one ahead of the entry's end, the call has no request: CacheGet ignores that entry, and reading the
+	// request ends the call with a Restart.
+	Right *tokens.Right
 
 	ctx    context.Context
 	plan   *Plan
@@ -214,9 +214,7 @@ func (c *core) runAfresh() {
 // the call may depend on this request.
 func (c *core) readsRequest() {
 	c.inputRead, c.impure = true, true
-	if c.Lease != nil {
-		c.Lease.End(nil)
-	}
+	c.Right.GiveUp()
 }
 
 // needRequest ends the call unless there is a request, and records that the guest reads it.
@@ -230,7 +228,7 @@ func (c *core) needRequest(function string) {
 
 // endAhead ends a call that replaces an entry ahead of its end.
 func (c *core) endAhead() {
-	if c.Old != nil {
+	if c.Right.Ahead() {
 		c.runAgain(Restart{})
 	}
 }

@@ -98,7 +98,7 @@ func (c *exchanging) beginExchange(function string) {
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
 func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (tokenErr *TokenError) {
-	question, previous, ok := c.mayAsk()
+	question, previous, ok := c.plan.Tokens.Ask(c.ctx, c.plan.Owner, c.Used, c.Trace.AsksAnew(), c.question)
 	if !ok {
 		c.TokenError = &TokenError{Status: previous.Status, Code: previous.Code, Problem: previous.Problem, RetryAfter: previous.Wait, Offset: previous.Offset, Remembered: true, Age: previous.Age}
 		if previous.Problem != "" {
@@ -143,7 +143,7 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 		c.endGrant(a.Header, c.TokenError) // a grant that is refused is not asked for again, and a new one at once
 		c.recordRefusal(question, c.TokenError, a.Header, outgoing.URL.Host)
 	} else {
-		question.accepted(c.ctx)
+		question.Accepted(c.ctx)
 		c.checkIDToken(a.Body)
 	}
 	switch {

@@ -21,6 +21,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/expr"
 )
@@ -29,12 +30,6 @@ import (
 type Limits struct {
 	TokenRequests, KeyRequests, TokenBytes, LogLines, CacheBytes, Mutations int
 }
-
-// Cache holds the tokens of all connectors of a host.
-type Cache = tokencache.Cache[[]seal.Piece]
-
-// Lease is the right to fill one entry of the cache.
-type Lease = tokencache.Lease[[]seal.Piece]
 
 // Field is a field of a connector's configuration: its description by the plugin, and its value from the operator.
 type Field struct {
@@ -91,10 +86,8 @@ type Plan struct {
 	ListsHost func(*url.URL) bool
 	// CheckURL returns an error if a rendered field of kind url may not have that value.
 	CheckURL func(url string) error
-	Cache    *Cache
-	// SharedRefusals is nil if the host shares no store of state with others.
-	SharedRefusals SharedRefusals
-	Signer         *signing.Signer
+	Tokens   *tokens.Store
+	Signer   *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
 	// UserAgent is the User-Agent of token requests, unless the guest sets one.

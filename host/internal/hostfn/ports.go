@@ -6,26 +6,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/tokencache"
 )
-
-// Shared is the place of one entry of the cache in a store of state, for the node that may fetch the entry.
-type Shared interface {
-	// Put stores the value and returns its generation, or 0 if the store has not taken it.
-	Put(ctx context.Context, value []byte, ttl time.Duration) (generation int64)
-}
-
-// SharedRefusals is the memory of what token endpoints refused that all nodes with a store of state share. If the store fails,
-// it is as if nothing had been refused elsewhere.
-type SharedRefusals interface {
-	// Refusal returns the last refusal of a question, and the number of refusals in a row.
-	Refusal(ctx context.Context, key [32]byte) (r tokencache.Refusal, count int)
-	// Refuse records a refusal and returns the time for which no node should ask, or 0 if the store fails. wait returns it for a
-	// number of refusals in a row.
-	Refuse(ctx context.Context, key [32]byte, r tokencache.Refusal, wait func(count int) time.Duration) time.Duration
-	// Accept removes the refusals of a question.
-	Accept(ctx context.Context, key [32]byte)
-}
 
 // Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused, Unknown and
 // Lost say whose grant it is.

@@ -1,51 +1,16 @@
 package hostfn
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/printable"
 )
-
-// question is a question that a call may ask a token endpoint.
-type question struct {
-	*tokencache.Question
-	// shared is nil if the question is not that of any other node.
-	shared SharedRefusals
-	// key is the question's name in shared.
-	key [32]byte
-	// refusedBefore is set if shared has refusals.
-	refusedBefore bool
-}
-
-// mayAsk reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, previous is the
-// earlier refusal.
-func (c *exchanging) mayAsk() (q *question, previous tokencache.Refusal, ok bool) {
-	ask := c.plan.Cache.Refusals.Ask
-	if c.Trace.AsksAnew() {
-		ask = c.plan.Cache.Refusals.AskAnew
-	}
-	local, previous, ok := ask(c.plan.Owner, c.question(func(h *tokencache.Handle) uint64 { return h.Generation }))
-	q = &question{Question: local}
-	if !ok || c.plan.SharedRefusals == nil ||
-		slices.ContainsFunc(c.Used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
-		return q, previous, ok
-	}
-	q.shared, q.key = c.plan.SharedRefusals, c.question(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })
-	previous, count := q.shared.Refusal(c.ctx, q.key)
-	if q.refusedBefore = count > 0; previous.Wait <= 0 || c.Trace.AsksAnew() {
-		return q, tokencache.Refusal{}, true
-	}
-	local.RefusedElsewhere(previous)
-	return q, previous, false
-}
 
 // question returns a digest of everything that the answer to the next token request depends on: its place, the partition,
 // the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
@@ -69,17 +34,9 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 	return sha256.Sum256(append(b, c.place...))
 }
 
-// accepted removes the recorded refusals.
-func (q *question) accepted(ctx context.Context) {
-	q.Accepted()
-	if q.refusedBefore {
-		q.shared.Accept(ctx, q.key)
-	}
-}
-
 // recordRefusal records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
-func (c *exchanging) recordRefusal(question *question, e *TokenError, header http.Header, host string) {
+func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, header http.Header, host string) {
 	offset, _ := answer.OffsetOf(header, c.plan.Clock())
 	e.Offset = time.Duration(offset) * time.Second
 	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
@@ -87,15 +44,8 @@ func (c *exchanging) recordRefusal(question *question, e *TokenError, header htt
 	if !refuses(e, retryAfter) {
 		return
 	}
-	jitter := c.jitter()
 	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
-	if question.shared != nil {
-		shared := question.shared.Refuse(c.ctx, question.key, refusal, func(count int) time.Duration {
-			return tokencache.Wait(count, retryAfter, jitter)
-		})
-		retryAfter = cmp.Or(shared, retryAfter)
-	}
-	refusal, first := question.Refused(refusal, retryAfter, jitter)
+	refusal, first := question.Refused(c.ctx, refusal, retryAfter, c.jitter())
 	e.RetryAfter = refusal.Wait
 	if first {
 		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())

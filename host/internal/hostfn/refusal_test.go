@@ -9,23 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/tokencache"
 )
-
-// memoryOfNodes is a shared memory of refusals with a number of them, and counts how often they are removed.
-type memoryOfNodes struct {
-	count, accepted int
-}
-
-func (m *memoryOfNodes) Refusal(context.Context, [32]byte) (tokencache.Refusal, int) {
-	return tokencache.Refusal{}, m.count
-}
-
-func (m *memoryOfNodes) Refuse(context.Context, [32]byte, tokencache.Refusal, func(int) time.Duration) time.Duration {
-	return 0
-}
-
-func (m *memoryOfNodes) Accept(context.Context, [32]byte) { m.accepted++ }
 
 // roundTrip is an HTTP transport.
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -49,20 +33,6 @@ func posted(t *testing.T, address string) *http.Request {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// An answer with a token removes what the nodes remember of refusals, and costs no request to the store if they remember none.
-func TestAcceptedAfterRefusalsElsewhere(t *testing.T) {
-	now := time.Unix(1_700_000_000, 0)
-	for count, want := range map[int]int{0: 0, 1: 1, 7: 1} {
-		memory := &memoryOfNodes{count: count}
-		plan := planWithCache(&now)
-		plan.SharedRefusals = memory
-		callTo(t, plan).exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
-		if memory.accepted != want {
-			t.Errorf("after %d refusals: removed %d times, want %d", count, memory.accepted, want)
-		}
-	}
 }
 
 // The endpoint of a call is the origin that the configuration names. It is not shown if a secret is a part of it, not even its

@@ -101,7 +101,7 @@ func (c *grantUse) takeTurn() {
 	if len(seeds) > 0 {
 		seed = encodeStates(seeds)
 	}
-	turn, err := c.plan.Begin(c.ctx, seed, c.Old == nil) // a call ahead of the end needs no token yet
+	turn, err := c.plan.Begin(c.ctx, seed, !c.Right.Ahead()) // a call ahead of the end needs no token yet
 	if err != nil {
 		c.end(StageToken, err)
 	}

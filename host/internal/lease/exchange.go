@@ -7,28 +7,26 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// Exchange is the right to ask a token endpoint for a token, which one node has at a time. If the store has failed, each
-// node has it. It is not safe for concurrent use.
+// Exchange is the right to ask a token endpoint for a token, which one node has at a time. A nil Exchange is that of a node without a
+// store, which each node has. It is not safe for concurrent use.
 type Exchange struct {
 	n     *Node
 	lease state.Lease
 	start time.Time
-	// alone is set if the store has failed.
-	alone bool
 	over  bool
 }
 
 // BeginExchange returns a token that another call or node has stored, or else the right to ask for one. It waits while
 // another node asks, until ctx is done. A value that the node cannot open, that is older than one it has seen, or that valid
-// refuses, counts as missing. If the store fails, the node asks for itself. The caller must call [Exchange.End].
-func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(value []byte, generation int64) bool) (Token, *Exchange, error) {
+// refuses, counts as missing. If the store fails, the node asks for itself, with a nil Exchange. The caller must call [Exchange.End].
+func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(Token) bool) (Token, *Exchange, error) {
 	id := n.id(useFetched, key)
 	for {
 		row, token, err := n.fetched(ctx, id)
 		if err != nil {
 			return n.withoutStore(ctx, err)
 		}
-		if token.Value != nil && valid(token.Value, token.Generation) {
+		if token.Value != nil && valid(token) {
 			return token, nil, nil
 		}
 		lease, start, ok, err := n.claim(ctx, id, row)
@@ -81,18 +79,16 @@ func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error)
 
 // withoutStore returns the right to ask that needs no store.
 func (n *Node) withoutStore(ctx context.Context, why error) (Token, *Exchange, error) {
-	if err := ctx.Err(); err != nil {
-		return Token{}, nil, err
-	}
-	if n.c.Degraded != nil {
+	err := ctx.Err()
+	if err == nil && n.c.Degraded != nil {
 		n.c.Degraded(why)
 	}
-	return Token{}, &Exchange{n: n, alone: true}, nil
+	return Token{}, nil, err
 }
 
 // Within returns a context for the exchange, which ends within the lease.
 func (x *Exchange) Within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if x.alone {
+	if x == nil {
 		return context.WithCancel(ctx)
 	}
 	return x.n.c.Within(ctx, x.n.c.Lease*2/3-x.n.c.Now().Sub(x.start))
@@ -101,7 +97,7 @@ func (x *Exchange) Within(ctx context.Context) (context.Context, context.CancelF
 // Put stores a token for all nodes and ends the right to ask. It returns the generation of the token, or 0 if the store has
 // not taken it: the caller has a token all the same.
 func (x *Exchange) Put(ctx context.Context, value []byte, ttl time.Duration) (generation int64) {
-	if x.alone || x.over || ttl <= 0 {
+	if x == nil || x.over || ttl <= 0 {
 		return 0
 	}
 	ok, err := x.n.put(context.WithoutCancel(ctx), x.lease, value, ttl, true)
@@ -113,7 +109,7 @@ func (x *Exchange) Put(ctx context.Context, value []byte, ttl time.Duration) (ge
 
 // End ends the right to ask, unless Put has ended it.
 func (x *Exchange) End(ctx context.Context) {
-	if !x.alone && !x.over {
+	if x != nil && !x.over {
 		x.over = true
 		x.n.release(ctx, x.lease)
 	}

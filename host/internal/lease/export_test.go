@@ -51,21 +51,24 @@ func (n *Node) Unsettled() int {
 
 // Fetch returns a token that was stored, or what exchange returns: a value and its time.
 func (n *Node) Fetch(ctx context.Context, key Key, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
-	token, x, err := n.BeginExchange(ctx, key, func([]byte, int64) bool { return true })
-	return fetch(ctx, token, x, err, exchange)
+	token, x, err := n.BeginExchange(ctx, key, func(Token) bool { return true })
+	if err != nil || token.Value != nil {
+		return token, err
+	}
+	return fetch(ctx, x, exchange)
 }
 
 // FetchAhead replaces the token of this generation ahead of its end. It returns the token that another node has stored, or what
 // exchange returns, or a token without a value if another node is about to ask.
 func (n *Node) FetchAhead(ctx context.Context, key Key, generation int64, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
 	token, x, err := n.TryExchange(ctx, key, func(t Token) bool { return t.Generation != generation })
-	return fetch(ctx, token, x, err, exchange)
-}
-
-func fetch(ctx context.Context, token Token, x *Exchange, err error, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
 	if x == nil {
 		return token, err
 	}
+	return fetch(ctx, x, exchange)
+}
+
+func fetch(ctx context.Context, x *Exchange, exchange func(context.Context) ([]byte, time.Duration, error)) (Token, error) {
 	defer x.End(ctx)
 	within, cancel := x.Within(ctx)
 	value, ttl, err := exchange(within)

@@ -42,7 +42,5 @@ func (c *Cache[V]) AcquireAhead(h *Handle) *Lease[V] {
 	if it, ok := c.all.Peek(h.Key.Owner, h.Key); !ok || it.Handle != h || c.leases[h.Key] != nil {
 		return nil
 	}
-	l := &Lease[V]{cache: c, key: h.Key, done: make(chan struct{})}
-	c.leases[h.Key] = l
-	return l
+	return c.lease(h.Key)
 }

@@ -71,18 +71,12 @@ type Question struct {
 // Ask reports whether a question of an owner may be asked now. owner is the name of the connector, whose refusals do not push out
 // those of others. key is a digest of everything that the answer depends on. If the question may not be asked, last is the earlier
 // refusal. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
-// answer.
-func (r *Refusals) Ask(owner string, key [32]byte) (q *Question, last Refusal, ok bool) {
-	return r.ask(owner, key, longestWait)
-}
-
-// AskAnew is like Ask for an operator, who need not wait for longer than firstWait. The wait after a further refusal is that of Ask.
-func (r *Refusals) AskAnew(owner string, key [32]byte) (q *Question, last Refusal, ok bool) {
-	return r.ask(owner, key, firstWait)
-}
-
-// ask is Ask with a maximum of the wait.
-func (r *Refusals) ask(owner string, key [32]byte, limit time.Duration) (q *Question, last Refusal, proceed bool) {
+// answer. If anew is set, for an operator, the wait is over after firstWait; that after a further refusal is as usual.
+func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last Refusal, proceed bool) {
+	limit := longestWait
+	if anew {
+		limit = firstWait
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(owner, key)

@@ -13,21 +13,21 @@ func TestRefusalBound_threats_62(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	for i := range byte(100) {
-		q, _, may := r.Ask("crm", [32]byte{i})
+		q, _, may := r.Ask("crm", [32]byte{i}, false)
 		if !may {
 			t.Fatalf("question %d was never asked", i)
 		}
 		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
 		q.End()
 		if i > 0 { // to ask for the one before keeps it
-			if _, _, may = r.Ask("crm", [32]byte{0}); may {
+			if _, _, may = r.Ask("crm", [32]byte{0}, false); may {
 				t.Fatalf("after %d refusals the one that was met again and again is forgotten", i+1)
 			}
 		}
 	}
 	remembered := 0
 	for i := range byte(100) {
-		if _, _, may := r.Ask("crm", [32]byte{i}); !may {
+		if _, _, may := r.Ask("crm", [32]byte{i}, false); !may {
 			remembered++
 		}
 	}
@@ -42,7 +42,7 @@ func TestRefusalsOfOwners_threats_62(t *testing.T) {
 	refuse := func(owner string, user uint32) {
 		var key [32]byte
 		binary.BigEndian.PutUint32(key[:], user)
-		q, _, _ := r.Ask(owner, key)
+		q, _, _ := r.Ask(owner, key, false)
 		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
 		q.End()
 	}
@@ -50,7 +50,7 @@ func TestRefusalsOfOwners_threats_62(t *testing.T) {
 	for user := range uint32(100_000) {
 		refuse("erp", user)
 	}
-	if _, _, may := r.Ask("crm", [32]byte{}); may {
+	if _, _, may := r.Ask("crm", [32]byte{}, false); may {
 		t.Error("the refusal of crm is forgotten, want it remembered")
 	}
 }
@@ -60,7 +60,7 @@ func TestConcurrentRefusals_threats_62(t *testing.T) {
 	r := tokencache.New[string](4, 4, time.Now).Refusals
 	var questions [3]*tokencache.Question
 	for i := range questions {
-		questions[i], _, _ = r.Ask("crm", [32]byte{1})
+		questions[i], _, _ = r.Ask("crm", [32]byte{1}, false)
 	}
 	for i, q := range questions {
 		if refusal, first := q.Refused(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
@@ -74,11 +74,11 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		now := time.Unix(1_700_000_000, 0)
 		r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
-		q, _, _ := r.Ask("crm", [32]byte{1})
+		q, _, _ := r.Ask("crm", [32]byte{1}, false)
 		q.Refused(tokencache.Refusal{Status: 400}, time.Hour, 0)
 		q.End()
 		now = now.Add(step)
-		if _, before, may := r.Ask("crm", [32]byte{1}); !may {
+		if _, before, may := r.Ask("crm", [32]byte{1}, false); !may {
 			t.Errorf("with the clock moved by %v nobody may ask for %v", step, before.Wait)
 		}
 	}
@@ -88,21 +88,21 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 func TestForgottenRefusal(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](1, 1, func() time.Time { return now }).Refusals
-	first, _, _ := r.Ask("crm", [32]byte{1})
+	first, _, _ := r.Ask("crm", [32]byte{1}, false)
 	first.Refused(tokencache.Refusal{Status: 400}, 0, 0)
 	now = now.Add(time.Second)
-	again, _, may := r.Ask("crm", [32]byte{1})
-	if _, before, others := r.Ask("crm", [32]byte{1}); !may || others || before.Wait != time.Second || before.Status != 400 {
+	again, _, may := r.Ask("crm", [32]byte{1}, false)
+	if _, before, others := r.Ask("crm", [32]byte{1}, false); !may || others || before.Wait != time.Second || before.Status != 400 {
 		t.Errorf("one has the turn: %t, others too: %t, with %+v", may, others, before)
 	}
-	other, _, _ := r.Ask("crm", [32]byte{2})
+	other, _, _ := r.Ask("crm", [32]byte{2}, false)
 	other.Refused(tokencache.Refusal{Status: 401}, 0, 0)
 	again.End()
 	if refusal, counts := again.Refused(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
 		t.Errorf("it is refused for %v", refusal.Wait)
 	}
 	again.Accepted()
-	if _, _, may := r.Ask("crm", [32]byte{1}); !may {
+	if _, _, may := r.Ask("crm", [32]byte{1}, false); !may {
 		t.Error("an answer is not forgotten")
 	}
 }
@@ -129,7 +129,7 @@ func TestHowLongARefusalWaits(t *testing.T) {
 		{0, 0, 5 * time.Minute},
 		{0, 0.5, 270 * time.Second},
 	} {
-		q, before, may := r.Ask("crm", [32]byte{1})
+		q, before, may := r.Ask("crm", [32]byte{1}, false)
 		if !may {
 			t.Fatalf("refusal %d has to wait for %v more", i, before.Wait)
 		}
@@ -139,7 +139,7 @@ func TestHowLongARefusalWaits(t *testing.T) {
 			t.Errorf("refusal %d: the wait is %v, not %v", i, got.Wait, tt.want)
 		}
 		now = now.Add(tt.want - time.Nanosecond)
-		if _, before, may := r.Ask("crm", [32]byte{1}); may || before.Wait != time.Nanosecond {
+		if _, before, may := r.Ask("crm", [32]byte{1}, false); may || before.Wait != time.Nanosecond {
 			t.Errorf("refusal %d: a moment before the end of the wait may ask: %t, wait %v", i, may, before.Wait)
 		}
 		now = now.Add(time.Nanosecond)
@@ -151,22 +151,22 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	key := [32]byte{1}
-	q, _, _ := r.Ask("crm", key)
+	q, _, _ := r.Ask("crm", key, false)
 	q.Refused(tokencache.Refusal{Status: 401, Code: "invalid_client"}, time.Minute, 0)
 	q.End()
 	now = now.Add(time.Second - 1)
-	if _, before, may := r.AskAnew("crm", key); may || before.Age != time.Second-1 {
+	if _, before, may := r.Ask("crm", key, true); may || before.Age != time.Second-1 {
 		t.Errorf("within a second, the operator may ask: %t, after %v", may, before.Age)
 	}
 	now = now.Add(1)
-	if _, before, may := r.Ask("crm", key); may || before.Wait != 59*time.Second || before.Age != time.Second || before.Code != "invalid_client" {
+	if _, before, may := r.Ask("crm", key, false); may || before.Wait != 59*time.Second || before.Age != time.Second || before.Code != "invalid_client" {
 		t.Errorf("a caller may ask: %t, with %+v", may, before)
 	}
-	q, _, may := r.AskAnew("crm", key)
+	q, _, may := r.Ask("crm", key, true)
 	if !may {
 		t.Fatal("the operator may not ask")
 	}
-	if _, _, others := r.AskAnew("crm", key); others {
+	if _, _, others := r.Ask("crm", key, true); others {
 		t.Error("two operators ask at the same time")
 	}
 	if refusal, first := q.Refused(tokencache.Refusal{Status: 401}, 0, 0); !first || refusal.Wait != 2*time.Second {
@@ -174,12 +174,12 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	}
 	q.End()
 	now = now.Add(time.Second)
-	q, _, may = r.AskAnew("crm", key)
+	q, _, may = r.Ask("crm", key, true)
 	if !may {
 		t.Fatal("the operator may not ask again")
 	}
 	q.Accepted()
-	if _, _, may := r.Ask("crm", key); !may {
+	if _, _, may := r.Ask("crm", key, false); !may {
 		t.Error("after the repair, callers have to wait")
 	}
 }

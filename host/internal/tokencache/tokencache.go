@@ -201,9 +201,14 @@ func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder boo
 	if l = c.leases[k]; l != nil {
 		return e, false, l, false
 	}
-	l = &Lease[V]{cache: c, key: k, done: make(chan struct{})}
+	return e, false, c.lease(k), true
+}
+
+// lease returns the lease of a key, which nobody holds.
+func (c *Cache[V]) lease(k Key) *Lease[V] {
+	l := &Lease[V]{cache: c, key: k, done: make(chan struct{})}
 	c.leases[k] = l
-	return e, false, l, true
+	return l
 }
 
 // Set stores a value without a lease. A lease of the key stays as it is. The entry is valid from now until ttl has

@@ -43,7 +43,7 @@ var rules = []rule{
 	{packages: "host/hosttest/conform", ours: []string{"abi", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
 	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
+		"abi", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/internal/tokens", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/connect", ours: []string{"abi", "host/internal/answer", "host/internal/describe", "host/internal/hostfn", "host/internal/request", "host/internal/sandbox", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable", "internal/problem", "internal/urlcheck"}},
@@ -68,6 +68,7 @@ var rules = []rule{
 	{packages: "host/internal/egress", ours: []string{"internal/answers", "internal/tlsfailure"}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/leakscan", others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/lease", ours: []string{"host/internal/tokencache", "host/state"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/tokens", ours: []string{"host/internal/lease", "host/internal/seal", "host/internal/tokencache"}},
 	{packages: "host/state"},
 	{packages: "host/state/statetest", ours: []string{"host/state"}},
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},

@@ -1,0 +1,223 @@
+// Package tokens is the one door to a token, for the calls of all connectors. Behind it are the cache of a host, what token
+// endpoints have refused, and, if hosts share a store of state, the tokens and the refusals of all nodes.
+//
+// A call gets an entry, or the right to fetch it, which one call of one node has: [Store.Get] waits for other calls of the host, and
+// [Right.Begin] for other nodes. [Store.Ask] says whether the token endpoint may be asked, and [Store.Put] stores what it answered, for all.
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
+)
+
+// Entry is an entry of the cache.
+type Entry = tokencache.Entry[[]seal.Piece]
+
+// Store has the tokens of hosts. It is safe for concurrent use.
+type Store struct {
+	*tokencache.Cache[[]seal.Piece]
+	// node is nil if there is no store of state.
+	node *lease.Node
+	now  func() time.Time
+}
+
+// New returns an empty store, for entries of this many bytes in all. node may be nil.
+func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) *Store {
+	s := &Store{tokencache.NewSized(bytes, seal.Bytes, perPartition, now), node, now}
+	if node != nil {
+		s.Rejected = s.drop
+	}
+	return s
+}
+
+// drop drops an entry for all nodes, unless another node has replaced it. If the store of state fails, another node may use the
+// value once more.
+func (s *Store) drop(h *tokencache.Handle) {
+	_ = s.node.Drop(context.Background(), rowOf(h.Key), h.Shared)
+}
+
+// rowOf returns the name of an entry in the store of state.
+func rowOf(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
+
+// Await calls wait, which waits for other calls of the host or, if nodes is set, for other nodes. It returns the error of wait, or one
+// that wraps it.
+type Await func(ctx context.Context, nodes bool, wait func(context.Context) error) error
+
+// Get returns an entry. If another call fetches it, Get waits for that, and returns its error if it fails. If the entry is missing,
+// Get returns the right to fetch it. It returns nothing if the call that Get waited for has stored no entry: the caller goes on
+// without a right then.
+func (s *Store) Get(ctx context.Context, k tokencache.Key, await Await) (*Entry, *Right, error) {
+	entry, hit, local, holder := s.Acquire(k)
+	switch {
+	case holder:
+		return nil, &Right{store: s, local: local}, nil
+	case hit:
+		return &entry, nil, nil
+	}
+	var outcome tokencache.Outcome[[]seal.Piece]
+	err := await(ctx, false, func(ctx context.Context) (err error) {
+		if outcome, err = local.Wait(ctx); err != nil {
+			return fmt.Errorf("gave up waiting for another request's token: %w", err)
+		}
+		return outcome.Err
+	})
+	if err != nil || !outcome.Set {
+		return nil, nil, err
+	}
+	return &outcome.Entry, nil, nil
+}
+
+// Right is the right to fetch an entry. Its holder calls Begin first, unless the right is one ahead of the entry's end, and must call
+// End. A nil Right is that of a call which fetches no entry for others. It is not safe for concurrent use.
+type Right struct {
+	store *Store
+	// local is the lease of the host, and exchange that of all nodes. exchange is nil if there is no store of state, or if it failed.
+	local    *tokencache.Lease[[]seal.Piece]
+	exchange *lease.Exchange
+	// old is the entry that is replaced ahead of its end, or nil.
+	old *tokencache.Handle
+}
+
+// Begin waits until no other node fetches the entry, for no longer than a lease and an exchange. If another node has stored the entry,
+// Begin stores it in the cache, returns it, and ends the right.
+func (r *Right) Begin(ctx context.Context, exchangeTime time.Duration, await Await) (entry *Entry, err error) {
+	if r == nil || r.store.node == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.store.node.Lease()+exchangeTime)
+	defer cancel()
+	err = await(ctx, true, func(ctx context.Context) (err error) {
+		if entry, err = r.fetched(ctx); err != nil {
+			return fmt.Errorf("gave up waiting for another node's token: %w", err)
+		}
+		return nil
+	})
+	return entry, err
+}
+
+// fetched acquires the exchange, or stores and returns the entry that another node has stored.
+func (r *Right) fetched(ctx context.Context) (*Entry, error) {
+	dropped, err := r.local.Dropped(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var value []seal.Piece
+	var token lease.Token
+	token, r.exchange, err = r.store.node.BeginExchange(ctx, rowOf(r.local.Key()), func(t lease.Token) bool {
+		var err error
+		value, err = seal.Unmarshal(t.Value)
+		return err == nil && t.Generation > dropped // the store may have failed when the value was to be dropped
+	})
+	if err != nil || token.Value == nil {
+		return nil, err
+	}
+	entry := r.local.Set(value, token.ExpiresIn, token.Generation)
+	entry.Handle.Fetched()
+	return &entry, nil
+}
+
+// Ahead returns the right to replace an entry before its end, which begins no sooner than lead. It waits for nobody, and returns nil
+// if another call or node replaces the entry. If another node has done so, Ahead stores that in the cache and returns nil, too.
+func (s *Store) Ahead(ctx context.Context, old *tokencache.Handle, lead time.Duration) (*Right, error) {
+	r := &Right{store: s, old: old}
+	var value []seal.Piece
+	var token lease.Token
+	if s.node != nil {
+		var err error
+		token, r.exchange, err = s.node.TryExchange(ctx, rowOf(old.Key), func(t lease.Token) bool {
+			var err error
+			value, err = seal.Unmarshal(t.Value)
+			remaining, _ := s.Ending(old, lead)
+			return err == nil && t.Generation != old.Shared && t.ExpiresIn > remaining
+		})
+		if token.Value == nil && r.exchange == nil { // the store failed, or another node is about to ask
+			return nil, err
+		}
+	}
+	switch r.local = s.AcquireAhead(old); {
+	case r.local == nil:
+		r.exchange.End(ctx)
+		return nil, nil
+	case token.Value != nil:
+		r.local.Set(value, token.ExpiresIn, token.Generation).Handle.Fetched()
+		return nil, nil
+	}
+	return r, nil
+}
+
+// Ahead reports whether the right is to replace an entry ahead of its end.
+func (r *Right) Ahead() bool { return r != nil && r.old != nil }
+
+// Replaces reports whether the right is to replace this entry.
+func (r *Right) Replaces(h *tokencache.Handle) bool { return r.Ahead() && r.old == h }
+
+// Within returns a context for the exchange: within its time, and within the lease of the node.
+func (r *Right) Within(ctx context.Context, exchangeTime time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	if r == nil {
+		return ctx, cancel
+	}
+	leased, end := r.exchange.Within(ctx)
+	return leased, func() {
+		end()
+		cancel()
+	}
+}
+
+// GiveUp lets the calls that wait for the entry go on without it. Nothing is stored with the right any more.
+func (r *Right) GiveUp() {
+	if r != nil {
+		r.local.End(nil)
+	}
+}
+
+// End ends the right. The calls that wait for the entry get err, unless it is stored.
+func (r *Right) End(ctx context.Context, err error) {
+	if r != nil {
+		r.exchange.End(ctx)
+		r.local.End(err)
+	}
+}
+
+// Put stores a value. If right is for the key, that ends, and what a token endpoint has answered (fetched) is stored for all nodes. What
+// a call has made without one stays with its node: others can make it as well, and the store of state holds less. Put returns nil if
+// the value has no time to live.
+func (s *Store) Put(ctx context.Context, right *Right, k tokencache.Key, value []seal.Piece, ttl time.Duration, fetched bool) *tokencache.Handle {
+	var entry Entry
+	if right != nil && right.local.Key() == k {
+		began := s.now()
+		var shared int64
+		if fetched {
+			shared = right.share(ctx, value, ttl)
+		}
+		entry = right.local.Set(value, ttl-s.now().Sub(began), shared)
+	}
+	if entry.Handle == nil {
+		entry = s.Set(k, value, ttl)
+	}
+	if fetched {
+		entry.Handle.Fetched()
+	}
+	return entry.Handle
+}
+
+// maxShared is the maximum time for which the store of state keeps an entry. A plugin may store each under another key, and the store
+// has no limit on the entries of a partition.
+const maxShared = 24 * time.Hour
+
+// share stores the value of the right for all nodes, and returns its generation in the store, or 0.
+func (r *Right) share(ctx context.Context, value []seal.Piece, ttl time.Duration) int64 {
+	if r.exchange == nil {
+		return 0
+	}
+	text, err := seal.Marshal(value)
+	if err != nil { // a value that is read as a stream stays with this node
+		return 0
+	}
+	return r.exchange.Put(ctx, text, min(ttl, maxShared))
+}

@@ -1,0 +1,148 @@
+package tokens_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/host/state"
+)
+
+// faulty is a store of state whose Put takes some time, and which counts the values that it takes and removes.
+type faulty struct {
+	state.Store
+	put           func()
+	puts, deletes int
+}
+
+func (s *faulty) Put(ctx context.Context, l state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+	s.puts++
+	s.put()
+	return s.Store.Put(ctx, l, value, expires, release)
+}
+
+func (s *faulty) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
+	s.deletes++
+	return s.Store.Delete(ctx, id, generation)
+}
+
+var key = tokencache.Key{Owner: "crm", Partition: [32]byte{1}, Name: "token"}
+
+// newStore returns a store of tokens of a node.
+func newStore(t *testing.T, s state.Store, now func() time.Time) *tokens.Store {
+	t.Helper()
+	node, err := lease.NewNode(t.Context(), lease.Config{Store: s, Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens.New(1<<20, 10, now, node)
+}
+
+// await waits without a span.
+func await(ctx context.Context, _ bool, wait func(context.Context) error) error { return wait(ctx) }
+
+// begin returns the right to fetch the entry of key, or the entry that another node has stored.
+func begin(t *testing.T, s *tokens.Store) (*tokens.Entry, *tokens.Right) {
+	t.Helper()
+	_, right, err := s.Get(t.Context(), key, await)
+	if right == nil {
+		t.Fatalf("no right, %v", err)
+	}
+	entry, err := right.Begin(t.Context(), time.Minute, await)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry, right
+}
+
+// An entry ends when its token does, although the store of state took some of that time. One that has ended is not stored for other
+// nodes, nor is one that no token endpoint has answered.
+func TestTimeToLiveWithASlowStore(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	for _, tt := range []struct {
+		ttl     time.Duration
+		fetched bool
+		puts    int
+	}{{time.Minute, true, 1}, {time.Nanosecond, true, 1}, {0, true, 0}, {-time.Second, true, 0}, {time.Minute, false, 0}} {
+		now := start
+		store := &faulty{Store: state.NewMemory(time.Now), put: func() {}}
+		s := newStore(t, store, func() time.Time { return now })
+		_, right := begin(t, s)
+		store.puts, store.put = 0, func() { now = now.Add(10 * time.Second) }
+		handle := s.Put(t.Context(), right, key, []seal.Piece{{Text: "1"}}, tt.ttl, tt.fetched)
+		right.End(t.Context(), nil)
+		if store.puts != tt.puts {
+			t.Errorf("%+v: stored %d times for other nodes", tt, store.puts)
+		}
+		if tt.ttl > time.Second && !handle.Ends().Equal(start.Add(tt.ttl)) {
+			t.Errorf("%+v: ends after %v", tt, handle.Ends().Sub(start))
+		}
+	}
+}
+
+// A node gets the entry that another one has stored, fetched as it was there, and nobody waits for it any more. A 401 drops it for all.
+func TestEntryOfAnotherNode(t *testing.T) {
+	memory := state.NewMemory(time.Now)
+	one, other := newStore(t, memory, time.Now), newStore(t, memory, time.Now)
+	_, right := begin(t, one)
+	one.Put(t.Context(), right, key, []seal.Piece{{Text: "1"}}, time.Hour, true)
+	right.End(t.Context(), nil)
+	entry, right := begin(t, other)
+	if entry == nil || entry.Value[0].Text != "1" {
+		t.Fatalf("the other node begins with %v", entry)
+	}
+	if got, _, err := other.Get(t.Context(), key, await); got == nil || got.Handle != entry.Handle || err != nil {
+		t.Errorf("then it has %v, %v", got, err)
+	}
+	right.End(t.Context(), nil)
+	if !other.Reject(key, entry.Generation) {
+		t.Error("a 401 does not drop the entry")
+	}
+	if entry, right := begin(t, other); entry != nil {
+		t.Errorf("after a 401 the node gets %v", entry)
+	} else {
+		right.End(t.Context(), nil)
+	}
+}
+
+// An answer with a token removes what the nodes remember of refusals, and costs no request to the store if they remember none. Another
+// node does not ask what was refused, unless only this one has read an entry that the answer depends on.
+func TestRefusalsOfNodes(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	store := &faulty{Store: state.NewMemory(clock), put: func() {}}
+	one, other := newStore(t, store, clock), newStore(t, store, clock)
+	ask := func(s *tokens.Store, used ...*tokencache.Handle) (*tokens.Question, tokencache.Refusal, bool) {
+		return s.Ask(t.Context(), "crm", used, false, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} })
+	}
+	question, _, _ := ask(one)
+	question.Accepted(t.Context())
+	if store.deletes != 0 {
+		t.Errorf("removed %d refusals that are not there", store.deletes)
+	}
+	question, _, _ = ask(one)
+	question.Refused(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
+	if _, previous, ok := ask(other); ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
+		t.Errorf("another node asks: %t, after %+v", ok, previous)
+	}
+	own := other.Set(key, nil, time.Hour)
+	now = now.Add(2 * time.Minute)
+	question, _, ok := ask(other, own.Handle)
+	if !ok {
+		t.Fatal("a question of one node is refused")
+	}
+	question.Accepted(t.Context())
+	if store.deletes != 0 {
+		t.Error("the answer to a question of one node removes refusals of all")
+	}
+	question, _, _ = ask(other)
+	question.Accepted(t.Context())
+	if store.deletes != 1 {
+		t.Errorf("removed %d refusals, want 1", store.deletes)
+	}
+}
