@@ -70,7 +70,7 @@ func TestUncertainGrantAhead(t *testing.T) {
 			t.Error("the log does not say that the grant is uncertain")
 		}
 		for _, n := range []caller{one, two} {
-			grantError(t, n.w, n.c, host.Lost)
+			grantError(t, n.w, n.c, host.ConditionLost)
 		}
 		if server.sent["rotated-refresh-token-1"] != 2 {
 			t.Errorf("%v were sent", server.sent)
@@ -259,7 +259,7 @@ func TestInvalidRefreshAhead(t *testing.T) {
 		"asks":   {time.Minute, "refresh_ahead: auth type asks keeps no tokens of an endpoint: remove it"},
 		"basic":  {-1, "refresh_ahead: is negative"},
 	} {
-		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType}, RefreshAhead: c.ahead,
 		})
 		var wrong *host.ConfigError

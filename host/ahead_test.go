@@ -16,7 +16,7 @@ import (
 // connectAhead makes a connector that replaces its tokens ahead of their end. It must be right.
 func (w *world) connectAhead(authType string, c config, ahead time.Duration) *host.Connector {
 	w.t.Helper()
-	connector, err := w.host.Connect(context.Background(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c}, RefreshAhead: ahead,
 	})
 	if err != nil {

@@ -118,7 +118,7 @@ func sentBy(t *testing.T, algorithm, key string) string {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
-	c, err := h.Connect(t.Context(), host.ConnectorConfig{
+	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{"https://api.test"},
 		Auth: host.Auth{Type: "jwt", Config: map[string]any{
 			"private_key": "{{ get_secret('key') }}", "algorithm": algorithm,

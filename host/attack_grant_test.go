@@ -53,7 +53,7 @@ func TestTokensOfTheRunOfConnect(t *testing.T) {
 	if err := connector.Disconnect(forUser(t, alice)); err != nil {
 		t.Fatal(err)
 	}
-	condition(t, connector, alice, host.NotConnected)
+	condition(t, connector, alice, host.ConditionNotConnected)
 	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
 }
 
@@ -184,7 +184,7 @@ func TestDisconnectUnopenedGrant(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	store.after = nil
-	condition(t, connector, alice, host.NotConnected)
+	condition(t, connector, alice, host.ConditionNotConnected)
 }
 
 // A consent that is under way is kept as JSON, which has no form for each ID. The grant of a user with such an ID is not that of
@@ -192,13 +192,13 @@ func TestDisconnectUnopenedGrant(t *testing.T) {
 func TestGrantsOfNonUTF8IDs(t *testing.T) {
 	w, connector := consents(consenting(t, "the-code-of-jose"))
 	for _, jose := range []host.User{{ID: "jos\xe9"}, {ID: "jose", TenantID: "acm\xe9"}} {
-		target, err := connector.Consent(forUser(t, jose), redirectURI, binding)
+		target, err := connector.BeginConsent(forUser(t, jose), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 		if err == nil {
 			u, _ := url.Parse(target)
 			_ = finish(t, w, connector, host.User{}, back(u.Query(), "the-code-of-jose"))
 			t.Errorf("a consent of %q begins", jose)
 		}
-		condition(t, connector, host.User{ID: strings.ToValidUTF8(jose.ID, "\ufffd"), TenantID: strings.ToValidUTF8(jose.TenantID, "\ufffd")}, host.NotConnected)
+		condition(t, connector, host.User{ID: strings.ToValidUTF8(jose.ID, "\ufffd"), TenantID: strings.ToValidUTF8(jose.TenantID, "\ufffd")}, host.ConditionNotConnected)
 		w.refuse(connector, get(forUser(t, jose)), host.StageTemplate, "UTF-8")
 	}
 }
@@ -268,7 +268,7 @@ func TestReplacedGrantKeepsToken(t *testing.T) {
 	if revoked > 0 {
 		t.Error("the grant before was revoked")
 	}
-	condition(t, connector, alice, host.Connected)
+	condition(t, connector, alice, host.ConditionConnected)
 }
 
 // A node asks the store once in 30 seconds whether a grant is still there, and asks again after its clock was set back

@@ -123,7 +123,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 			if c.Origins == nil {
 				c.Origins = []string{apiOrigin}
 			}
-			_, err := w.host.Connect(t.Context(), c)
+			_, err := w.host.NewConnector(t.Context(), c)
 			var wrong *host.ConfigError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("not a ConfigError: %v", err)

@@ -204,7 +204,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 // interpret.
 func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
 	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
 		b.Fatal(err)
 	}
 	defer h.Close(b.Context())
-	c, err := h.Connect(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
+	c, err := h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func BenchmarkGuarded(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer h.Close(b.Context())
-			c, err := h.Connect(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")}})
+			c, err := h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -219,7 +219,7 @@ func TestHowLargeABodyMayBe(t *testing.T) {
 			w.refuse(connector, post(t.Context(), once(strings.Repeat("x", int(c.is)+1)), -1), host.StageBody)
 		})
 	}
-	_, err := misusedWorld(t, signing).host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1})
+	_, err := misusedWorld(t, signing).host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1})
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "body_bytes" {
 		t.Errorf("a negative bound gives %v", err)

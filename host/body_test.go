@@ -160,7 +160,7 @@ func TestSignedBodyBytes(t *testing.T) {
 // bounded returns the connector of misused with a limit on its bodies.
 func bounded(w *world, bytes int64) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
+	c, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: bytes,
 	})
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/keywright/keywright/host/internal/request"
 )
 
-// Callback is the request with which a browser comes back from an authorization server.
-type Callback struct {
-	// RedirectURI is the URL of the request without its query. It must be that of [Connector.Consent].
+// AuthorizationResponse is the request with which a browser comes back from an authorization server.
+type AuthorizationResponse struct {
+	// RedirectURI is the URL of the request without its query. It must be that of the [ConsentRequest].
 	RedirectURI string
 	// Response is the query of the request (RFC 6749 sections 4.1.2 and 4.1.2.1).
 	Response url.Values
-	// Binding is the secret of the browser. It must be that of [Connector.Consent].
+	// Binding is the secret of the browser. It must be that of the [ConsentRequest].
 	Binding string
 }
 
 // Callback ends a consent: it exchanges the code for a grant and keeps that for the user who began. If the context has a user,
 // that must be the same. connector returns the connector of a name, or nil; it is called with the name of the one whose
-// [Connector.Consent] began. Callback returns that name too, also with an error, once it is known.
+// [Connector.BeginConsent] began. Callback returns that name too, also with an error, once it is known.
 //
 // Each consent is ended once, with or without an error. The error is a [*ConsentError] if the consent does not count. Otherwise it is
 // an [Error] of the exchange, or of the store that does not keep the grant, or the error of a store that does not return the consent.
 // Nothing is kept if there is an error.
-func (h *Host) Callback(ctx context.Context, back Callback, connector func(name string) *Connector) (name string, err error) {
+func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connector func(name string) *Connector) (name string, err error) {
 	if h.config.State == nil {
 		return "", errors.New("the host has no State, so that no consent is under way")
 	}
@@ -52,7 +52,7 @@ func (h *Host) Callback(ctx context.Context, back Callback, connector func(name 
 		return refuse(reason, code, text)
 	}
 	c := connector(name)
-	if c == nil || !c.Consents() || c.host.config.State != h.config.State || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
+	if c == nil || !c.NeedsConsent() || c.host.config.State != h.config.State || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
 		return refuse(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
 	}
 	if pending.User != nil {
@@ -75,7 +75,7 @@ func unknownConsent() error {
 }
 
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.
-func (h *Host) takeConsent(ctx context.Context, back Callback) (*pendingConsent, error) {
+func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pendingConsent, error) {
 	handles := back.Response["state"]
 	if len(handles) != 1 {
 		return nil, unknownConsent()
@@ -92,7 +92,7 @@ func (h *Host) takeConsent(ctx context.Context, back Callback) (*pendingConsent,
 }
 
 // foreign returns why another one than who began the consent has come back, or "".
-func (p *pendingConsent) foreign(ctx context.Context, back Callback) (reason ConsentReason, text string) {
+func (p *pendingConsent) foreign(ctx context.Context, back AuthorizationResponse) (reason ConsentReason, text string) {
 	user, there := UserFrom(ctx)
 	switch {
 	case subtle.ConstantTimeCompare(bindingHash(back.Binding), p.Binding) != 1:

@@ -94,7 +94,7 @@ func TestNoCanaryComesOut(t *testing.T) {
 			world.canary("seed")
 			w := &canaryWorld{world: world, t: t, authType: authType, connector: world.connect(authType, configs[authType])}
 			w.login.Answer(w.Issued(w.Now))
-			if w.connector.Consents() {
+			if w.connector.NeedsConsent() {
 				request := begin(t, w.connector, host.User{})
 				w.Hide("the state of the consent", request.Get("state"))
 				if err := finish(t, world, w.connector, host.User{}, back(request, w.Secret("the code"))); err != nil {

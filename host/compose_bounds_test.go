@@ -20,7 +20,7 @@ func composedAt(t *testing.T, origin, url, template string) string {
 	for _, name := range []string{"s", "k", "text"} {
 		w.canary(name)
 	}
-	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "custom", Config: misused}})
+	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "custom", Config: misused}})
 	if err != nil {
 		t.Fatal(err)
 	}

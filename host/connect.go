@@ -14,10 +14,10 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// Connect checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
+// NewConnector checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
 // and reads no secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After
 // [Host.Close], it is [ErrClosed].
-func (h *Host) Connect(ctx context.Context, config ConnectorConfig) (*Connector, error) {
+func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Connector, error) {
 	if err := h.enter(); err != nil {
 		return nil, err
 	}

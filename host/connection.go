@@ -31,18 +31,18 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 		return Connection{}, c.fail(StageToken, stateError(fmt.Errorf("the connection cannot be read: %w", err)))
 	}
 	connection := Connection{Condition: conditions[found.Standing], Age: found.Age}
-	if connection.Condition == Uncertain && c.config.NeverResend {
-		connection.Condition = Lost
+	if connection.Condition == ConditionUncertain && c.config.NeverResend {
+		connection.Condition = ConditionLost
 	}
 	return connection, nil
 }
 
 // conditions has the conditions of grants, by their standing in the store.
 var conditions = map[lease.Standing]Condition{
-	lease.None: NotConnected, lease.Good: Connected, lease.Uncertain: Uncertain, lease.Lost: Lost, lease.Refused: Refused,
+	lease.None: ConditionNotConnected, lease.Good: ConditionConnected, lease.Uncertain: ConditionUncertain, lease.Lost: ConditionLost, lease.Refused: ConditionRefused,
 }
 
-// Grants returns the numbers of grants in the store by their condition. None of them is [NotConnected].
+// Grants returns the numbers of grants in the store by their condition. None of them is [ConditionNotConnected].
 func (s *State) Grants(ctx context.Context) (map[Condition]int, error) {
 	found, err := s.node.Standings(ctx)
 	all := map[Condition]int{}
@@ -184,7 +184,7 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 		return "", c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be read: %w", err)))
 	case found.Grant == "": // another node may know a new one at any time
 		c.host.grants.cache.Remove(key)
-		return "", c.fail(StageToken, &GrantError{Connector: c.config.Name, Tenant: tenant, User: user, Condition: NotConnected, Renew: connectFirst})
+		return "", c.fail(StageToken, &GrantError{Connector: c.config.Name, Tenant: tenant, User: user, Condition: ConditionNotConnected, Renew: connectFirst})
 	}
 	c.host.grants.remember(key, found.Grant, now, epoch)
 	return found.Grant, nil

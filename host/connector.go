@@ -39,7 +39,7 @@ type ConnectorConfig struct {
 	// request after its end, which waits for it.
 	RefreshAhead time.Duration
 	// NeverResend keeps the host from sending a token that may be used once again, after a request without an answer that says what
-	// became of it. Such a grant is [Lost] then. Without it, the grant is [Uncertain], and a later request sends the token again.
+	// became of it. Such a grant is [ConditionLost] then. Without it, the grant is [ConditionUncertain], and a later request sends the token again.
 	NeverResend bool
 	// CrossOriginRedirects lets a client follow a redirect of the API to another origin, such as a signed URL of a store of objects. Such
 	// a request has no credential, no client certificate and no header of the caller but those about content, caches, ranges and
@@ -80,7 +80,7 @@ const maxAuthJSON = 32 << 20
 
 var _ json.Unmarshaler = (*Auth)(nil)
 
-// A Connector authenticates requests to one API. Make one with [Host.Connect]; any other Connector fails each request.
+// A Connector authenticates requests to one API. Make one with [Host.NewConnector]; any other Connector fails each request.
 type Connector struct {
 	config ConnectorConfig
 
@@ -101,7 +101,7 @@ type Connector struct {
 	lastMutation atomic.Pointer[cachedMutation]
 }
 
-// Config returns the configuration that [Host.Connect] received, with the names of the auth type and of its fields in place of aliases.
+// Config returns the configuration that [Host.NewConnector] received, with the names of the auth type and of its fields in place of aliases.
 // The caller must not change its maps and slices.
 func (c *Connector) Config() ConnectorConfig { return c.config }
 

@@ -23,9 +23,18 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
-// Consents reports whether the connector's auth type needs the consent of a person: it sends nothing for a user until that user
-// has been to [Connector.Consent] and back.
-func (c *Connector) Consents() bool { return c.plugin != nil && c.plugin.info.Consent }
+// NeedsConsent reports whether the connector's auth type needs the consent of a person: it sends nothing for a user until that user
+// has been to the URL of [Connector.BeginConsent] and back.
+func (c *Connector) NeedsConsent() bool { return c.plugin != nil && c.plugin.info.Consent }
+
+// ConsentRequest describes the browser that goes to the authorization server.
+type ConsentRequest struct {
+	// RedirectURI is an absolute URL without a query and a fragment, as registered at the authorization server. Let each connector
+	// have its own: then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
+	RedirectURI string
+	// Binding is a secret of at least 16 bytes that only this browser has, such as a random cookie. Its hash is kept.
+	Binding string
+}
 
 // consentTime is the time from the beginning of a consent until it must have come back.
 const consentTime = 10 * time.Minute
@@ -52,16 +61,12 @@ type pendingConsent struct {
 	CodeParameter string
 }
 
-// Consent begins the consent of the context's user, or of the operator if the context has no user. It returns the URL of the
-// authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to
-// redirectURI, and what it sends along is for [Host.Callback].
-//
-// binding is a secret of at least 16 bytes that only this browser has, such as a random cookie. Its hash is kept. The consent
-// ends after 10 minutes. The IDs of the user and of the tenant must be UTF-8.
-//
-// redirectURI is an absolute URL without a query and a fragment, as registered at the authorization server. Let each connector
-// have its own: then an authorization server cannot have an answer of another one taken for its own (RFC 9700 section 4.4).
-func (c *Connector) Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error) {
+// BeginConsent begins the consent of the context's user, or of the operator if the context has no user. It returns the URL of the
+// authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to the
+// redirect URI, and what it sends along is for [Host.Callback]. The consent ends after 10 minutes. The IDs of the user and of the
+// tenant must be UTF-8.
+func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authorizationURL string, err error) {
+	redirectURI, binding := r.RedirectURI, r.Binding
 	if u, err := url.Parse(redirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return "", c.fail(StageConfig, errors.New("the redirect URI of a consent must be an absolute URL without a query and a fragment"))
 	}
@@ -142,7 +147,7 @@ func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Atte
 
 // canConsent returns an error unless the context's user can give consent to the connector.
 func (c *Connector) canConsent(ctx context.Context) error {
-	if !c.Consents() {
+	if !c.NeedsConsent() {
 		return c.fail(StageConfig, errors.New("the auth type has no consent: no user connects to it"))
 	}
 	switch u, ok := UserFrom(ctx); {

@@ -50,8 +50,8 @@ func TestConsentOfOneConnector(t *testing.T) {
 	if err := finish(t, w, crm, alice, back(begin(t, crm, alice), "the-code-of-crm")); err != nil {
 		t.Fatal(err)
 	}
-	condition(t, crm, alice, host.Connected)
-	condition(t, erp, alice, host.NotConnected)
+	condition(t, crm, alice, host.ConditionConnected)
+	condition(t, erp, alice, host.ConditionNotConnected)
 	w.refuse(erp, get(forUser(t, alice)), host.StageToken, "is not there")
 	if n := c.login.Count(); n != 1 {
 		t.Errorf("there were %d token requests, want 1", n)
@@ -69,8 +69,8 @@ func TestConsentOfOneConnector(t *testing.T) {
 	if err := erp.Disconnect(forUser(t, alice)); err != nil {
 		t.Error(err)
 	}
-	condition(t, erp, alice, host.NotConnected)
-	condition(t, crm, alice, host.Connected)
+	condition(t, erp, alice, host.ConditionNotConnected)
+	condition(t, crm, alice, host.ConditionConnected)
 }
 
 // A grant that no request can use any more is not shown as connected.
@@ -81,16 +81,16 @@ func TestConditionsOfFailedGrants(t *testing.T) {
 		never  bool
 		want   host.Condition
 	}{
-		{"a token that cannot be kept", unkept["a token that is too long to keep"], false, host.Lost},
-		{"no answer, and none is sent again", failed["cut"], true, host.Lost},
-		{"no answer", failed["cut"], false, host.Uncertain},
-		{"refused", respond(http.StatusBadRequest, `{"error":"invalid_grant"}`), false, host.Refused},
+		{"a token that cannot be kept", unkept["a token that is too long to keep"], false, host.ConditionLost},
+		{"no answer, and none is sent again", failed["cut"], true, host.ConditionLost},
+		{"no answer", failed["cut"], false, host.ConditionUncertain},
+		{"refused", respond(http.StatusBadRequest, `{"error":"invalid_grant"}`), false, host.ConditionRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := consenting(t, "the-code")
 			w, _ := consents(c)
 			connect := func(never bool) *host.Connector {
-				connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+				connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 					Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_authorization_code", Config: authCode()}, NeverResend: never,
 				})
 				if err != nil {
@@ -102,7 +102,7 @@ func TestConditionsOfFailedGrants(t *testing.T) {
 			if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code")); err != nil {
 				t.Fatal(err)
 			}
-			condition(t, connector, alice, host.Connected)
+			condition(t, connector, alice, host.ConditionConnected)
 			c.clock.Advance(2 * time.Hour)
 			c.login.Answer(test.answer)
 			_, err := w.try(connector, get(forUser(t, alice)))
@@ -111,8 +111,8 @@ func TestConditionsOfFailedGrants(t *testing.T) {
 				t.Errorf("the error is %v, want a grant that is %s", err, test.want)
 			}
 			condition(t, connector, alice, test.want)
-			if test.want == host.Uncertain { // an operator who wants none to be sent again from now on
-				condition(t, connect(true), alice, host.Lost)
+			if test.want == host.ConditionUncertain { // an operator who wants none to be sent again from now on
+				condition(t, connect(true), alice, host.ConditionLost)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestCallbackAfterDisconnect(t *testing.T) {
 	if _, err := w.host.Callback(ctx, b, func(string) *host.Connector { return connector }); err != nil || ctx.Err() == nil {
 		t.Errorf("Callback returns %v", err)
 	}
-	condition(t, connector, alice, host.Connected)
+	condition(t, connector, alice, host.ConditionConnected)
 	if w.send(connector, get(forUser(t, alice))); bearerOf(w) == "" {
 		t.Error("the API gets no token")
 	}

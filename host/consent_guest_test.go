@@ -87,7 +87,7 @@ func TestAuthorizationURLRules(t *testing.T) {
 			g := consenter()
 			g.consent = consent
 			w, connector := guestConsents(consenting(t), g)
-			target, err := connector.Consent(forUser(t, alice), redirectURI, binding)
+			target, err := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 			w.OutError("the error of Consent", err)
 			var failure *host.Error
 			if !errors.As(err, &failure) {
@@ -169,14 +169,14 @@ func TestConnectKeepsNothing(t *testing.T) {
 			if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err == nil {
 				t.Error("the consent counts")
 			}
-			condition(t, connector, alice, host.NotConnected)
+			condition(t, connector, alice, host.ConditionNotConnected)
 		})
 	}
 	w, connector := guestConsents(consenting(t, "the-code-of-alice"), consenter())
 	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err != nil {
 		t.Error(err)
 	}
-	condition(t, connector, alice, host.Connected)
+	condition(t, connector, alice, host.ConditionConnected)
 }
 
 // A description with consent says what the host needs for it.

@@ -93,7 +93,7 @@ func forUser(t *testing.T, user host.User) context.Context {
 // begin begins a consent of a user and returns the query of the authorization request.
 func begin(t *testing.T, c *host.Connector, user host.User) url.Values {
 	t.Helper()
-	target, err := c.Consent(forUser(t, user), redirectURI, binding)
+	target, err := c.BeginConsent(forUser(t, user), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +105,12 @@ func begin(t *testing.T, c *host.Connector, user host.User) url.Values {
 }
 
 // back returns the request with which a browser comes back.
-func back(request url.Values, code string) host.Callback {
-	return host.Callback{RedirectURI: redirectURI, Binding: binding, Response: url.Values{"state": request["state"], "code": {code}}}
+func back(request url.Values, code string) host.AuthorizationResponse {
+	return host.AuthorizationResponse{RedirectURI: redirectURI, Binding: binding, Response: url.Values{"state": request["state"], "code": {code}}}
 }
 
 // finish ends a consent of a user at a host.
-func finish(t *testing.T, w *world, c *host.Connector, user host.User, b host.Callback) error {
+func finish(t *testing.T, w *world, c *host.Connector, user host.User, b host.AuthorizationResponse) error {
 	t.Helper()
 	name, err := w.host.Callback(forUser(t, user), b, func(name string) *host.Connector {
 		if c != nil && name != c.Config().Name {
@@ -137,28 +137,28 @@ func condition(t *testing.T, c *host.Connector, user host.User, want host.Condit
 // nothing is kept, and the token endpoint is not asked (threats.md 128, 129).
 func TestConsentOwner(t *testing.T) {
 	const code = "the-code-of-alice"
-	changed := func(change func(*host.Callback)) func(*host.Callback, *cluster) {
-		return func(b *host.Callback, _ *cluster) { change(b) }
+	changed := func(change func(*host.AuthorizationResponse)) func(*host.AuthorizationResponse, *cluster) {
+		return func(b *host.AuthorizationResponse, _ *cluster) { change(b) }
 	}
 	for _, test := range []struct {
 		name       string
 		began, now host.User
-		change     func(*host.Callback, *cluster)
+		change     func(*host.AuthorizationResponse, *cluster)
 		want       host.ConsentReason
 	}{
 		{"the same user", alice, alice, nil, ""},
 		{"no session any more", alice, host.User{}, nil, ""},
 		{"the operator", host.User{}, host.User{}, nil, ""},
-		{"almost ten minutes", alice, alice, func(_ *host.Callback, c *cluster) { c.clock.Advance(10*time.Minute - time.Second) }, ""},
+		{"almost ten minutes", alice, alice, func(_ *host.AuthorizationResponse, c *cluster) { c.clock.Advance(10*time.Minute - time.Second) }, ""},
 		{"another user", alice, bob, nil, host.ConsentOther},
 		{"another tenant", alice, host.User{ID: "alice", TenantID: "other"}, nil, host.ConsentOther},
 		{"a user for the operator", host.User{}, alice, nil, host.ConsentOther},
-		{"another browser", alice, alice, changed(func(b *host.Callback) { b.Binding = "a cookie of another one" }), host.ConsentOther},
-		{"no cookie", alice, alice, changed(func(b *host.Callback) { b.Binding = "" }), host.ConsentOther},
-		{"the URL of another connector", alice, alice, changed(func(b *host.Callback) { b.RedirectURI = "https://gateway.test/connect/other/callback" }), host.ConsentForged},
-		{"another state", alice, alice, changed(func(b *host.Callback) { b.Response.Set("state", strings.Repeat("A", 43)) }), host.ConsentUnknown},
-		{"no state", alice, alice, changed(func(b *host.Callback) { b.Response.Del("state") }), host.ConsentUnknown},
-		{"ten minutes", alice, alice, func(_ *host.Callback, c *cluster) { c.clock.Advance(10 * time.Minute) }, host.ConsentUnknown},
+		{"another browser", alice, alice, changed(func(b *host.AuthorizationResponse) { b.Binding = "a cookie of another one" }), host.ConsentOther},
+		{"no cookie", alice, alice, changed(func(b *host.AuthorizationResponse) { b.Binding = "" }), host.ConsentOther},
+		{"the URL of another connector", alice, alice, changed(func(b *host.AuthorizationResponse) { b.RedirectURI = "https://gateway.test/connect/other/callback" }), host.ConsentForged},
+		{"another state", alice, alice, changed(func(b *host.AuthorizationResponse) { b.Response.Set("state", strings.Repeat("A", 43)) }), host.ConsentUnknown},
+		{"no state", alice, alice, changed(func(b *host.AuthorizationResponse) { b.Response.Del("state") }), host.ConsentUnknown},
+		{"ten minutes", alice, alice, func(_ *host.AuthorizationResponse, c *cluster) { c.clock.Advance(10 * time.Minute) }, host.ConsentUnknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := consenting(t, code)
@@ -173,7 +173,7 @@ func TestConsentOwner(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				condition(t, connector, test.began, host.Connected)
+				condition(t, connector, test.began, host.ConditionConnected)
 			} else {
 				if !errors.As(err, &refused) || refused.Reason != test.want {
 					t.Errorf("the error is %v, want %s", err, test.want)
@@ -181,7 +181,7 @@ func TestConsentOwner(t *testing.T) {
 				if n := c.login.Count(); n != 0 {
 					t.Errorf("the token endpoint was asked %d times", n)
 				}
-				condition(t, connector, test.began, host.NotConnected)
+				condition(t, connector, test.began, host.ConditionNotConnected)
 			}
 			// Whatever came of it, it does not count again.
 			if again := finish(t, w, connector, test.began, back(b.Response, code)); !errors.As(again, &refused) || refused.Reason != host.ConsentUnknown {
@@ -216,7 +216,7 @@ func TestAConsentOnTwoNodes(t *testing.T) {
 	if good.Load() != 1 || c.login.Count() != 1 || form.Get("redirect_uri") != redirectURI {
 		t.Errorf("%d of 8 consents count, after %d requests: %v", good.Load(), c.login.Count(), form)
 	}
-	condition(t, first, alice, host.Connected)
+	condition(t, first, alice, host.ConditionConnected)
 	for range 2 {
 		one.send(first, get(forUser(t, alice)))
 		two.send(second, get(forUser(t, alice)))
@@ -226,7 +226,7 @@ func TestAConsentOnTwoNodes(t *testing.T) {
 	}
 	one.Hide("an access token", strings.TrimPrefix(bearerOf(one), "Bearer "))
 	for _, other := range []host.User{bob, {ID: "alice"}, {ID: "alice", TenantID: "other"}, {}} {
-		condition(t, second, other, host.NotConnected)
+		condition(t, second, other, host.ConditionNotConnected)
 		if err := two.refuse(second, get(forUser(t, other)), host.StageToken); !errors.As(err, new(*host.GrantError)) {
 			t.Errorf("%v: the error is %v", other, err)
 		}
@@ -262,7 +262,7 @@ func TestTokensOfAnEarlierGrant(t *testing.T) {
 	if err := first.Disconnect(gone); err != nil { // a browser that is closed does not leave half of it
 		t.Error(err)
 	}
-	condition(t, second, alice, host.NotConnected)
+	condition(t, second, alice, host.ConditionNotConnected)
 	one.refuse(first, get(forUser(t, alice)), host.StageToken, "is not there")
 	c.clock.Advance(30 * time.Second)
 	two.refuse(second, get(forUser(t, alice)), host.StageToken, "is not there")
@@ -302,7 +302,7 @@ func TestConsentWithoutTheStore(t *testing.T) {
 		t.Errorf("there were %d token requests, want 2", n)
 	}
 	w.refuse(connector, get(forUser(t, bob)), host.StageToken, "cannot be read")
-	_, begun := connector.Consent(forUser(t, alice), redirectURI, binding)
+	_, begun := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 	_, seen := connector.Connection(forUser(t, alice))
 	for what, err := range map[string]error{"Consent": begun, "Connection": seen, "Disconnect": connector.Disconnect(forUser(t, alice))} {
 		var failure *host.Error
@@ -348,11 +348,11 @@ func TestConsentBeginErrors(t *testing.T) {
 		{"a short binding", redirectURI, "fifteen bytes..", alice},
 		{"a user without an id", redirectURI, binding, host.User{Email: "alice@acme.test"}},
 	} {
-		if target, err := connector.Consent(forUser(t, test.user), test.redirect, test.binding); err == nil {
+		if target, err := connector.BeginConsent(forUser(t, test.user), host.ConsentRequest{RedirectURI: test.redirect, Binding: test.binding}); err == nil {
 			t.Errorf("%s: the browser goes to %s", test.name, target)
 		}
 	}
-	if _, err := connector.Consent(forUser(t, alice), redirectURI, "sixteen bytes..."); err != nil {
+	if _, err := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: "sixteen bytes..."}); err != nil {
 		t.Errorf("a binding that is long enough: %v", err)
 	}
 	nobody := host.User{Email: "nobody@acme.test"}
@@ -361,7 +361,7 @@ func TestConsentBeginErrors(t *testing.T) {
 		t.Error("a user without an id has a grant")
 	}
 	_, other := c.node()
-	if _, err := other.Consent(forUser(t, alice), redirectURI, binding); other.Consents() || err == nil || !connector.Consents() {
+	if _, err := other.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding}); other.NeedsConsent() || err == nil || !connector.NeedsConsent() {
 		t.Errorf("a type without consent: %v", err)
 	}
 	if got := begin(t, connector, alice); got.Get("response_type") != "code" {
@@ -375,7 +375,7 @@ func TestConsentNeedsAStore(t *testing.T) {
 	if problems := w.problems("oauth_authorization_code", authCode()); len(problems) != 1 || !strings.Contains(problems[0], "Config.State") {
 		t.Errorf("the problems are %q", problems)
 	}
-	if _, err := w.host.Callback(t.Context(), host.Callback{}, nil); err == nil {
+	if _, err := w.host.Callback(t.Context(), host.AuthorizationResponse{}, nil); err == nil {
 		t.Error("a consent ends that nobody keeps")
 	}
 }

@@ -60,7 +60,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 				c := host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				_, err := h.Connect(t.Context(), c)
+				_, err := h.NewConnector(t.Context(), c)
 				runtime.ReadMemStats(&after)
 				var wrong *host.ConfigError
 				if err != nil && (!errors.As(err, &wrong) || len(wrong.Problems) > 100) {
@@ -85,7 +85,7 @@ func TestOversizedConfiguration(t *testing.T) {
 	defer h.Close(t.Context())
 	const limit = "is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
 	connect := func(config map[string]any) error {
-		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config}})
+		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config}})
 		return err
 	}
 	for more, large := range []bool{false, true} { // names count too

@@ -72,7 +72,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 // specification.md 1.1.
 func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
 	})
 	w.OutError("Connect", err)
@@ -85,7 +85,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 			t.Errorf("the error has no line %q:\n%v", line, err)
 		}
 	}
-	_, err = w.host.Connect(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
+	_, err = w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a name with a line break gives %q", err)
 	}
@@ -275,7 +275,7 @@ func TestEqualOrigins(t *testing.T) {
 		{"https://bücher.test", "https://xn--bcher-kva.test/v1", true},
 		{"https://api\x80.test", "https://xn--api-7t7s.test/v1", true}, // net/http takes the byte for U+FFFD
 	} {
-		connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
 		})
 		if err != nil {
@@ -309,7 +309,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 		}
 	}
 	dev.get(dev.connect("oauth_client_credentials", with(oauth("s"), "token_url", "http://login.test/token")))
-	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
 	if err == nil || !strings.Contains(err.Error(), "plain http") {
 		t.Errorf("an origin of plain http gives %v", err)
 	}

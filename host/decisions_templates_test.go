@@ -96,7 +96,7 @@ func TestDecision_Templates_checked_when_loaded(t *testing.T) {
 		{"a name that is no literal", "{{ get_secret(user.email) }}", 15, "literal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+			_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 				Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "api_key", Config: key(c.template)},
 			})
 			w.OutError("Connect", err)

@@ -125,7 +125,7 @@ func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
 // The error for a built-in type that a host lacks says where to add it, and the host keeps its five types (specification.md 1.3).
 func TestMissingBuiltInType(t *testing.T) {
 	connect := func(h *host.Host, auth host.Auth) error {
-		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "desk", Origins: []string{"https://api.test"}, Auth: auth})
+		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "desk", Origins: []string{"https://api.test"}, Auth: auth})
 		return err
 	}
 	basic := host.Auth{Type: "basic", Config: map[string]any{"username": "ann"}}

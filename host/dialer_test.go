@@ -34,7 +34,7 @@ func ownWorld(t *testing.T) *secureWorld {
 // own connects a connector with an Egress of its own. The endpoint is written, or that of an issuer.
 func (s *secureWorld) own(name string, egress *host.Egress, endpoint string) *host.Connector {
 	s.t.Helper()
-	c, err := s.host.Connect(s.t.Context(), host.ConnectorConfig{
+	c, err := s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
 		Name: name, Origins: []string{s.api.URL}, Egress: egress,
 		Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", endpoint)},
 	})
@@ -64,7 +64,7 @@ func TestEgressPerConnector(t *testing.T) {
 		fails("other", nil, "127.0.0.1 is a loopback address")
 		fails("no authority", &host.Egress{Allow: loopback}, "authority")
 	}
-	c, err := s.host.Connect(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}})
+	c, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestEgressPerConnector(t *testing.T) {
 func TestOwnEgressWithTLS(t *testing.T) {
 	s := newSecureWorld(t, func(c *host.Config) { c.Egress = host.Egress{} })
 	s.issueTo("client", "client", s.Now().Add(day))
-	c, err := s.host.Connect(t.Context(), host.ConnectorConfig{
+	c, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{s.api.URL}, TLS: of("client"), Auth: s.credentials(),
 		Egress: &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}},
 	})
@@ -116,7 +116,7 @@ func TestProxyOfOneConnector(t *testing.T) {
 func TestInvalidEgress(t *testing.T) {
 	refused := func(w *world, e *host.Egress, want string) {
 		t.Helper()
-		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "none"}, Egress: e})
+		_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "none"}, Egress: e})
 		var wrong *host.ConfigError
 		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "egress" || !strings.Contains(wrong.Problems[0].Message, want) {
 			t.Errorf("%v, want %q", err, want)
@@ -132,7 +132,7 @@ func TestInvalidEgress(t *testing.T) {
 func TestPlainHTTPOfOneConnector(t *testing.T) {
 	s := ownWorld(t)
 	connect := func(e *host.Egress) error {
-		_, err := s.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://10.0.0.1"}, Auth: host.Auth{Type: "none"}, Egress: e})
+		_, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://10.0.0.1"}, Auth: host.Auth{Type: "none"}, Egress: e})
 		return err
 	}
 	if err := connect(&host.Egress{AllowHTTP: true}); err != nil {
@@ -161,7 +161,7 @@ func TestHostsOfPlainHTTP(t *testing.T) {
 		{"https://a.test", "https://a.test/token", []string{"http://keycloak"}, "egress: an item of PlainHTTP is not the name of a host"},
 		{"https://a.test", "https://a.test/token", []string{"*"}, "egress: an item of PlainHTTP is not the name of a host"},
 	} {
-		_, err := s.host.Connect(t.Context(), host.ConnectorConfig{
+		_, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{c.origin}, Egress: &host.Egress{PlainHTTP: c.hosts},
 			Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", c.token)},
 		})

@@ -30,7 +30,7 @@ func TestConsentByDiscovery(t *testing.T) {
 		"revocation_url", "{{ discover('https://login.test', 'revocation_endpoint') }}",
 	}
 	w, connector := consents(c, change...)
-	target, err := connector.Consent(forUser(t, alice), redirectURI, binding)
+	target, err := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 	if err != nil || !strings.HasPrefix(target, "https://login.test/authorize?") {
 		t.Fatalf("the browser goes to %s: %v", target, err)
 	}
@@ -53,7 +53,7 @@ func TestConsentByDiscovery(t *testing.T) {
 	down = true
 	world, other := consents(c, change...)
 	var metadata *host.DiscoveryError
-	if _, err := other.Consent(forUser(t, bob), redirectURI, binding); !errors.As(err, &metadata) {
+	if _, err := other.BeginConsent(forUser(t, bob), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding}); !errors.As(err, &metadata) {
 		t.Errorf("the error of a consent is %v", err)
 	}
 	if err := other.Disconnect(forUser(t, alice)); !errors.Is(err, host.ErrNotRevoked) || !errors.As(err, &metadata) {
@@ -62,7 +62,7 @@ func TestConsentByDiscovery(t *testing.T) {
 	if n := len(world.calls); n != 2 || world.calls[0].Discoveries != 1 || world.calls[0].Err == nil || !world.calls[1].Consent {
 		t.Errorf("Observe is called %d times: %+v", n, world.calls)
 	}
-	if found, err := other.Connection(forUser(t, alice)); err != nil || found.Condition != host.NotConnected {
+	if found, err := other.Connection(forUser(t, alice)); err != nil || found.Condition != host.ConditionNotConnected {
 		t.Errorf("the connection is %v, %v", found, err)
 	}
 }

@@ -89,7 +89,7 @@ func TestAnIssuerOfPlainHTTP(t *testing.T) {
 		w.canary("s")
 		w.login.Answer(metadata(strings.ReplaceAll(loginDocument, "https://", "http://")))
 		auth := with(discovering(), "token_url", "{{ discover('http://login.test', 'token_endpoint') }}")
-		c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
+		c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
 		if err == nil {
 			_, err = w.try(c, get(t.Context()))
 		}
@@ -275,7 +275,7 @@ func TestHangingIssuer(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{apiOrigin}, Timeout: 3 * time.Second, Auth: host.Auth{Type: "oauth_client_credentials", Config: discovering()},
 		})
 		if err != nil {
@@ -356,7 +356,7 @@ func TestWrongDiscoveries(t *testing.T) {
 	if _, err := w.host.Template(discoverToken); err == nil || !strings.Contains(err.Error(), "discover is for the fields of auth.config") {
 		t.Errorf("the error of a template is %v", err)
 	}
-	_, err := newWorld(t, func(c *host.Config) { c.Base = nil }).host.Connect(t.Context(), host.ConnectorConfig{
+	_, err := newWorld(t, func(c *host.Config) { c.Base = nil }).host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: &host.TLS{CA: discoverToken},
 	})
 	if err == nil || !strings.Contains(err.Error(), "tls.ca: discover is for the fields of auth.config") {

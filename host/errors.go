@@ -66,7 +66,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
 // store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
-// grant is [Uncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
+// grant is [ConditionUncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
 // that was cancelled, and after the
 // request was sent.
 //
@@ -79,7 +79,7 @@ func (e *Error) Retryable() bool {
 	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)):
 		return false
 	case errors.As(e.Err, &grant):
-		return grant.Condition == Uncertain
+		return grant.Condition == ConditionUncertain
 	case errors.As(e.Err, &answer):
 		return (*hostfn.TokenError)(answer).Passing()
 	case errors.As(e.Err, &metadata):

@@ -30,7 +30,7 @@ func Example() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.ConnectorConfig{
+	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -69,7 +69,7 @@ func ExampleWithUser() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.ConnectorConfig{
+	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -108,7 +108,7 @@ func ExampleConnector_Authenticate() {
 		return
 	}
 	defer h.Close(ctx)
-	maps, err := h.Connect(ctx, host.ConnectorConfig{
+	maps, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "maps",
 		Origins: []string{"https://maps.example.com"},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -145,7 +145,7 @@ func ExampleConfigError() {
 		return
 	}
 	defer h.Close(ctx)
-	_, err = h.Connect(ctx, host.ConnectorConfig{
+	_, err = h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
@@ -179,7 +179,7 @@ func ExampleError_Retryable() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.ConnectorConfig{
+	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{

@@ -26,7 +26,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 			w.canary("s")
 			w.login.Answer(newGate(nil).answer)
-			c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+			c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 				Name: "slow", Origins: []string{"https://api.test"}, Timeout: timeout,
 				Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
 			})
@@ -148,7 +148,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		if _, err := c.Explain(get(t.Context())); !errors.Is(err, host.ErrClosed) {
 			t.Errorf("Explain gets %v", err)
 		}
-		if _, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}}); !errors.Is(err, host.ErrClosed) {
+		if _, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}}); !errors.Is(err, host.ErrClosed) {
 			t.Errorf("Connect gets %v", err)
 		}
 		close(g.open)

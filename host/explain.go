@@ -19,7 +19,7 @@ import (
 type Explanation struct {
 	// Connector is the name of the connector, and Type is its auth type.
 	Connector string `json:"connector"`
-	Type      string `json:"type"`
+	AuthType  string `json:"type"`
 	// Method and URL are those of the request. URL includes the query that would be appended, masked.
 	Method string `json:"method"`
 	URL    string `json:"url"`
@@ -143,7 +143,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	target := *r.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
-		Connector: c.config.Name, Type: c.config.Auth.Type, Method: r.Method, URL: target.String(),
+		Connector: c.config.Name, AuthType: c.config.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: added(masked), Steps: call.Steps, TLS: secure, Fuel: fuel,
 	}
 	if _, path, err := request.ReplacePath(r.URL, masked.Path); err == nil { // Check has refused any other

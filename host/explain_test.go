@@ -57,7 +57,7 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 			for _, h := range e.Added.Headers {
 				got += h.Value
 			}
-			if e.URL != c.url || got != c.added || e.Method != http.MethodGet || e.Connector != "crm" || e.Type != c.authType {
+			if e.URL != c.url || got != c.added || e.Method != http.MethodGet || e.Connector != "crm" || e.AuthType != c.authType {
 				t.Errorf("%+v, want %s and %s", e, c.url, c.added)
 			}
 		})

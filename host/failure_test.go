@@ -56,7 +56,7 @@ func TestCertificateErrorThroughWrappedBase(t *testing.T) {
 	api.StartTLS()
 	defer api.Close()
 	w := newWorld(t, func(c *host.Config) { c.Base, c.Egress = nil, host.Egress{AllowPrivate: true} })
-	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: host.Auth{Type: "none"}})
+	connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: host.Auth{Type: "none"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // A connector lists the secrets of each of its fields, also in objects, and the user's token.
 func TestTheSecretsOfEachField(t *testing.T) {
 	w := onBehalfWorld(t, cachedExchange)
-	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "custom", Config: map[string]any{
+	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "custom", Config: map[string]any{
 		"subject": "{{ user.token }}", "plain": "text", "url": "https://login.test/token", "key": "{{ get_secret('k') }}",
 		"object": map[string]any{"a": []any{"{{ get_secret('two') + get_secret('one') }}", "{{ get_secret('two') }}"}},
 	}}})

@@ -18,28 +18,28 @@ type Condition string
 
 // The conditions.
 const (
-	// NotConnected means that nobody has given consent yet, or that it was taken back.
-	NotConnected Condition = "not connected"
-	// Connected means that requests can be authenticated, as far as the host knows.
-	Connected Condition = "connected"
-	// Uncertain means that the grant may have been redeemed without an answer. Until a later request has redeemed it, nobody knows.
-	Uncertain Condition = "uncertain"
-	// Lost means that the grant may have been redeemed, and what was issued is not there. It is not used again.
-	Lost Condition = "lost"
-	// Refused means that the authorization server refuses the grant.
-	Refused Condition = "refused"
+	// ConditionNotConnected means that nobody has given consent yet, or that it was taken back.
+	ConditionNotConnected Condition = "not connected"
+	// ConditionConnected means that requests can be authenticated, as far as the host knows.
+	ConditionConnected Condition = "connected"
+	// ConditionUncertain means that the grant may have been redeemed without an answer. Until a later request has redeemed it, nobody knows.
+	ConditionUncertain Condition = "uncertain"
+	// ConditionLost means that the grant may have been redeemed, and what was issued is not there. It is not used again.
+	ConditionLost Condition = "lost"
+	// ConditionRefused means that the authorization server refuses the grant.
+	ConditionRefused Condition = "refused"
 )
 
-// GrantError is the error for a grant that cannot be used until a person renews it, or for some time if it is [Uncertain]. An
+// GrantError is the error for a grant that cannot be used until a person renews it, or for some time if it is [ConditionUncertain]. An
 // [Error] of [StageToken] wraps it; find it with [errors.As].
 type GrantError struct {
 	// Connector is the name of the connector.
 	Connector string
 	// Tenant and User are the IDs of the tenant and the user whose grant it is. They are empty if it is the operator's.
 	Tenant, User string
-	// Condition is [NotConnected], [Uncertain], [Lost] or [Refused].
+	// Condition is [ConditionNotConnected], [ConditionUncertain], [ConditionLost] or [ConditionRefused].
 	Condition Condition
-	// RetryAfter is the time in which requests with an [Uncertain] grant get this error, without a request to the token endpoint. It
+	// RetryAfter is the time in which requests with an [ConditionUncertain] grant get this error, without a request to the token endpoint. It
 	// is the endpoint's Retry-After, or about one second at first, and twice as long after each further attempt, up to five minutes.
 	RetryAfter time.Duration
 	// Renew says how to renew the grant.
@@ -65,11 +65,11 @@ func (e *GrantError) Error() string {
 	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"
 	renew := ": " + e.Renew
 	switch e.Condition {
-	case Uncertain:
+	case ConditionUncertain:
 		text, renew = whose+" is uncertain, because its token was sent and no answer says what became of it: a later request sends it again", ""
-	case Refused:
+	case ConditionRefused:
 		text = whose + " is lost, because the authorization server refused its token"
-	case NotConnected:
+	case ConditionNotConnected:
 		text = "there is no grant"
 		if whose != "the grant" {
 			text = whose + " is not there"
@@ -132,7 +132,7 @@ var _ hostfn.Turn = (*turn)(nil)
 // call has lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	c := t.connector
-	g := &GrantError{Connector: c.config.Name, Tenant: t.tenant, User: t.user, Condition: Lost, Renew: c.plan.Renewal, Err: cause}
+	g := &GrantError{Connector: c.config.Name, Tenant: t.tenant, User: t.user, Condition: ConditionLost, Renew: c.plan.Renewal, Err: cause}
 	var answer *hostfn.TokenError
 	if errors.As(cause, &answer) {
 		g.Err = (*TokenError)(answer)
@@ -143,14 +143,14 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	switch {
 	case errors.As(err, &uncertain):
 		if !c.config.NeverResend {
-			g.Condition, g.RetryAfter, level = Uncertain, uncertain.Wait, abi.LevelWarn
+			g.Condition, g.RetryAfter, level = ConditionUncertain, uncertain.Wait, abi.LevelWarn
 		}
 	case errors.As(err, &lost):
 		if lost.Refused {
-			g.Condition = Refused
+			g.Condition = ConditionRefused
 		}
 	case errors.Is(err, lease.ErrNotConnected):
-		g.Condition, g.Renew = NotConnected, connectFirst
+		g.Condition, g.Renew = ConditionNotConnected, connectFirst
 		return g
 	default:
 		return stateError(err)
@@ -158,7 +158,7 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	switch {
 	case cause != nil:
 		c.log.line(ctx, level, g.Error())
-	case g.Condition != Uncertain:
+	case g.Condition != ConditionUncertain:
 		c.log.seldom(ctx, g.Error())
 	}
 	return g

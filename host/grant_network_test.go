@@ -135,7 +135,7 @@ func TestStateSentOnceOverTCP(t *testing.T) {
 		c.clock.Advance(time.Hour)
 	}
 	var lost *host.GrantError
-	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Uncertain || cut.Load() != 1 {
+	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.ConditionUncertain || cut.Load() != 1 {
 		t.Errorf("a request that was cut is sent %d times: %v", cut.Load(), err)
 	}
 	if err := reach(t, w, connector); !errors.As(err, &lost) || cut.Load() != 1 || server.twice() != nil {
@@ -197,7 +197,7 @@ func TestStateSentOnceOverHTTP2(t *testing.T) {
 	w.setSecret("seed", firstSeed)
 	connector := w.connectAs("crm", "refresher", seeded("token_url", login.URL))
 	var lost *host.GrantError
-	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.Uncertain || streams.Load() != 1 {
+	if err := reach(t, w, connector); !errors.As(err, &lost) || lost.Condition != host.ConditionUncertain || streams.Load() != 1 {
 		t.Errorf("a request whose stream is refused is sent %d times: %v", streams.Load(), err)
 	}
 }

@@ -74,9 +74,9 @@ func TestACrashAfterTheRedemptionLosesTheGrant(t *testing.T) {
 	c.clock.Advance(time.Minute)
 	server.after = nil
 	later, connector := granted(c, refresher(nil), seeded())
-	grantError(t, later, connector, host.Uncertain) // the host that has the answer has seven seconds to write it
+	grantError(t, later, connector, host.ConditionUncertain) // the host that has the answer has seven seconds to write it
 	c.clock.Advance(7 * time.Second)
-	grantError(t, later, connector, host.Lost)
+	grantError(t, later, connector, host.ConditionLost)
 	if server.sent[firstSeed] != 2 || len(server.sent) != 1 {
 		t.Errorf("%v were sent", server.sent)
 	}
@@ -95,15 +95,15 @@ func TestRefusedGrant(t *testing.T) {
 		c, server := grants(t)
 		server.before = respond(code, `{"error":"invalid_grant","error_description":"hunter2"}`)
 		w, connector := granted(c, refresher(nil), seeded())
-		refused := grantError(t, w, connector, host.Refused)
+		refused := grantError(t, w, connector, host.ConditionRefused)
 		var answer *host.TokenError
 		if !errors.As(refused, &answer) || answer.Status != code || answer.Code != "invalid_grant" || strings.Contains(refused.Error(), "hunter2") {
 			t.Errorf("%d: refused = %v", code, refused)
 		}
 		server.before = nil
-		grantError(t, w, connector, host.Refused)
+		grantError(t, w, connector, host.ConditionRefused)
 		later, same := granted(c, refresher(nil), seeded())
-		grantError(t, later, same, host.Refused)
+		grantError(t, later, same, host.ConditionRefused)
 		if server.sent[firstSeed] != 1 {
 			t.Errorf("%d: the token was sent %d times", code, server.sent[firstSeed])
 		}

@@ -154,7 +154,7 @@ func grantError(t *testing.T, w *world, c *host.Connector, condition host.Condit
 	t.Helper()
 	err := w.refuse(c, get(t.Context()), host.StageToken)
 	var lost *host.GrantError
-	if !errors.As(err, &lost) || lost.Condition != condition || lost.Connector != "crm" || err.Retryable() != (condition == host.Uncertain) {
+	if !errors.As(err, &lost) || lost.Condition != condition || lost.Connector != "crm" || err.Retryable() != (condition == host.ConditionUncertain) {
 		t.Fatalf("the error is %v, want a grant that is %s", err, condition)
 	}
 	return lost

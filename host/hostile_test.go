@@ -189,7 +189,7 @@ func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(abi.En
 	if h.stalls {
 		c.Timeout = 50 * time.Millisecond // the endpoint never answers, however long it is waited for
 	}
-	connector, err := w.host.Connect(t.Context(), c)
+	connector, err := w.host.NewConnector(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func askAPI(t *testing.T, h *hostile) string {
 	defer cancel()
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	api := serve(t, h, h.with(w, elsewhere.origin), cancel)
-	connector, err := w.host.Connect(ctx, host.ConnectorConfig{
+	connector, err := w.host.NewConnector(ctx, host.ConnectorConfig{
 		Name: "crm", Origins: []string{api.origin}, Auth: host.Auth{Type: "custom", Config: config{"key": "{{ get_secret('key') }}"}},
 	})
 	if err != nil {

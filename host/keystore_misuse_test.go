@@ -90,7 +90,7 @@ func TestGetKeyInOtherFields(t *testing.T) {
 	if got := w.problems("custom", config{"key": "{{ get_key('api') }}"}); !slices.Equal(got, []string{"auth.config.key: there is no store of keys for get_key"}) {
 		t.Errorf("without a store, the problems are %q", got)
 	}
-	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "tls", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "tls.ca, column 1: "+text) {

@@ -230,7 +230,7 @@ func TestHangingKeyStore(t *testing.T) {
 		})
 		w.canary("s")
 		signing, others := w.connect("jwt", storedJWT("ES256")), w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-		longer, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		longer, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "longer", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "jwt", Config: storedJWT("ES256")}, Timeout: 20 * time.Second,
 		})
 		if err != nil {

@@ -259,7 +259,7 @@ func TestInputHost(t *testing.T) {
 			seen = string(env.Input())
 			return header("X-Key", value(env, "to_header")), nil
 		})
-		connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+		connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "crm", Origins: []string{"https://api.test", "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 		})
 		if err != nil {

@@ -55,7 +55,7 @@ type PluginInfo struct {
 }
 
 // Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth
-// type. It is for editors and forms. It accepts what [Host.Connect] accepts, as far as a schema can express it: it also
+// type. It is for editors and forms. It accepts what [Host.NewConnector] accepts, as far as a schema can express it: it also
 // accepts a text with a template in place of an integer, a boolean or a URL. It accepts the aliases of the type and
 // lists them in the description of "type" as deprecated.
 func (p PluginInfo) Schema() ([]byte, error) { return describe.Schema(&p.Description) }

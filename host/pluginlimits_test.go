@@ -128,7 +128,7 @@ func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
 					}
 					return nil, errors.New("connection reset by peer")
 				})
-				connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+				connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 					Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: misused}, Timeout: timeout,
 				})
 				if err != nil {

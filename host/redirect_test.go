@@ -53,7 +53,7 @@ func onLoopback(t *testing.T) *world {
 
 func (w *world) connectTo(origin string, auth config) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.Connect(context.Background(), host.ConnectorConfig{
+	c, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth},
 	})
 	if err != nil {
@@ -296,7 +296,7 @@ func TestCrossOriginRedirects(t *testing.T) {
 				}
 				return respond(status, "", "Location", location)(r)
 			})
-			connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+			connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 				Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials[c.auth]}, CrossOriginRedirects: true,
 			})
 			if err != nil {
@@ -335,7 +335,7 @@ func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
 	var last *http.Request
-	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
 	})
 	if err != nil {
@@ -372,7 +372,7 @@ func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 func TestCrossOriginRedirectsWithACertificateForAll(t *testing.T) {
 	w := onLoopback(t)
 	w.canary("s")
-	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
 		Egress: &host.Egress{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}},
 	})

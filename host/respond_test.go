@@ -89,7 +89,7 @@ func TestEchoedCredential_threats_45(t *testing.T) {
 					c.NoReuse, c.Base, c.Egress = noReuse, nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
 				})
 				w.canary("s")
-				c, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: auth})
+				c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{api.URL}, Auth: auth})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -129,7 +129,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer h.Close(t.Context())
-			connector, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: c.authType, Config: c.config}})
+			connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: c.authType, Config: c.config}})
 			if err != nil {
 				t.Fatal(err)
 			}

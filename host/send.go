@@ -291,7 +291,7 @@ func (c *Connector) clone(r *http.Request, body *request.Body, answer *hostfn.AP
 	return authenticated, out
 }
 
-var errNotConnected = errors.New("the connector was not made by Host.Connect")
+var errNotConnected = errors.New("the connector was not made by Host.NewConnector")
 
 // check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
 // a copy of the request's headers, to which headers can be added.

@@ -339,14 +339,14 @@ func TestRefusedTLS(t *testing.T) {
 			if c.origin == "" {
 				c.origin = apiOrigin
 			}
-			_, err := s.host.Connect(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
+			_, err := s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want %q", err, c.want)
 			}
 		})
 	}
 	w := newWorld(t)
-	_, err := w.host.Connect(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: of("ann")})
+	_, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: of("ann")})
 	if err == nil || !strings.Contains(err.Error(), "tls: needs the transport of the host, and Config.Base takes its place") {
 		t.Errorf("with a Base: %v", err)
 	}

@@ -132,7 +132,7 @@ func (s *secureWorld) secure(name string, t *host.TLS) *host.Connector {
 
 func (s *secureWorld) secureAs(name string, t *host.TLS, auth host.Auth) *host.Connector {
 	s.t.Helper()
-	c, err := s.host.Connect(context.Background(), host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t})
+	c, err := s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t})
 	if err != nil {
 		s.t.Fatal(err)
 	}

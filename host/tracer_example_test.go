@@ -34,7 +34,7 @@ func ExampleTracer() {
 		return
 	}
 	defer h.Close(ctx)
-	crm, err := h.Connect(ctx, host.ConnectorConfig{
+	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
 		Auth:    host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('crm') }}", "in": "query"}},

@@ -360,7 +360,7 @@ func TestUnwantedSpansCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close(t.Context())
-		c, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{
+		c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{
 			Type: "api_key", Config: config{"key": "X-Key", "value": "{{ get_secret('s') }}", "in": "header"},
 		}})
 		if err != nil {

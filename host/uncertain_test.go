@@ -47,13 +47,13 @@ func TestUnansweredGrant(t *testing.T) {
 			server.before = answer
 			w, connector := granted(c, refresher(nil), seeded())
 			later, same := granted(c, refresher(nil), seeded())
-			first := grantError(t, w, connector, host.Uncertain)
+			first := grantError(t, w, connector, host.ConditionUncertain)
 			if first.Err == nil || w.logged("is uncertain") != 1 {
 				t.Errorf("the error is %v, and the log has %d lines", first, w.logged("is uncertain"))
 			}
 			server.before = nil
 			for _, n := range []caller{{w, connector}, {later, same}} {
-				if e := grantError(t, n.w, n.c, host.Uncertain); e.RetryAfter != first.RetryAfter || e.RetryAfter > time.Second || e.RetryAfter < 800*time.Millisecond {
+				if e := grantError(t, n.w, n.c, host.ConditionUncertain); e.RetryAfter != first.RetryAfter || e.RetryAfter > time.Second || e.RetryAfter < 800*time.Millisecond {
 					t.Errorf("callers come back after %s, the first one after %s", e.RetryAfter, first.RetryAfter)
 				}
 			}
@@ -80,7 +80,7 @@ func TestAnUncertainGrantWaitsLonger(t *testing.T) {
 		nodes = append(nodes, caller{w, connector})
 	}
 	for i, most := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
-		e := grantError(t, nodes[i%2].w, nodes[i%2].c, host.Uncertain)
+		e := grantError(t, nodes[i%2].w, nodes[i%2].c, host.ConditionUncertain)
 		if most *= time.Second; e.RetryAfter > most || e.RetryAfter < most*4/5 || server.sent[firstSeed] != i+1 {
 			t.Errorf("after attempt %d of %v the wait is %s", i+1, server.sent, e.RetryAfter)
 		}
@@ -91,7 +91,7 @@ func TestAnUncertainGrantWaitsLonger(t *testing.T) {
 		response.Header.Set("Retry-After", "77")
 		return response, nil
 	}
-	if e := grantError(t, nodes[0].w, nodes[0].c, host.Uncertain); e.RetryAfter != 77*time.Second {
+	if e := grantError(t, nodes[0].w, nodes[0].c, host.ConditionUncertain); e.RetryAfter != 77*time.Second {
 		t.Errorf("with Retry-After: 77 the wait is %s", e.RetryAfter)
 	}
 }
@@ -102,13 +102,13 @@ func TestRefusedUncertainGrant(t *testing.T) {
 	c, server := grants(t)
 	server.after = failed["cut"]
 	w, connector := granted(c, refresher(nil), seeded())
-	grantError(t, w, connector, host.Uncertain)
+	grantError(t, w, connector, host.ConditionUncertain)
 	c.clock.Advance(time.Second)
-	if lost := grantError(t, w, connector, host.Lost); lost.Renew != "configure a new auth.config.refresh_token" {
+	if lost := grantError(t, w, connector, host.ConditionLost); lost.Renew != "configure a new auth.config.refresh_token" {
 		t.Errorf("the error is %v", lost)
 	}
 	c.clock.Advance(time.Hour)
-	grantError(t, w, connector, host.Lost)
+	grantError(t, w, connector, host.ConditionLost)
 	if server.sent[firstSeed] != 2 {
 		t.Errorf("%v were sent", server.sent)
 	}
@@ -123,14 +123,14 @@ func TestLostGrant(t *testing.T) {
 			c, server := grants(t)
 			server.before = answer
 			w, later := grantedOnce(c, never), grantedOnce(c, never)
-			lost := grantError(t, w.w, w.c, host.Lost)
+			lost := grantError(t, w.w, w.c, host.ConditionLost)
 			if lost.Renew != "configure a new auth.config.refresh_token" || lost.Err == nil || w.w.logged("may be lost") != 1 {
 				t.Errorf("the error is %v, and the log has %d lines", lost, w.w.logged("may be lost"))
 			}
 			server.before = nil
 			for range 2 {
-				grantError(t, later.w, later.c, host.Lost)
-				grantError(t, w.w, w.c, host.Lost)
+				grantError(t, later.w, later.c, host.ConditionLost)
+				grantError(t, w.w, w.c, host.ConditionLost)
 				c.clock.Advance(time.Hour)
 			}
 			if server.sent[firstSeed] != 1 {
@@ -149,7 +149,7 @@ func TestLostGrant(t *testing.T) {
 // grantedOnce adds a node with the refresher. If never is set, it sends no token again.
 func grantedOnce(c *cluster, never bool) caller {
 	w, _ := granted(c, refresher(nil), seeded())
-	connector, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "refresher", Config: seeded()}, NeverResend: never,
 	})
 	if err != nil {

@@ -284,7 +284,7 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	w := newWorld(t)
 	w.canary("s")
-	c, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"},
 		Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
 	})
@@ -321,7 +321,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 		t.Error("Explain explains a request that would not be sent")
 	}
 	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test:99999", "https://api.test:0", "https://api.test/#f", "::"} {
-		_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}})
+		_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}})
 		var wrong *host.ConfigError
 		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "origins[1]" {
 			t.Errorf("origin %q gives %v", bad, err)

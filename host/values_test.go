@@ -36,7 +36,7 @@ func TestGoTypesOfAConfiguration(t *testing.T) {
 // The error for a connector without a name says so.
 func TestConnectorWithoutAName(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(misusing(nil)))
-	_, err := w.host.Connect(t.Context(), host.ConnectorConfig{Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}})
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}})
 	if err == nil || !strings.Contains(err.Error(), "connectors.(unnamed).name: is empty") {
 		t.Errorf("the error is %v", err)
 	}

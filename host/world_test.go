@@ -156,7 +156,7 @@ func (w *world) connect(authType string, c config) *host.Connector {
 
 func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	w.t.Helper()
-	connector, err := w.host.Connect(context.Background(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
 		Name: name, Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
 	})
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *world) connectAs(name, authType string, c config) *host.Connector {
 // problems returns what is wrong with a configuration, as "path: message" lines without the connector.
 func (w *world) problems(authType string, c config) []string {
 	w.t.Helper()
-	_, err := w.host.Connect(context.Background(), host.ConnectorConfig{
+	_, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
 	})
 	w.OutError("the connector's problems", err)

@@ -24,7 +24,7 @@ func (h *Harness) Consent(config Config, server func(request *url.URL) url.Value
 	defer h.evidence.end()
 	const binding = "the cookie of the browser"
 	ctx := h.context(context.Background())
-	target, err := connector.Consent(ctx, redirectURI, binding)
+	target, err := connector.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 	if err != nil {
 		h.evidence.failure("the error of Consent", err)
 		return err
@@ -41,7 +41,7 @@ func (h *Harness) Consent(config Config, server func(request *url.URL) url.Value
 	if code := answer.Get("code"); code != "" {
 		h.evidence.secret("the code", code)
 	}
-	_, err = h.live().Callback(ctx, host.Callback{RedirectURI: redirectURI, Response: answer, Binding: binding},
+	_, err = h.live().Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI, Response: answer, Binding: binding},
 		func(string) *host.Connector { return connector })
 	h.evidence.failure("the error of Callback", err)
 	return err

@@ -172,7 +172,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	h.literals(&info.Description, config)
 	h.evidence.begin()
 	defer h.evidence.end()
-	connector, err := live.Connect(h.context(context.Background()), host.ConnectorConfig{
+	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{
 		Name: name, Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
 	})
 	if err != nil {

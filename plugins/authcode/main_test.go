@@ -141,9 +141,9 @@ func TestRequestsAfterConsent(t *testing.T) {
 			tokens("access_token", "access-token-4", "refresh_token", "refresh-token-4", "expires_in", 300),
 		)
 		h.As(host.User{ID: "ann", TenantID: "acme"})
-		refuse(t, h, host.NotConnected)
+		refuse(t, h, host.ConditionNotConnected)
 		consent(t, h, config())
-		if got := h.Connection(config()).Condition; got != host.Connected {
+		if got := h.Connection(config()).Condition; got != host.ConditionConnected {
 			t.Errorf("after consent the condition is %s", got)
 		}
 		for _, want := range []struct{ refresh, access string }{
@@ -166,7 +166,7 @@ func TestRequestsAfterConsent(t *testing.T) {
 		}
 		for _, other := range []host.User{{ID: "bob", TenantID: "acme"}, {ID: "ann", TenantID: "other"}, {}} {
 			h.As(other)
-			refuse(t, h, host.NotConnected)
+			refuse(t, h, host.ConditionNotConnected)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestRefusedConsents(t *testing.T) {
 				if asked := len(h.Exchanges()) > 0; asked != test.asked {
 					t.Errorf("the token endpoint was asked: %v", asked)
 				}
-				refuse(t, h, host.NotConnected)
+				refuse(t, h, host.ConditionNotConnected)
 			})
 		})
 	}
@@ -318,7 +318,7 @@ func TestANewConsentAndNone(t *testing.T) {
 		if err := h.Disconnect(config()); err != nil {
 			t.Error(err)
 		}
-		refuse(t, h, host.NotConnected)
+		refuse(t, h, host.ConditionNotConnected)
 	})
 }
 
@@ -346,7 +346,7 @@ func TestRevocation(t *testing.T) {
 					if last.URL != revocation || last.Form.Encode() != want.Encode() {
 						t.Errorf("%s gets %s", last.URL, last.Form.Encode())
 					}
-					if got := h.Connection(c).Condition; got != host.NotConnected {
+					if got := h.Connection(c).Condition; got != host.ConditionNotConnected {
 						t.Errorf("the condition is %s", got)
 					}
 				}

@@ -167,7 +167,7 @@ func TestNewRefreshTokenKept(t *testing.T) {
 // (threats.md 124).
 func TestALostGrant(t *testing.T) {
 	for condition, answer := range map[host.Condition]hosttest.Answer{
-		host.Refused: hosttest.JSON(400, `{"error":"invalid_grant","error_description":"hunter2"}`), host.Lost: hosttest.JSON(200, `{"access_token":"the-lost-access-token","refresh_token":{}}`),
+		host.ConditionRefused: hosttest.JSON(400, `{"error":"invalid_grant","error_description":"hunter2"}`), host.ConditionLost: hosttest.JSON(200, `{"access_token":"the-lost-access-token","refresh_token":{}}`),
 	} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.TokenEndpoint(endpoint, answer, rotated("the-access-token", "the-third-token"))
@@ -196,7 +196,7 @@ func TestAnUncertainGrant(t *testing.T) {
 		for range 2 {
 			err := h.AuthenticateError(config(), get())
 			var grant *host.GrantError
-			if !errors.As(err, &grant) || grant.Condition != host.Uncertain || !err.Retryable() || strings.Contains(err.Error(), "hunter2") {
+			if !errors.As(err, &grant) || grant.Condition != host.ConditionUncertain || !err.Retryable() || strings.Contains(err.Error(), "hunter2") {
 				t.Fatalf("the error is %v", err)
 			}
 			h.Restart()

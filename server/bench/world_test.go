@@ -106,7 +106,7 @@ func authOf(authType string) host.Auth {
 }
 
 func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host.Connector, error) {
-	return h.Connect(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
+	return h.NewConnector(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
 }
 
 // connected returns a host with one connector. If the host does not load its auth type by default, it gets the module.

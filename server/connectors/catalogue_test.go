@@ -127,7 +127,7 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 	if got := connector.Definition().Permalink; got != a.Name {
 		t.Errorf("the permalink is %s", got)
 	}
-	if connector.Upstream().Consents() {
+	if connector.Upstream().NeedsConsent() {
 		if err := agree(t, set, account.consent); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ const (
 func agree(t *testing.T, set *connectors.Set, page http.HandlerFunc) error {
 	t.Helper()
 	connector, binding := set.Connectors[0].Upstream(), strings.Repeat("b", 32)
-	target, err := connector.Consent(t.Context(), consentURI, binding)
+	target, err := connector.BeginConsent(t.Context(), host.ConsentRequest{RedirectURI: consentURI, Binding: binding})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func agree(t *testing.T, set *connectors.Set, page http.HandlerFunc) error {
 	if page(w, r); w.Code != http.StatusOK {
 		return errors.New(w.Body.String())
 	}
-	back := host.Callback{RedirectURI: consentURI, Response: url.Values{"code": {consentCode}, "state": {r.URL.Query().Get("state")}}, Binding: binding}
+	back := host.AuthorizationResponse{RedirectURI: consentURI, Response: url.Values{"code": {consentCode}, "state": {r.URL.Query().Get("state")}}, Binding: binding}
 	_, err = set.Host.Callback(t.Context(), back, func(string) *host.Connector { return connector })
 	return err
 }

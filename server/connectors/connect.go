@@ -50,7 +50,7 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	if c.url == nil {
 		c.gateway.URL = "https://unknown.invalid/" // already reported
 	}
-	connected, err := gateway.Connect(ctx, l.set.Host, c.gateway)
+	connected, err := gateway.NewConnector(ctx, l.set.Host, c.gateway)
 	if err != nil {
 		if upstream := l.reportConfig(ctx, c, err); upstream != nil {
 			l.checkSecrets(ctx, c, upstream, upstream.Secrets())
@@ -95,7 +95,7 @@ func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *ho
 	if err != nil {
 		return nil
 	}
-	upstream, _ := l.set.Host.Connect(ctx, host.ConnectorConfig{
+	upstream, _ := l.set.Host.NewConnector(ctx, host.ConnectorConfig{
 		Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth, TLS: c.gateway.TLS, Egress: c.gateway.Egress,
 	})
 	return upstream // nil after an error

@@ -62,8 +62,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Definition().Permalink != "weather-api" || c.Upstream().Config().Name != "weather-api" || c.Definition().Name != "Weather API" || c.Base().String() != "https://api.example.com/v1" {
-		t.Errorf("got %q %q %q %s", c.Definition().Permalink, c.Upstream().Config().Name, c.Definition().Name, c.Base())
+	if c.Definition().Permalink != "weather-api" || c.Upstream().Config().Name != "weather-api" || c.Definition().Name != "Weather API" || c.BaseURL().String() != "https://api.example.com/v1" {
+		t.Errorf("got %q %q %q %s", c.Definition().Permalink, c.Upstream().Config().Name, c.Definition().Name, c.BaseURL())
 	}
 	if same, err := set.Find("weather-api"); err != nil || same != c {
 		t.Errorf("by permalink: %v, %v", same, err)

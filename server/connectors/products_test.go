@@ -54,7 +54,7 @@ func TestProducts(t *testing.T) {
 			client := &http.Client{Transport: set.Connectors[0].Upstream().Transport(base)}
 			for range 2 {
 				method, path, _ := strings.Cut(p.request, " ")
-				r, err := http.NewRequestWithContext(t.Context(), method, set.Connectors[0].Base().String()+path, strings.NewReader(p.body))
+				r, err := http.NewRequestWithContext(t.Context(), method, set.Connectors[0].BaseURL().String()+path, strings.NewReader(p.body))
 				if err != nil {
 					t.Fatal(err)
 				}

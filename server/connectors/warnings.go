@@ -83,7 +83,7 @@ func (l *loader) inspectConnector(c *definition) {
 func (s *Set) ConsentNotice(c *gateway.Connector) string {
 	const then = ", so that nobody can connect an account, and the gateway sends nothing: "
 	switch user := s.Settings.User; {
-	case !c.Upstream().Consents():
+	case !c.Upstream().NeedsConsent():
 		return ""
 	case !s.Settings.HasUsers():
 		return "requests have no user" + then + "let gateway.user say who the user is"

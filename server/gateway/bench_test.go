@@ -34,7 +34,7 @@ func BenchmarkHandler(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer h.Close(b.Context())
-	c, err := gateway.Connect(b.Context(), h, gateway.Definition{
+	c, err := gateway.NewConnector(b.Context(), h, gateway.Definition{
 		Name: "Weather", Permalink: "weather", URL: "https://api.example.com/v1",
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
 	})

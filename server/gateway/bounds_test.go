@@ -49,8 +49,8 @@ func TestLongestCallback(t *testing.T) {
 
 // A connection that was lost or refused is shown as one that has ended.
 func TestEndedConnections(t *testing.T) {
-	for condition, want := range map[host.Condition]bool{host.Connected: false, host.NotConnected: false, host.Uncertain: false, host.Lost: true, host.Refused: true} {
-		if c := (connection{Condition: condition}); c.Ended() != want || c.Connected() != (condition == host.Connected) || c.Uncertain() != (condition == host.Uncertain) {
+	for condition, want := range map[host.Condition]bool{host.ConditionConnected: false, host.ConditionNotConnected: false, host.ConditionUncertain: false, host.ConditionLost: true, host.ConditionRefused: true} {
+		if c := (connection{Condition: condition}); c.Ended() != want || c.Connected() != (condition == host.ConditionConnected) || c.Uncertain() != (condition == host.ConditionUncertain) {
 			t.Errorf("%s: ended %t, connected %t", condition, c.Ended(), c.Connected())
 		}
 	}

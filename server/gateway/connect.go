@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// Connector is a definition that was checked and connected with a host. [Connect] makes one; the zero value is of no use. It is
+// Connector is a definition that was checked and connected with a host. [NewConnector] makes one; the zero value is of no use. It is
 // safe for concurrent use.
 type Connector struct {
 	definition Definition
@@ -51,8 +51,8 @@ func (c *Connector) Definition() Definition { return c.definition }
 // Upstream returns the host's connector, which authenticates requests.
 func (c *Connector) Upstream() *host.Connector { return c.upstream }
 
-// Callback ends a consent that began with Upstream().Consent, as [host.Host.Callback] does. One of another connector does not count.
-func (c *Connector) Callback(ctx context.Context, back host.Callback) error {
+// Callback ends a consent that began with Upstream().BeginConsent, as [host.Host.Callback] does. One of another connector does not count.
+func (c *Connector) Callback(ctx context.Context, back host.AuthorizationResponse) error {
 	_, err := c.host.Callback(ctx, back, func(name string) *host.Connector {
 		if name != c.definition.Permalink {
 			return nil
@@ -62,8 +62,8 @@ func (c *Connector) Callback(ctx context.Context, back host.Callback) error {
 	return err
 }
 
-// Base returns the URL of the definition up to its first template.
-func (c *Connector) Base() *url.URL {
+// BaseURL returns the URL of the definition up to its first template.
+func (c *Connector) BaseURL() *url.URL {
 	base := *c.base
 	return &base
 }
@@ -102,10 +102,10 @@ type parameter struct {
 	value *host.Template
 }
 
-// Connect checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or
+// NewConnector checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or
 // [host.ErrClosed]. The path of a problem names a member as in connectors.yaml, relative to the definition: url,
 // headers[0].value, auth.config.token_url.
-func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
+func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
 	if d.Patterns == nil {
 		d.Patterns = &Patterns{}
 	}
@@ -143,7 +143,7 @@ func Connect(ctx context.Context, h *host.Host, d Definition) (*Connector, error
 	if d.Streams.Silence < 0 {
 		k.Wrong("streams.silence", "is negative")
 	}
-	upstream, err := h.Connect(ctx, host.ConnectorConfig{
+	upstream, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
 		BodyBytes: max(0, c.definition.Limits.RequestBytes), NeverResend: d.Resend == ResendNever,
 	})

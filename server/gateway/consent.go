@@ -55,12 +55,12 @@ func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
 
 // consents is a connector of a host, for the consents of its users.
 type consents interface {
-	// Consents reports whether the connector needs the consent of each user.
-	Consents() bool
-	// Consent begins a consent of the context's user, and returns the URL to which the browser must go.
-	Consent(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error)
+	// NeedsConsent reports whether the connector needs the consent of each user.
+	NeedsConsent() bool
+	// BeginConsent begins a consent of the context's user, and returns the URL to which the browser must go.
+	BeginConsent(ctx context.Context, r host.ConsentRequest) (authorizationURL string, err error)
 	// Callback ends a consent.
-	Callback(ctx context.Context, back host.Callback) error
+	Callback(ctx context.Context, back host.AuthorizationResponse) error
 	// Connection returns the condition of the connection of the context's user.
 	Connection(ctx context.Context) (host.Connection, error)
 	// Disconnect forgets the grant of the context's user. It goes on if ctx ends.
@@ -73,7 +73,7 @@ type upstreamConsents struct {
 	connector *Connector
 }
 
-func (u upstreamConsents) Callback(ctx context.Context, back host.Callback) error {
+func (u upstreamConsents) Callback(ctx context.Context, back host.AuthorizationResponse) error {
 	return u.connector.Callback(ctx, back)
 }
 
@@ -165,7 +165,7 @@ func (v *visit) connectorHandler(pattern, permalink string, use Use, handle func
 			return errNoConnector
 		}
 		v.connector = connector.Connector
-		if !connector.consents.Consents() {
+		if !connector.consents.NeedsConsent() {
 			return &httpProblem{status: http.StatusNotFound, kind: "no-consent", detail: "this connector needs no consent of its users"}
 		}
 		return handle(connector)
@@ -251,7 +251,7 @@ func (v *visit) start(connector *running) error {
 	if binding == "" {
 		binding = newBinding()
 	}
-	to, err := connector.consents.Consent(ctx, redirectURI(own, connector), binding)
+	to, err := connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(own, connector), Binding: binding})
 	if err != nil {
 		return consentProblem(err)
 	}
@@ -305,7 +305,7 @@ func (v *visit) callback(connector *running) error {
 	// A browser that is closed now must not end the token request: the code works once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
 	defer cancel()
-	if err := connector.consents.Callback(ctx, host.Callback{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding}); err != nil {
+	if err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding}); err != nil {
 		return consentProblem(err)
 	}
 	if to := v.generation.consent.ReturnTo; to != "" {

@@ -32,9 +32,10 @@ type fakeConsents struct {
 
 type begun struct{ user, redirectURI, binding string }
 
-func (f *fakeConsents) Consents() bool { return true }
+func (f *fakeConsents) NeedsConsent() bool { return true }
 
-func (f *fakeConsents) Consent(ctx context.Context, redirectURI, binding string) (string, error) {
+func (f *fakeConsents) BeginConsent(ctx context.Context, r host.ConsentRequest) (string, error) {
+	redirectURI, binding := r.RedirectURI, r.Binding
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -47,7 +48,7 @@ func (f *fakeConsents) Consent(ctx context.Context, redirectURI, binding string)
 	return loginServer + "?" + url.Values{"state": {state}, "redirect_uri": {redirectURI}}.Encode(), nil
 }
 
-func (f *fakeConsents) Callback(ctx context.Context, back host.Callback) error {
+func (f *fakeConsents) Callback(ctx context.Context, back host.AuthorizationResponse) error {
 	if f.during != nil {
 		f.during()
 	}
@@ -78,9 +79,9 @@ func (f *fakeConsents) Connection(ctx context.Context) (host.Connection, error) 
 	defer f.mu.Unlock()
 	user, _ := host.UserFrom(ctx)
 	if f.granted[user.ID] == "" {
-		return host.Connection{Condition: host.NotConnected}, f.err
+		return host.Connection{Condition: host.ConditionNotConnected}, f.err
 	}
-	return host.Connection{Condition: host.Connected, Age: 3 * time.Hour}, f.err
+	return host.Connection{Condition: host.ConditionConnected, Age: 3 * time.Hour}, f.err
 }
 
 func (f *fakeConsents) Disconnect(ctx context.Context) error {
@@ -303,7 +304,7 @@ func TestRequestsWithoutAConnection(t *testing.T) {
 	var user string
 	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
 		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
-			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.NotConnected}}
+			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.ConditionNotConnected}}
 		})
 	})
 	for who, c := range map[string]struct {
@@ -327,7 +328,7 @@ func TestRequestsWithAnUncertainGrant(t *testing.T) {
 	var user string
 	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
 		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
-			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.Uncertain, RetryAfter: 1100 * time.Millisecond}}
+			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.ConditionUncertain, RetryAfter: 1100 * time.Millisecond}}
 		})
 	})
 	for _, user = range []string{"ann", ""} {
@@ -350,7 +351,7 @@ func TestWhomTheLogNames(t *testing.T) {
 			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: "u-4711", Condition: condition}}
 		})
 	})
-	for of, named := range map[host.Condition]bool{host.NotConnected: false, host.Lost: true, host.Refused: true} {
+	for of, named := range map[host.Condition]bool{host.ConditionNotConnected: false, host.ConditionLost: true, host.ConditionRefused: true} {
 		condition = of
 		before := len(w.log.String())
 		w.get("/connectors/crm", "Cookie", "session=u-4711")

@@ -59,13 +59,15 @@ func (c connection) Since() string {
 }
 
 // Connected reports whether the user need not do anything.
-func (c connection) Connected() bool { return c.Condition == host.Connected }
+func (c connection) Connected() bool { return c.Condition == host.ConditionConnected }
 
 // Uncertain reports whether nobody knows whether the connection still works.
-func (c connection) Uncertain() bool { return c.Condition == host.Uncertain }
+func (c connection) Uncertain() bool { return c.Condition == host.ConditionUncertain }
 
 // Ended reports whether there was a connection that must be renewed.
-func (c connection) Ended() bool { return c.Condition == host.Lost || c.Condition == host.Refused }
+func (c connection) Ended() bool {
+	return c.Condition == host.ConditionLost || c.Condition == host.ConditionRefused
+}
 
 //go:embed consent.html
 var consentHTML string
@@ -142,7 +144,7 @@ func (v *visit) list() error {
 	defer release()
 	all := []connection{}
 	for permalink, connector := range v.generation.connectors {
-		if !connector.consents.Consents() {
+		if !connector.consents.NeedsConsent() {
 			continue
 		}
 		found, err := connector.consents.Connection(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// Definition describes a connector as an operator writes it. [Connect] makes a [Connector] from it. It does not decode from
+// Definition describes a connector as an operator writes it. [NewConnector] makes a [Connector] from it. It does not decode from
 // JSON or YAML itself: package connectors reads files, and refuses unknown members. The struct tags are for that package.
 type Definition struct {
 	// Name is the name for people. Without a Permalink, the permalink is made of it.

@@ -163,7 +163,7 @@ func TestInvalidResponses(t *testing.T) {
 		{gateway.Response{ContentType: "html"}, "response.content_type: is no media type, such as text/html; charset=utf-8"},
 		{gateway.Response{Records: "records"}, "response.records: is without a filter: leave it out"},
 	} {
-		_, err := gateway.Connect(t.Context(), w.host, gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Response: c.Response})
+		_, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Response: c.Response})
 		if got := fmt.Sprint(err); c.problem == "" && err != nil || !strings.Contains(got, c.problem) {
 			t.Errorf("%+v: err = %v", c.Response, err)
 		}
@@ -214,7 +214,7 @@ func TestUndecodedDefinitions(t *testing.T) {
 func TestDefinitionsInvalidForHost(t *testing.T) {
 	w := newWorld(t)
 	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}
-	_, err := gateway.Connect(t.Context(), w.host, d)
+	_, err := gateway.NewConnector(t.Context(), w.host, d)
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
 		t.Fatalf("the error is %v, want a host.ConfigError", err)
@@ -230,14 +230,14 @@ func TestDefinitionsInvalidForHost(t *testing.T) {
 	if got := c.Definition().Permalink; got != "creme-co" || c.Upstream().Config().Name != got {
 		t.Errorf("without a permalink, it is %q", got)
 	}
-	if _, err := gateway.Connect(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: host.Auth{Type: "none"}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
+	if _, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: host.Auth{Type: "none"}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
 		t.Errorf("the error without a name is %v", err)
 	}
 	if err := w.host.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}
-	if _, err := gateway.Connect(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
+	if _, err := gateway.NewConnector(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("the error of a host that is closed is %v", err)
 	}
 }

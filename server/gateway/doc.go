@@ -2,11 +2,11 @@
 // shapes the answer. The caller, a browser or a service, never has the credential. The command keywright serve runs this
 // package with a configuration file. docs/gateway.md describes it for callers and operators.
 //
-// A [Definition] describes a connector's requests and answers. [Connect] checks it and connects it with a [host.Host], which
+// A [Definition] describes a connector's requests and answers. [NewConnector] checks it and connects it with a [host.Host], which
 // has the secrets. [New] makes a [Gateway], and [Gateway.Use] sets the connectors that it serves.
 //
 //	h, err := host.New(ctx, host.Config{Secrets: host.EnvSecrets(), Observe: gateway.Observe})
-//	weather, err := gateway.Connect(ctx, h, gateway.Definition{
+//	weather, err := gateway.NewConnector(ctx, h, gateway.Definition{
 //		Name:      "Weather",
 //		Permalink: "weather",
 //		URL:       "https://api.example.com/v1",

@@ -26,7 +26,7 @@ func Example() {
 		return
 	}
 	defer h.Close(ctx)
-	weather, err := gateway.Connect(ctx, h, gateway.Definition{
+	weather, err := gateway.NewConnector(ctx, h, gateway.Definition{
 		Name:      "Weather",
 		Permalink: "weather",
 		URL:       "https://api.example.com/v1",
@@ -81,8 +81,8 @@ func api(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Connect reports all problems of a definition at once.
-func ExampleConnect() {
+// NewConnector reports all problems of a definition at once.
+func ExampleNewConnector() {
 	ctx := context.Background()
 	h, err := host.New(ctx, host.Config{})
 	if err != nil {
@@ -90,7 +90,7 @@ func ExampleConnect() {
 		return
 	}
 	defer h.Close(ctx)
-	_, err = gateway.Connect(ctx, h, gateway.Definition{
+	_, err = gateway.NewConnector(ctx, h, gateway.Definition{
 		Permalink: "weather",
 		URL:       "http://api.example.com/v1",
 		Auth:      host.Auth{Type: "apikye"},

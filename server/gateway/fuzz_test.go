@@ -37,7 +37,7 @@ func FuzzOutgoing(f *testing.F) {
 		Name: "A", Permalink: "a", URL: "https://api.test/ü1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
 		Headers: []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}}, Query: []gateway.Parameter{{Name: "q", Overridable: true}},
 	}
-	c, err := gateway.Connect(context.Background(), h, d)
+	c, err := gateway.NewConnector(context.Background(), h, d)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // namedProblems returns the problems of a definition that names these headers.
 func namedProblems(w *world, headers ...string) []host.Problem {
 	w.t.Helper()
-	_, err := gateway.Connect(w.t.Context(), w.host, gateway.Definition{
+	_, err := gateway.NewConnector(w.t.Context(), w.host, gateway.Definition{
 		Permalink: "a", URL: "https://a.test", Auth: host.Auth{Type: "none"}, Response: gateway.Response{Headers: headers},
 	})
 	var wrong *host.ConfigError

@@ -68,7 +68,7 @@ func problemOf(err error) *httpProblem {
 		return &httpProblem{status: http.StatusBadGateway, kind: "upstream-timeout", detail: "the API did not answer in time"}
 	case errors.Is(err, host.ErrCredentialInResponse):
 		return &httpProblem{status: http.StatusBadGateway, kind: "credential-echoed", detail: "the API's answer held the credential, and is not passed on", cause: err}
-	case errors.As(err, &grant) && grant.Condition == host.Uncertain:
+	case errors.As(err, &grant) && grant.Condition == host.ConditionUncertain:
 		return &httpProblem{
 			retry: max(1, int(math.Ceil(grant.RetryAfter.Seconds()))), alreadyLogged: true, status: http.StatusServiceUnavailable, kind: "grant-uncertain", stage: string(host.StageToken),
 			detail: "nobody knows yet whether the authorization server still takes the grant, and the request was not sent", cause: err,
@@ -123,8 +123,8 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	}
 	p := problemOf(err)
 	var grant *host.GrantError
-	if errors.As(err, &grant) && grant.Condition != host.Uncertain && grant.User != "" && c.connector != nil && c.connector.consents.Consents() {
-		if grant.Condition == host.NotConnected {
+	if errors.As(err, &grant) && grant.Condition != host.ConditionUncertain && grant.User != "" && c.connector != nil && c.connector.consents.NeedsConsent() {
+		if grant.Condition == host.ConditionNotConnected {
 			err = nil // it has the ID of the user, whom the log need not name
 		}
 		return &httpProblem{

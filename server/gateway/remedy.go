@@ -40,7 +40,7 @@ func (e *Event) NotConnected() bool {
 // FailedAt does, unless an operator's test named a path that the connector does not have. It is for operators, and has nothing of the user.
 func (e *Event) Remedy() string {
 	if e.NotConnected() {
-		return remedy.Of(remedy.Fault{Err: &host.GrantError{User: e.User, Condition: host.NotConnected}})
+		return remedy.Of(remedy.Fault{Err: &host.GrantError{User: e.User, Condition: host.ConditionNotConnected}})
 	}
 	if e.Test && e.Problem == "unknown-path" {
 		return "No path of the connector matches: add the path to the connector's paths, or send another one."

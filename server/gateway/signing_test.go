@@ -233,7 +233,7 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 			t.Fatal(err)
 		}
 		defer func() { _ = h.Close(context.Background()) }()
-		c, err := gateway.Connect(t.Context(), h, d)
+		c, err := gateway.NewConnector(t.Context(), h, d)
 		if err != nil {
 			t.Fatal(err)
 		}

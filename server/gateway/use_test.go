@@ -69,7 +69,7 @@ func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	setup := gateway.Setup{Users: users}
 	for _, permalink := range permalinks {
 		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}}
-		c, err := gateway.Connect(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits})
+		c, err := gateway.NewConnector(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func (w *world) Secret(ctx context.Context, name string) (string, error) {
 
 func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	w.t.Helper()
-	c, err := gateway.Connect(w.t.Context(), w.host, d)
+	c, err := gateway.NewConnector(w.t.Context(), w.host, d)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (w *world) connector(d gateway.Definition) *gateway.Connector {
 func (w *world) problems(d gateway.Definition) []host.Problem {
 	w.t.Helper()
 	d.Permalink, d.Auth = "x", host.Auth{Type: "none"}
-	_, err := gateway.Connect(w.t.Context(), w.host, d)
+	_, err := gateway.NewConnector(w.t.Context(), w.host, d)
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
 		w.t.Fatalf("the error is %v, want a host.ConfigError", err)

@@ -74,7 +74,7 @@ func (w *World) time() time.Time {
 
 // Sign returns a request as the API gets it.
 func (w *World) Sign(r *http.Request, authType string, config map[string]any) (*http.Request, error) {
-	connector, err := w.host.Connect(r.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(r.Context(), host.ConnectorConfig{
 		Name: fmt.Sprint(config), Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
 	})
 	if err != nil {

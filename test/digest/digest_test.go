@@ -37,7 +37,7 @@ func client(t *testing.T, address, user, password string) (*http.Client, *counte
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	connector, err := h.Connect(t.Context(), host.ConnectorConfig{
+	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "pages", Origins: []string{address},
 		Auth: host.Auth{Type: "digest", Config: map[string]any{"username": user, "password": "{{ get_secret('lion') }}"}},
 	})

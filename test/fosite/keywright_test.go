@@ -67,7 +67,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 			t.Errorf("close the host: %v", err)
 		}
 	})
-	connector, err := h.Connect(t.Context(), host.ConnectorConfig{
+	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name:    "reports",
 		Origins: []string{strings.TrimSuffix(s.server.APIURL, "/api")},
 		Auth:    host.Auth{Type: authType, Config: config},

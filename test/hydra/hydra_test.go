@@ -194,7 +194,7 @@ func (s *server) start() {
 				t.Error(err)
 			}
 		})
-		connector, err := h.Connect(t.Context(), host.ConnectorConfig{
+		connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "me", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{
 				"authorization_url": s.public + "/oauth2/auth", "token_url": s.token, "issuer": s.public,
 				"client_id": "keywright", "client_secret": "{{ get_secret('hydra') }}", "scope": "offline_access",
@@ -211,11 +211,11 @@ func (s *server) start() {
 func (s *server) consent(user string) {
 	s.t.Helper()
 	ctx := host.WithUser(s.t.Context(), host.User{ID: user})
-	target, err := s.nodes[0].Consent(ctx, callbackURL, cookie)
+	target, err := s.nodes[0].BeginConsent(ctx, host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	_, err = s.hosts[0].Callback(ctx, host.Callback{RedirectURI: callbackURL, Response: s.browse(target, user), Binding: cookie},
+	_, err = s.hosts[0].Callback(ctx, host.AuthorizationResponse{RedirectURI: callbackURL, Response: s.browse(target, user), Binding: cookie},
 		func(string) *host.Connector { return s.nodes[0] })
 	if err != nil {
 		s.t.Fatal(err)
@@ -300,7 +300,7 @@ func TestRefreshesAtTheSameTime(t *testing.T) {
 		for i, user := range users {
 			for try := 0; failed[i] != nil; try++ {
 				var grant *host.GrantError
-				if errors.As(failed[i], &grant) && grant.Condition != host.Uncertain || try == 5 {
+				if errors.As(failed[i], &grant) && grant.Condition != host.ConditionUncertain || try == 5 {
 					t.Fatalf("round %d, %s: %v", round, user, failed[i])
 				}
 				s.advance(5 * time.Minute)

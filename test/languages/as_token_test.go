@@ -95,7 +95,7 @@ func newSetup(t *testing.T, wasm []byte) *setup {
 
 func (s *setup) connect(t *testing.T, clientID string) (*host.Connector, error) {
 	t.Helper()
-	return s.host.Connect(t.Context(), host.ConnectorConfig{
+	return s.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.test"},
 		Auth: host.Auth{Type: "as_token", Config: map[string]any{

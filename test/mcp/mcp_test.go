@@ -116,7 +116,7 @@ func connect(ctx context.Context, server string) error {
 		return err
 	}
 	discover := func(member string) string { return fmt.Sprintf("{{ discover('%s', '%s') }}", issuer, member) }
-	connector, err := h.Connect(ctx, host.ConnectorConfig{
+	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name: "mcp", Origins: []string{"http://" + origin.Host}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{
 			"authorization_url": discover("authorization_endpoint"), "token_url": discover("token_endpoint"),
 			"client_id": client.ID, "client_secret": "{{ get_secret('mcp') }}", "resource": server,
@@ -126,7 +126,7 @@ func connect(ctx context.Context, server string) error {
 		return err
 	}
 	ctx = host.WithUser(ctx, host.User{ID: "ann"})
-	target, err := connector.Consent(ctx, redirectURI, cookie)
+	target, err := connector.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI, Binding: cookie})
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func connect(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.Callback(ctx, host.Callback{RedirectURI: redirectURI, Response: back, Binding: cookie},
+	if _, err := h.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI, Response: back, Binding: cookie},
 		func(string) *host.Connector { return connector }); err != nil {
 		return err
 	}

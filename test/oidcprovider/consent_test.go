@@ -71,7 +71,7 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 			config[pairs[i].(string)] = strings.ReplaceAll(text, "ISSUER", s.issuer)
 		}
 	}
-	s.connector, err = s.host.Connect(t.Context(), host.ConnectorConfig{
+	s.connector, err = s.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "me", Origins: []string{s.issuer}, Auth: host.Auth{Type: "oauth_authorization_code", Config: config},
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *consents) as(user string) context.Context {
 // begin returns where the browser of a user goes.
 func (s *consents) begin(user string) string {
 	s.t.Helper()
-	target, err := s.connector.Consent(s.as(user), callbackURL, cookie)
+	target, err := s.connector.BeginConsent(s.as(user), host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *consents) browse(target, account, answer string) url.Values {
 // finish ends a consent of a user.
 func (s *consents) finish(user string, response url.Values) error {
 	s.t.Helper()
-	_, err := s.host.Callback(s.as(user), host.Callback{RedirectURI: callbackURL, Response: response, Binding: cookie},
+	_, err := s.host.Callback(s.as(user), host.AuthorizationResponse{RedirectURI: callbackURL, Response: response, Binding: cookie},
 		func(string) *host.Connector { return s.connector })
 	return err
 }
@@ -237,13 +237,13 @@ func testConsent(t *testing.T, pairs ...any) {
 		s.now = s.now.Add(10 * time.Minute) // the access tokens end for the host
 	}
 	var grant *host.GrantError
-	if got, err := s.me("carl"); !errors.As(err, &grant) || grant.Condition != host.NotConnected {
+	if got, err := s.me("carl"); !errors.As(err, &grant) || grant.Condition != host.ConditionNotConnected {
 		t.Errorf("without consent, the API takes carl for %q, %v", got, err)
 	}
 	if err := s.connector.Disconnect(s.as("ann")); err != nil {
 		t.Error(err)
 	}
-	if got, err := s.me("ann"); !errors.As(err, &grant) || grant.Condition != host.NotConnected {
+	if got, err := s.me("ann"); !errors.As(err, &grant) || grant.Condition != host.ConditionNotConnected {
 		t.Errorf("after ann has disconnected, the API takes ann for %q, %v", got, err)
 	}
 	if got, err := s.me("bob"); err != nil || got != "bob at the provider" {
@@ -329,7 +329,7 @@ func TestInvalidConsents(t *testing.T) {
 			case test.code != "" && (!errors.As(err, &answer) || answer.Code != test.code):
 				t.Errorf("the error is %v, want %s", err, test.code)
 			}
-			if connection, err := s.connector.Connection(s.as("ann")); err != nil || connection.Condition != host.NotConnected {
+			if connection, err := s.connector.Connection(s.as("ann")); err != nil || connection.Condition != host.ConditionNotConnected {
 				t.Errorf("the condition is %v, %v", connection, err)
 			}
 			if again := s.finish("ann", response); !errors.As(again, &refused) || refused.Reason != host.ConsentUnknown {

@@ -85,7 +85,7 @@ func (s *shared) node(store state.Store) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connector, err := h.Connect(t.Context(), host.ConnectorConfig{
+	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{s.w.issuer}, Auth: host.Auth{Type: "oauth_refresh_token", Config: s.auth},
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func TestRotatingRefreshTokens(t *testing.T) {
 	if status != http.StatusBadRequest || answer["error"] != "invalid_grant" {
 		t.Fatalf("the provider answers %d, %v, and cannot judge", status, answer)
 	}
-	lost(t, n.me(), host.Refused)
+	lost(t, n.me(), host.ConditionRefused)
 	if err := n.stop(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -256,11 +256,11 @@ func TestACrashBetweenRedemptionAndWrite(t *testing.T) {
 	}
 	s.advance(time.Minute)
 	n := s.node(s.store)
-	lost(t, n.me(), host.Uncertain) // the host that has the answer has seven seconds to write it
+	lost(t, n.me(), host.ConditionUncertain) // the host that has the answer has seven seconds to write it
 	s.advance(7 * time.Second)
-	lost(t, n.me(), host.Lost)
+	lost(t, n.me(), host.ConditionLost)
 	s.advance(2 * time.Hour)
-	lost(t, n.me(), host.Lost)
+	lost(t, n.me(), host.ConditionLost)
 	if redeemed, refused := s.redeemed(); redeemed != 2 || refused != 1 {
 		t.Errorf("%d redemptions and %d refusals, want 2 and one", redeemed, refused)
 	}

@@ -130,7 +130,7 @@ func (w *world) connect(authType string, config object, purposes ...string) *htt
 	if config["token_url"] == nil {
 		config["token_url"] = w.issuer + "/token"
 	}
-	connector, err := h.Connect(w.t.Context(), host.ConnectorConfig{
+	connector, err := h.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config}, TLS: secure,
 	})
 	if err != nil {

@@ -151,7 +151,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 // send sends a request through a new connector, and returns it as the API receives it.
 func (w *world) send(authType string, config map[string]any, r *http.Request) signed {
 	w.t.Helper()
-	connector, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
 	})
 	if err != nil {

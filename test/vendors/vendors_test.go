@@ -116,7 +116,7 @@ func connect(t *testing.T, base http.RoundTripper, key string, auth host.Auth) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
-	c, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: auth})
+	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: auth})
 	if err != nil {
 		t.Fatal(err)
 	}

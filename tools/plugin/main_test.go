@@ -61,7 +61,7 @@ func TestPluginPanicLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close(context.Background())
-		c, err := h.Connect(t.Context(), host.ConnectorConfig{
+		c, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "panics", Config: map[string]any{"how": how}},
 		})
 		if err != nil {

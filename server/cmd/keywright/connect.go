@@ -89,7 +89,7 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (docu
 		return nil, fmt.Errorf("%s: %w", f.file, err)
 	}
 	d, done := connector.Definition(), "connected"
-	if !connector.Upstream().Consents() {
+	if !connector.Upstream().NeedsConsent() {
 		return nil, fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type)
 	}
 	if f.disconnect {
@@ -114,7 +114,7 @@ func ofConnector(permalink string, err error) error {
 
 // consent connects an account through a browser.
 func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
-	l, err := listenLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().Consent, connector.Callback)
+	l, err := listenLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ type connection struct {
 func connectionsOf(ctx context.Context, set *connectors.Set) (document, error) {
 	all := []connection{}
 	for _, c := range set.Connectors {
-		if !c.Upstream().Consents() {
+		if !c.Upstream().NeedsConsent() {
 			continue
 		}
 		d := c.Definition()
@@ -204,8 +204,8 @@ func (all connections) print(a *app) {
 type loopback struct {
 	name string
 	// consent returns the URL to which the browser must go, and callback ends the consent.
-	consent  func(ctx context.Context, redirectURI, binding string) (authorizationURL string, err error)
-	callback func(ctx context.Context, back host.Callback) error
+	consent  func(context.Context, host.ConsentRequest) (authorizationURL string, err error)
+	callback func(ctx context.Context, back host.AuthorizationResponse) error
 	// address is that of the listener. It does not serve before state is set.
 	listener net.Listener
 	address  string
@@ -221,7 +221,7 @@ type loopback struct {
 // listenLoopback listens on a port, or on a free one if port is 0. The caller must call close.
 func listenLoopback(
 	ctx context.Context, port int, name string,
-	consent func(context.Context, string, string) (string, error), callback func(context.Context, host.Callback) error,
+	consent func(context.Context, host.ConsentRequest) (string, error), callback func(context.Context, host.AuthorizationResponse) error,
 ) (*loopback, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -254,7 +254,7 @@ func (l *loopback) redirectURI() string { return "http://" + l.address + "/callb
 
 // begin begins the consent, and returns the URL to which the browser must go.
 func (l *loopback) begin(ctx context.Context) (string, error) {
-	to, err := l.consent(ctx, l.redirectURI(), l.binding)
+	to, err := l.consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding})
 	if err != nil {
 		return "", err
 	}
@@ -316,7 +316,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 		say(http.StatusBadRequest, "This is over.")
 		return
 	}
-	err = l.callback(context.WithoutCancel(r.Context()), host.Callback{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
+	err = l.callback(context.WithoutCancel(r.Context()), host.AuthorizationResponse{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
 	if err != nil {
 		say(http.StatusBadGateway, "This did not work: keywright says why in the terminal.")
 	} else {

@@ -17,17 +17,17 @@ import (
 // loopbackConsent is a consent with a state, as a host begins and ends it.
 type loopbackConsent struct {
 	redirectURI, binding string
-	ended                []host.Callback
+	ended                []host.AuthorizationResponse
 	err                  error
 	during               func()
 }
 
-func (c *loopbackConsent) Consent(_ context.Context, redirectURI, binding string) (string, error) {
-	c.redirectURI, c.binding = redirectURI, binding
-	return "https://login.example.com/authorize?" + url.Values{"state": {"st4te"}, "redirect_uri": {redirectURI}}.Encode(), nil
+func (c *loopbackConsent) BeginConsent(_ context.Context, r host.ConsentRequest) (string, error) {
+	c.redirectURI, c.binding = r.RedirectURI, r.Binding
+	return "https://login.example.com/authorize?" + url.Values{"state": {"st4te"}, "redirect_uri": {r.RedirectURI}}.Encode(), nil
 }
 
-func (c *loopbackConsent) Callback(ctx context.Context, back host.Callback) error {
+func (c *loopbackConsent) Callback(ctx context.Context, back host.AuthorizationResponse) error {
 	if c.during != nil {
 		c.during()
 	}
@@ -37,7 +37,7 @@ func (c *loopbackConsent) Callback(ctx context.Context, back host.Callback) erro
 
 func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
 	t.Helper()
-	l, err := listenLoopback(t.Context(), 0, "Orders", of.Consent, of.Callback)
+	l, err := listenLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback)
 	if err != nil {
 		t.Fatal(err)
 	}

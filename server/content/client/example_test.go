@@ -43,7 +43,7 @@ func Example() {
 		return
 	}
 	defer h.Close(ctx)
-	connector, err := h.Connect(ctx, host.ConnectorConfig{
+	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "community",
 		Origins: []string{server.URL},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{
@@ -92,7 +92,7 @@ func titles(ctx context.Context, config host.Config, origin string) error {
 		return err
 	}
 	defer h.Close(ctx)
-	connector, err := h.Connect(ctx, host.ConnectorConfig{
+	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "community",
 		Origins: []string{origin},
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{

@@ -23,7 +23,7 @@ func TestDocumentedTemplates(t *testing.T) {
 		if strings.HasPrefix(expression, "get_key(") {
 			auth = host.Auth{Type: "jwt", Config: map[string]any{"private_key": "{{ " + expression + " }}", "claims": map[string]any{}}}
 		}
-		_, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: auth})
+		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: auth})
 		return err
 	}
 	table := rows(under(t, authTypes, "## Templates"))

@@ -154,7 +154,7 @@ func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code s
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	connector, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},

@@ -151,7 +151,7 @@ func nodeOf(t *testing.T, store state.Database) (*host.Connector, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},

@@ -56,7 +56,7 @@ func (e *entry) sends(ctx context.Context, c *gateway.Connector) error {
 
 // explain returns the request that the gateway would send, with masked credentials.
 func explain(ctx context.Context, c *gateway.Connector) (*host.Explanation, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Base().String(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL().String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (e *entry) credential(x *host.Explanation) error {
 	s := e.raw
 	header := func(name, begin string) error {
 		for _, pair := range x.Headers {
-			if strings.EqualFold(pair.Name, name) && strings.HasPrefix(strings.ToLower(pair.Value), strings.ToLower(begin)) && (strings.Contains(pair.Value, "get_secret") || x.Type == "aws_sigv4" || x.Type == "oauth1") {
+			if strings.EqualFold(pair.Name, name) && strings.HasPrefix(strings.ToLower(pair.Value), strings.ToLower(begin)) && (strings.Contains(pair.Value, "get_secret") || x.AuthType == "aws_sigv4" || x.AuthType == "oauth1") {
 				return nil
 			}
 		}
@@ -116,7 +116,7 @@ func (e *entry) flow(ctx context.Context, c *gateway.Connector) error {
 		if definition.Auth.Type != types[name] {
 			continue
 		}
-		wrong = e.endpoints(definition.Auth.Config, c.Base(), name, f)
+		wrong = e.endpoints(definition.Auth.Config, c.BaseURL(), name, f)
 		if wrong != nil {
 			continue
 		}
@@ -187,7 +187,7 @@ func asks(ctx context.Context, c *gateway.Connector, f flow) error {
 		return err
 	}
 	for _, step := range explained.Steps {
-		if step.Exchange != nil && same(c.Base(), f.TokenURL, step.Exchange.URL) {
+		if step.Exchange != nil && same(c.BaseURL(), f.TokenURL, step.Exchange.URL) {
 			return nil
 		}
 	}

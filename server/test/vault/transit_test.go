@@ -88,7 +88,7 @@ func (s *setup) connect(keys host.Keys, algorithm, key string) (*host.Connector,
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = h.Close(s.t.Context()) })
-	connector, err := h.Connect(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
+	connector, err := h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key(" + key + ") }}", "claims": map[string]any{"iss": "me", "exp": "{{ now(60) }}"}},
 	}})
 	if err != nil {

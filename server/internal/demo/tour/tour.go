@@ -126,7 +126,7 @@ func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 // visit sends the requests of one connector.
 func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
 	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type}
-	target, err := urlpath.Join(c.Base(), path)
+	target, err := urlpath.Join(c.BaseURL(), path)
 	if err != nil {
 		return result, err
 	}

@@ -49,7 +49,7 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	query := strings.ToLower(view.Query)
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		if !strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+connector.Base().String()), query) {
+		if !strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+connector.BaseURL().String()), query) {
 			continue
 		}
 		row := c.row(r.Context(), s, connector)

@@ -63,7 +63,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"clock that is off":            {err: &host.TokenError{Status: 400, Code: "invalid_grant", Offset: 7 * time.Minute}, stage: host.StageToken, want: "The clocks differ: that of the token endpoint is 7 min ahead of this machine's"},
 		"clock that hardly differs":    {err: &host.TokenError{Status: 400, Code: "invalid_grant", Offset: 30 * time.Second}, stage: host.StageToken, want: "The grant or assertion is refused"},
 		"clock beside another reason":  {err: &host.TokenError{Status: 401, Code: "invalid_client", Offset: time.Hour}, stage: host.StageToken, want: "does not matter to this auth type: the client id or its secret is wrong"},
-		"grant of the operator":        {err: &host.GrantError{Connector: "crm", Condition: host.Refused}, stage: host.StageToken, want: "configure a new refresh token"},
+		"grant of the operator":        {err: &host.GrantError{Connector: "crm", Condition: host.ConditionRefused}, stage: host.StageToken, want: "configure a new refresh token"},
 		"clock of an API":              {change: status(403, "", -time.Hour), want: "The clocks differ: that of the API is 1 h behind this machine's"},
 		"key of the wrong type":        {err: errors.New("key"), stage: host.StageSign, want: "The key cannot sign: the cause says"},
 		"scope that is missing":        {change: status(403, "insufficient_scope", 0), want: "The token lacks a scope"},
@@ -71,7 +71,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"token endpoint that is down":  {err: &net.OpError{Op: "dial", Err: errors.New("refused")}, stage: host.StageToken, want: "The token endpoint cannot be reached"},
 		"address that is refused":      {err: host.ErrAddressRefused, stage: host.StageToken, want: "The address is not allowed: if it is the right one, add its range to egress.allow"},
 		"plugin out of fuel":           {err: errors.New("fuel"), stage: host.StagePlugin, change: func(e *gateway.Event) { e.Failure = host.FailureFuel }, want: "The plugin ran out of fuel"},
-		"grant that is revoked":        {err: &host.GrantError{Connector: "crm", Condition: host.Refused, User: "user-4711", Tenant: "t9"}, stage: host.StageToken, want: "The grant was revoked or has ended: the user has to connect again"},
+		"grant that is revoked":        {err: &host.GrantError{Connector: "crm", Condition: host.ConditionRefused, User: "user-4711", Tenant: "t9"}, stage: host.StageToken, want: "The grant was revoked or has ended: the user has to connect again"},
 		"secret that is missing":       {err: host.ErrSecretNotFound, stage: host.StageTemplate, want: "A secret is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,10 +34,12 @@ type grantRow struct {
 }
 
 // Good reports whether requests can be authenticated.
-func (g *grantRow) Good() bool { return g.Condition == host.Connected }
+func (g *grantRow) Good() bool { return g.Condition == host.ConditionConnected }
 
 // Ended reports whether the grant has to be renewed.
-func (g *grantRow) Ended() bool { return g.Condition == host.Lost || g.Condition == host.Refused }
+func (g *grantRow) Ended() bool {
+	return g.Condition == host.ConditionLost || g.Condition == host.ConditionRefused
+}
 
 // maxID limits the ID of a user that is asked for, in bytes.
 const maxID = 256
@@ -60,7 +62,7 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
 		p, _ := s.Set.Host.Plugin(d.Auth.Type)
-		consents := connector.Upstream().Consents()
+		consents := connector.Upstream().NeedsConsent()
 		if !consents && len(p.State) == 0 {
 			continue
 		}
@@ -72,7 +74,7 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 			found, err := connector.Upstream().Connection(ctx)
 			if err != nil {
 				row.Problem = host.Printable(err.Error())
-			} else if row.Condition = found.Condition; found.Condition != host.NotConnected {
+			} else if row.Condition = found.Condition; found.Condition != host.ConditionNotConnected {
 				row.Age = lasts(found.Age)
 			}
 		}

@@ -121,7 +121,7 @@ func TestUnconnectedUsers(t *testing.T) {
 	}
 	w.shows("/", "● working calendar oauth_authorization_code 3 < 0.1/s 0 3 not connected")
 	w.shows("/connectors/calendar", "Failed 0 Requests before the user connected 3 not connected : their grants", "None since this process started.")
-	w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: grant(host.Refused), Began: now})
+	w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: grant(host.ConditionRefused), Began: now})
 	w.shows("/connectors/calendar", "Failed 1 token", "The grant was revoked or has ended: the user has to connect again.")
 }
 

@@ -31,7 +31,7 @@ type userCounts struct {
 
 // conditionOf returns the condition of a user's grant, as a request has met it. It returns "" if the request says nothing about it.
 func conditionOf(e *gateway.Event) host.Condition {
-	if e.User == "" || e.Served == nil || !e.Served.Upstream().Consents() {
+	if e.User == "" || e.Served == nil || !e.Served.Upstream().NeedsConsent() {
 		return ""
 	}
 	if e.Err != nil {
@@ -42,9 +42,9 @@ func conditionOf(e *gateway.Event) host.Condition {
 	}
 	switch {
 	case e.NotConnected(), e.Use == gateway.UseDisconnect && e.Problem == "" && e.Status < http.StatusBadRequest:
-		return host.NotConnected
+		return host.ConditionNotConnected
 	case e.Use == gateway.UseCallback && e.Problem == "", !e.Sent.IsZero():
-		return host.Connected
+		return host.ConditionConnected
 	}
 	return ""
 }

@@ -143,16 +143,16 @@ func TestGrantUserCount(t *testing.T) {
 	for range 2 {
 		meets(calendar, "user-1", sent)
 		meets(calendar, "user-2", sent)
-		meets(calendar, "user-3", grant(host.Lost))
+		meets(calendar, "user-3", grant(host.ConditionLost))
 	}
 	meets(calendar, "", sent)                                                                          // no user
 	meets(calendar, "user-4", func(e *gateway.Event) { e.Status, e.Problem = 502, "upstream-failed" }) // who knows
 	meets(calendar, "user-5", func(e *gateway.Event) { e.Status, e.Problem, e.Err = 403, "not-connected", errors.New("first") })
 	meets(orders, "user-1", sent) // it has no grants
-	meets(calendar, "user-6", grant(host.Uncertain))
+	meets(calendar, "user-6", grant(host.ConditionUncertain))
 	w.shows("/grants", "calendar each user consent 2 connected , 1 not connected , 1 uncertain , 1 lost , 0 refused")
 	meets(calendar, "user-3", func(e *gateway.Event) { e.Use = gateway.UseCallback })
-	meets(calendar, "user-2", grant(host.Refused))
+	meets(calendar, "user-2", grant(host.ConditionRefused))
 	meets(calendar, "user-1", func(e *gateway.Event) { e.Use = gateway.UseDisconnect })
 	w.shows("/grants", "calendar each user consent 1 connected , 2 not connected , 1 uncertain , 0 lost , 1 refused")
 	if page := w.get("/grants").body; strings.Contains(page, "user-") {

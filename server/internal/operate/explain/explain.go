@@ -70,7 +70,7 @@ func cutJWT(text string) (decoded *JWT, after string, ok bool) {
 
 // Write writes the document as text for people, with the fuel in its last line if fuel is set.
 func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
-	fmt.Fprintf(b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.Type)))
+	fmt.Fprintf(b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.AuthType)))
 	fmt.Fprintf(b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
 		fmt.Fprintf(b, "%s: %s\n", s.Bold(pair.Name), pair.Value)

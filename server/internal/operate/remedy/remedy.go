@@ -99,13 +99,13 @@ func ofGrant(g *host.GrantError) string {
 		first, retry = "the user has to connect.", "the user has to connect again."
 	}
 	switch g.Condition {
-	case host.NotConnected:
+	case host.ConditionNotConnected:
 		return "Nobody has given consent yet: " + first
-	case host.Refused:
+	case host.ConditionRefused:
 		return "The grant was revoked or has ended: " + retry
-	case host.Uncertain:
+	case host.ConditionUncertain:
 		return "Nobody knows whether the authorization server still takes the grant: a later request tries again. If that does not help, " + retry
-	case host.Lost:
+	case host.ConditionLost:
 		return "The grant may be lost: " + retry
 	}
 	return ""

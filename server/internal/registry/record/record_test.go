@@ -80,7 +80,7 @@ func newWorld(t *testing.T, authType string) *world {
 // request.
 func (w *world) record(config map[string]any) (file string) {
 	w.t.Helper()
-	connector, err := w.host.Connect(w.t.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: config},
 	})
 	if err != nil {
@@ -303,7 +303,7 @@ func TestReplacedParts(t *testing.T) {
 // What needs a consent or a store of keys is not recorded.
 func TestUnrecordedParts(t *testing.T) {
 	w := newWorld(t, "oauth_authorization_code")
-	connector, err := w.host.Connect(t.Context(), host.ConnectorConfig{
+	connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: testworld.AuthTypes(tokenURL)[w.authType]},
 	})
 	if err != nil {

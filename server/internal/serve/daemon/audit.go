@@ -74,7 +74,7 @@ func (a *auditor) add(set *connectors.Set) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range set.Connectors {
-		definition, base := c.Definition(), c.Base()
+		definition, base := c.Definition(), c.BaseURL()
 		plugin, _ := set.Host.Plugin(definition.Auth.Type)
 		newSubject := func(secrets []string) *audit.Subject {
 			return audit.NewSubject(definition.Permalink, definition.Auth.Type, plugin.Name, plugin.SHA256, secrets)

@@ -72,7 +72,7 @@ func TestUnconnectedUsers(t *testing.T) {
 	if !strings.Contains(text, `keywright_requests_total{connector="crm",problem="not-connected",status="403"} 1`) || strings.Contains(text, `keywright_authentication_failures_total{`) {
 		t.Errorf("a user who has to connect is counted as\n%s", text)
 	}
-	refused := &host.Error{Stage: host.StageToken, Err: &host.GrantError{User: "ann", Condition: host.Refused}}
+	refused := &host.Error{Stage: host.StageToken, Err: &host.GrantError{User: "ann", Condition: host.ConditionRefused}}
 	m.request(gateway.Event{Connector: "crm", Status: 403, Problem: "not-connected", Stage: "token", Err: refused})
 	if text := page(t, m); !strings.Contains(text, `keywright_authentication_failures_total{connector="crm",stage="token"} 1`) {
 		t.Errorf("a refused grant is counted as\n%s", text)

@@ -65,7 +65,7 @@ func TestTheTracerOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close(t.Context())
-	c, err := h.Connect(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: host.Auth{
+	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: host.Auth{
 		Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"},
 	}})
 	if err != nil {

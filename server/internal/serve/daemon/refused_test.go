@@ -94,7 +94,7 @@ func (r *reader) open() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, set := range r.sets {
-		if _, err := set.Host.Connect(context.Background(), host.ConnectorConfig{}); !errors.Is(err, host.ErrClosed) {
+		if _, err := set.Host.NewConnector(context.Background(), host.ConnectorConfig{}); !errors.Is(err, host.ErrClosed) {
 			n++
 		}
 	}
