@@ -5,23 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A module that is missing or stale fails the test, which says how to build it.
 func TestStaleModules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(dir, 0o700))
 	for name, text := range map[string]string{"go.mod": "module example.test/p\n", "main.go": "package main\n\nfunc main() {}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	current, err := sourceDigest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := testworld.Must(sourceDigest(dir))(t)
 	for _, test := range []struct {
 		name   string
 		module []byte
@@ -39,9 +34,7 @@ func TestStaleModules(t *testing.T) {
 			path := filepath.Join(dir, "p.wasm")
 			_ = os.Remove(path)
 			if test.module != nil {
-				if err := os.WriteFile(path, test.module, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, os.WriteFile(path, test.module, 0o600))
 			}
 			got := complaints(func(tb TB) {
 				if module := readModule(tb, path, test.fromGo); string(module) != string(test.module) {

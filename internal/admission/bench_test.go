@@ -1,6 +1,10 @@
 package admission
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
+)
 
 func BenchmarkAdmit(b *testing.B) {
 	for name, wasm := range shipped(b) {
@@ -8,9 +12,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.SetBytes(int64(len(wasm)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Admit(wasm, testLimits); err != nil {
-					b.Fatal(err)
-				}
+				testworld.Must(Admit(wasm, testLimits))(b)
 			}
 		})
 	}
@@ -40,10 +42,7 @@ func BenchmarkMetering(b *testing.B) {
 				(if (result i32) (i32.lt_u (local.get 0) (i32.const 2)) (then (local.get 0))
 					(else (i32.add (call $fibonacci (i32.sub (local.get 0) (i32.const 1))) (call $fibonacci (i32.sub (local.get 0) (i32.const 2)))))))
 			(func (export "run") `+body+`))`)
-		admitted, err := admit(wasm, testLimits, open)
-		if err != nil {
-			b.Fatal(err)
-		}
+		admitted := testworld.Must(admit(wasm, testLimits, open))(b)
 		m := newMachine(b)
 		for _, fuel := range []bool{false, true} {
 			code, kind := wasm, "plain"
@@ -57,9 +56,7 @@ func BenchmarkMetering(b *testing.B) {
 					if fuel {
 						refuel(instance, 1<<40)
 					}
-					if err := run.CallWithStack(m.ctx, nil); err != nil {
-						b.Fatal(err)
-					}
+					testworld.Check(b, run.CallWithStack(m.ctx, nil))
 				}
 			})
 		}

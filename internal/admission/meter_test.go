@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A function that would never end traps soon, and the fuel is below zero then. threats.md 1, 3, 4
@@ -193,9 +195,7 @@ func TestExecutionCost(t *testing.T) {
 			instance := m.start(t, admitted.Wasm)
 			for _, fuel := range []int64{1_000_000_000, c.units} { // the exact cost suffices
 				refuel(instance, fuel)
-				if _, err := instance.ExportedFunction("run").Call(m.ctx); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Must(instance.ExportedFunction("run").Call(m.ctx))(t)
 				if used := fuel - left(instance); used != c.units {
 					t.Errorf("it used %d units, want %d", used, c.units)
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -15,19 +16,14 @@ import (
 func casesIn(t *testing.T, text string) ([]Case, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cases.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	return Read(file)
 }
 
 // runCase runs a case with a built-in plugin, and returns its failures.
 func runCase(t *testing.T, authType, text string) []string {
 	t.Helper()
-	cases, err := casesIn(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := testworld.Must(casesIn(t, text))(t)
 	failures := &hosttest.Collector{}
 	for i := range cases {
 		failures.Run(func() {
@@ -151,7 +147,7 @@ func TestRun(t *testing.T) {
 
 // Try sends the request of a case and leaves the comparison to its caller. The endpoint * is each that has no answers of its own.
 func TestTry(t *testing.T) {
-	cases, err := casesIn(t, `
+	cases := testworld.Must(casesIn(t, `
 - name: any endpoint
   config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}
   secrets: {crm: a-secret-of-the-test}
@@ -160,12 +156,9 @@ func TestTry(t *testing.T) {
     https://other.test/token: [{json: {access_token: the-first-token}}]
   request: {url: https://api.test/}
   expect: {error: another}
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
+`))(t)
 	h := hosttest.New(t, "try", hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")})
-	_, err = cases[0].Try(h)
+	_, err := cases[0].Try(h)
 	if err == nil || !strings.Contains(err.Error(), "invalid_scope") || len(h.Exchanges()) != 1 || h.Exchanges()[0].URL != "https://login.test/token" {
 		t.Errorf("%v after %+v", err, h.Exchanges())
 	}

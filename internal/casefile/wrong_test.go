@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // tokenCase is a case up to what is expected.
@@ -221,9 +223,7 @@ func TestReadErrors(t *testing.T) {
 // A file without an end is not read to its end, and one that repeats itself is refused (threats.md 205).
 func TestReadIsBounded_threats_205(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cases.yaml")
-	if err := os.Symlink("/dev/zero", file); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Symlink("/dev/zero", file))
 	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "has more than 4 MiB") {
 		t.Errorf("the error is %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A pattern with a large program, or one that takes long to parse, is refused before it is parsed or compiled (threats.md
@@ -89,10 +91,7 @@ func TestProgramSize(t *testing.T) {
 			continue
 		}
 		estimate := programSize(tree) + 2
-		program, err := syntax.Compile(tree.Simplify())
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := testworld.Must(syntax.Compile(tree.Simplify()))(t)
 		if size := len(program.Inst); min(size, MaxProgram+1) > estimate {
 			t.Fatalf("%s has %d instructions, %d were told", pattern, size, estimate)
 		}
@@ -297,14 +296,8 @@ func TestWorkOfAMatcher(t *testing.T) {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	tree, err := syntax.Parse(`\A(?:`+pattern+`)\z`, syntax.Perl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := testworld.Must(syntax.Parse(`\A(?:`+pattern+`)\z`, syntax.Perl))(t)
+	program := testworld.Must(syntax.Compile(tree.Simplify()))(t)
 	for _, text := range []string{"", "abcd"} {
 		if got, want := m.Work(text), (len(text)+1)*len(program.Inst); got != want {
 			t.Errorf("%q takes %d, want %d", text, got, want)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // inPlace is work that has a place.
@@ -131,9 +133,7 @@ func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(4, 0)
 		for range q.Share() {
-			if _, err := q.Enter(t.Context(), time.Hour, "a"); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(q.Enter(t.Context(), time.Hour, "a"))(t)
 		}
 		began := time.Now()
 		if _, err := q.Enter(t.Context(), 3*time.Second, "a"); !errors.Is(err, ErrNone) || time.Since(began) != 3*time.Second {
@@ -155,10 +155,7 @@ func TestWaitingEnds(t *testing.T) {
 func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(2, 0) // the share is one place
-		leave, err := q.Enter(t.Context(), time.Hour, "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		leave := testworld.Must(q.Enter(t.Context(), time.Hour, "a"))(t)
 		entered := queue(q, "a")
 		if _, err := q.Enter(t.Context(), time.Second, "a"); !errors.Is(err, ErrNone) {
 			t.Errorf("the one behind gets %v", err)
@@ -255,10 +252,7 @@ func BenchmarkEnter(b *testing.B) {
 				q.Hold(strconv.Itoa(i), 1)
 			}
 			for b.Loop() {
-				leave, err := q.Enter(b.Context(), time.Second, "one more")
-				if err != nil {
-					b.Fatal(err)
-				}
+				leave := testworld.Must(q.Enter(b.Context(), time.Second, "one more"))(b)
 				leave()
 			}
 		})

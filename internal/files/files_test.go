@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Of what is longer than it may be, one byte more is read, and no more.
 func TestRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, c := range []struct{ content, want string }{{"", ""}, {"abc", "abc"}, {"abcd", "abcd"}, {"abcdef", "abcd"}} {
-		if err := os.WriteFile(name, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(name, []byte(c.content), 0o600))
 		if got, err := files.Read(name, 3); string(got) != c.want || err != nil {
 			t.Errorf("Read of %q = %q, %v, want %q", c.content, got, err, c.want)
 		}
@@ -35,9 +34,7 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
 	for _, content := range []string{"first", "second"} {
-		if err := files.Replace(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, files.Replace(name, []byte(content), 0o644))
 		if got, err := os.ReadFile(name); string(got) != content || err != nil {
 			t.Errorf("content = %q, %v, want %q", got, err, content)
 		}

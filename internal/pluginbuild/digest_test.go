@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // pluginSources are the files of a plugin in a separate Go module, as third parties write them. It returns the length of its
@@ -44,23 +46,15 @@ func writeFiles(t *testing.T, base string, files map[string]string) string {
 	dir := filepath.Join(t.TempDir(), base)
 	for name, content := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testworld.Check(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return dir
 }
 
 func digest(t *testing.T, dir string) string {
 	t.Helper()
-	d, err := SourceDigest(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testworld.Must(SourceDigest(t.Context(), dir))(t)
 }
 
 func TestSourceDigestIsOfTheGuestsFilesOnly(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestLanguageOf(t *testing.T) {
@@ -73,9 +75,7 @@ func TestNewer(t *testing.T) {
 				if slices.Contains(test.newer, name) {
 					at = built.Add(time.Second)
 				}
-				if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, os.Chtimes(filepath.Join(dir, name), at, at))
 			}
 			if got, err := Newer(dir); got != test.want || err != nil {
 				t.Errorf("%q, %v; want %q", got, err, test.want)
@@ -145,10 +145,7 @@ func wantErrors(t *testing.T, err error, parts []string) {
 // cSources are the files of a plugin in C. They show the place of the sources, which must not get into the module.
 func cSources(t *testing.T) map[string]string {
 	t.Helper()
-	options, err := os.ReadFile("../../sdk/c/keywright.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	options := testworld.Must(os.ReadFile("../../sdk/c/keywright.cfg"))(t)
 	return map[string]string{
 		"keywright.cfg": string(options),
 		"acme.c": `#include <part.h>
@@ -173,16 +170,10 @@ func realClang(t *testing.T) Compiler {
 func TestCompileWithClang(t *testing.T) {
 	c := realClang(t)
 	files := cSources(t)
-	wasm, err := c.Compile(t.Context(), writeFiles(t, "acme", files))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(c.Compile(t.Context(), writeFiles(t, "acme", files)))(t)
 	t.Setenv("PATH", filepath.Dir(script(t, t.TempDir(), "wasm-opt", "exit 3"))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Chdir(writeFiles(t, "acme", files))
-	again, err := c.Compile(t.Context(), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testworld.Must(c.Compile(t.Context(), "."))(t)
 	if !bytes.Equal(wasm, again) {
 		t.Errorf("the same sources make %d bytes in one directory, and other %d bytes in another", len(wasm), len(again))
 	}
@@ -222,13 +213,9 @@ func TestEndlessClang(t *testing.T) {
 func TestCheckComparesAModuleInC(t *testing.T) {
 	c, dir := realClang(t), writeFiles(t, "acme", cSources(t))
 	wantErrors(t, c.Check(t.Context(), dir), []string{"acme.wasm is missing"})
-	if err := c.Build(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, c.Build(t.Context(), dir))
 	wantErrors(t, c.Check(t.Context(), dir), nil)
-	if err := os.WriteFile(filepath.Join(dir, "part.c"), []byte("int part(void);\nint part(void) { return 43; }\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "part.c"), []byte("int part(void);\nint part(void) { return 43; }\n"), 0o600))
 	wantErrors(t, c.Check(t.Context(), dir), []string{"acme.wasm differs from what its sources give with clang version ", "build it again"})
 }
 
@@ -237,13 +224,8 @@ func fakeNPM(t *testing.T, body string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, tool := range []string{"mkdir", "chmod", "cat"} {
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
-			t.Fatal(err)
-		}
+		path := testworld.Must(exec.LookPath(tool))(t)
+		testworld.Check(t, os.Symlink(path, filepath.Join(dir, tool)))
 	}
 	script(t, dir, "node", "")
 	if body != "" {

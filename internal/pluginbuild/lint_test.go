@@ -3,6 +3,8 @@ package pluginbuild
 import (
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Code that compiles but works differently in the sandbox is refused, with its place (threats.md 69).
@@ -50,11 +52,8 @@ func TestRefusalPlaces(t *testing.T) {
 			files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\n" + test.source + "\n\nfunc main() {}\n"}
 			files["other.go"] = "package main\n\nvar other int\n"
 			files["word/word.go"] = "package word\n\nimport \"time\"\n\nvar Size = time.Now()\n"
-			packages, err := listPackages(t.Context(), writeFiles(t, "echo", files))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = lint(packages)
+			packages := testworld.Must(listPackages(t.Context(), writeFiles(t, "echo", files)))(t)
+			_, err := lint(packages)
 			if (err == nil) != (test.want == nil) {
 				t.Fatalf("error %v", err)
 			}
@@ -98,15 +97,9 @@ func main() {
 	secret = url.QueryEscape(secret)
 }
 `
-	packages, err := listPackages(t.Context(), writeFiles(t, "echo", map[string]string{"go.mod": pluginSources["go.mod"], "main.go": source}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	escapes, err := lint(packages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = checkEscapes(escapes, []string{"secret"})
+	packages := testworld.Must(listPackages(t.Context(), writeFiles(t, "echo", map[string]string{"go.mod": pluginSources["go.mod"], "main.go": source})))(t)
+	escapes := testworld.Must(lint(packages))(t)
+	err := checkEscapes(escapes, []string{"secret"})
 	for _, want := range []string{"main.go:12:6: net/url.QueryEscape does nothing to the field \"secret\"", "main.go:13:6: net/url.PathEscape", "main.go:15:11:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %s", err, want)
@@ -144,14 +137,8 @@ func main() {
 
 func part(string) string { return "a text" }
 `
-	packages, err := listPackages(t.Context(), writeFiles(t, "echo", map[string]string{"go.mod": pluginSources["go.mod"], "main.go": source}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	escapes, err := lint(packages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := testworld.Must(listPackages(t.Context(), writeFiles(t, "echo", map[string]string{"go.mod": pluginSources["go.mod"], "main.go": source})))(t)
+	escapes := testworld.Must(lint(packages))(t)
 	wantErrors(t, checkEscapes(escapes, []string{"secret"}), []string{
 		`main.go:14:6: strings.TrimPrefix gets a reference in place of the value of the field "secret": have users configure`,
 		"main.go:15:6: strings.ToUpper", "main.go:16:6: a slice gets", "main.go:17:6: an index gets",

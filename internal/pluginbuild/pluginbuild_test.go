@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // buildCache is the directory in which `make tinygo` installs the compiler.
@@ -22,9 +24,7 @@ const buildCache = "../../.build"
 // script writes an executable shell script and returns its path.
 func script(t *testing.T, dir, name, body string) string {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.MkdirAll(dir, 0o755))
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
@@ -129,9 +129,7 @@ func TestCheck(t *testing.T) {
 	wasm := filepath.Join(t.TempDir(), "out.wasm")
 	setOutput := func(t *testing.T, content string) {
 		t.Helper()
-		if err := os.WriteFile(wasm, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(wasm, []byte(content), 0o600))
 	}
 	tests := []struct {
 		name  string
@@ -147,19 +145,14 @@ func TestCheck(t *testing.T) {
 		}, "echo.wasm differs from what its sources give with tinygo version 0.41.1"},
 		{"the module was altered", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "echo.wasm")
-			content, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := testworld.Must(os.ReadFile(path))(t)
 			write(t, path, string(content)+"\x00\x02\x01n")
 		}, "echo.wasm differs from what its sources give"},
 		{"the module is another file", func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "echo.wasm"), "text")
 		}, "echo.wasm: not a WebAssembly module"},
 		{"the module is gone", func(t *testing.T, dir string) {
-			if err := os.Remove(filepath.Join(dir, "echo.wasm")); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.Remove(filepath.Join(dir, "echo.wasm")))
 		}, "echo.wasm is missing"},
 	}
 	for _, test := range tests {
@@ -167,9 +160,7 @@ func TestCheck(t *testing.T) {
 			dir := writeFiles(t, "echo", pluginSources)
 			setOutput(t, string(wasmHeader))
 			c := copying(t, wasm)
-			if err := c.Build(t.Context(), dir); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, c.Build(t.Context(), dir))
 			test.after(t, dir)
 			err := c.Check(t.Context(), dir)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -181,9 +172,7 @@ func TestCheck(t *testing.T) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func TestFailedBuildKeepsModule(t *testing.T) {
@@ -225,17 +214,9 @@ func TestEndlessCompiler(t *testing.T) {
 func TestCompileWithTinyGo(t *testing.T) {
 	c := realCompiler(t)
 	dir, other := writeFiles(t, "echo", pluginSources), writeFiles(t, "other", pluginSources)
-	if err := c.Build(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	wasm, err := os.ReadFile(filepath.Join(dir, "echo.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := c.Compile(t.Context(), other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, c.Build(t.Context(), dir))
+	wasm := testworld.Must(os.ReadFile(filepath.Join(dir, "echo.wasm")))(t)
+	again := testworld.Must(c.Compile(t.Context(), other))(t)
 	if !slices.Equal(wasm, again) {
 		t.Error("the same sources elsewhere give other bytes")
 	}
@@ -246,10 +227,7 @@ func TestCompileWithTinyGo(t *testing.T) {
 
 	runtime := wazero.NewRuntime(t.Context())
 	defer runtime.Close(t.Context())
-	compiled, err := runtime.CompileModule(t.Context(), wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := testworld.Must(runtime.CompileModule(t.Context(), wasm))(t)
 	for _, f := range compiled.ImportedFunctions() {
 		if module, name, _ := f.Import(); module != "extism:host/env" && name != "block_new" {
 			t.Errorf("it imports %s %s", module, name)
@@ -261,14 +239,9 @@ func TestCompileWithTinyGo(t *testing.T) {
 	user := runtime.NewHostModuleBuilder("extism:host/user")
 	user.NewFunctionBuilder().WithFunc(func(uint32, uint32) uint64 { return 0 }).Export("block_new")
 	for _, module := range []wazero.HostModuleBuilder{kernel, user} {
-		if _, err := module.Instantiate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(module.Instantiate(t.Context()))(t)
 	}
-	guest, err := runtime.InstantiateModule(t.Context(), compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := testworld.Must(runtime.InstantiateModule(t.Context(), compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize")))(t)
 	got, err := guest.ExportedFunction("authenticate").Call(t.Context())
 	if err != nil || len(got) != 1 || got[0] != 10+6+4 {
 		t.Errorf("authenticate gives %v, %v", got, err)
@@ -325,13 +298,9 @@ func TestInstallOnce(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin")
 	script(t, filepath.Join(cache, "tinygo-"+Pinned, "bin"), "tinygo", "echo tinygo version 0.41.1")
 	runtime := filepath.Join(cache, "tinygo-"+Pinned, "src", "runtime")
-	if err := os.MkdirAll(runtime, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.MkdirAll(runtime, 0o755))
 	of := filepath.Join(runtime, "runtime_tinygowasm_unknown.go")
-	if err := os.WriteFile(of, []byte("func putchar(c byte) {\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(of, []byte("func putchar(c byte) {\n}\n"), 0o600))
 	for range 2 {
 		if err := install(); err != nil {
 			t.Error(err)
@@ -353,13 +322,9 @@ func TestInstallInARelativeDirectory(t *testing.T) {
 	source, path := t.TempDir(), t.TempDir()
 	half := "cache/tinygo-" + Pinned + "/src" // of a build that was not finished
 	for _, dir := range []string{filepath.Join(source, "src/runtime"), filepath.Join(source, "targets"), half} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.MkdirAll(dir, 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(source, "src/runtime/runtime_tinygowasm_unknown.go"), []byte("func putchar(c byte) {\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(source, "src/runtime/runtime_tinygowasm_unknown.go"), []byte("func putchar(c byte) {\n}\n"), 0o600))
 	// A go command whose builds are a TinyGo at once: go build -tags TAGS -o FILE MODULE.
 	script(t, path, "go", `case $1 in
 list) echo `+source+` ;;
@@ -367,9 +332,7 @@ build) mkdir -p "$(dirname "$5")"; printf '#!/bin/sh\necho tinygo version 0.41.1
 esac`)
 	t.Setenv("PATH", path+":/usr/bin:/bin")
 	t.Setenv(CompilerVariable, "")
-	if err := Install(t.Context(), "cache", func() {}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, Install(t.Context(), "cache", func() {}))
 	if _, err := findTinyGo(t.Context(), "cache"); err != nil {
 		t.Error(err)
 	}

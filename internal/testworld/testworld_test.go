@@ -81,10 +81,7 @@ func (quiet) Format(s fmt.State, _ rune) {
 func TestAServerKeepsRequests(t *testing.T) {
 	s := testworld.NewServer(testworld.Tokens(60))
 	for i := range 2 {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://login.test/token", strings.NewReader(fmt.Sprintf("n=%d", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://login.test/token", strings.NewReader(fmt.Sprintf("n=%d", i))))(t)
 		response, err := s.RoundTrip(r)
 		if err != nil || response.Request != r {
 			t.Fatalf("response = %+v, err = %v", response, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
@@ -31,10 +32,7 @@ func TestJoin(t *testing.T) {
 		{"https://a.example/v1", "東京。1／2", "https://a.example/v1/%E6%9D%B1%E4%BA%AC%E3%80%821%EF%BC%8F2"},
 	}
 	for _, test := range tests {
-		base, err := url.Parse(test.base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := testworld.Must(url.Parse(test.base))(t)
 		got, err := urlpath.Join(base, test.path)
 		if err != nil || got.String() != test.want {
 			t.Errorf("%s and %q: got %v, %v, want %s", test.base, test.path, got, err, test.want)

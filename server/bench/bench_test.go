@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var (
@@ -233,9 +235,7 @@ func TestPairs(t *testing.T) {
 		}}
 	}
 	s := session{count: 2, slice: parts * time.Millisecond, now: func() time.Time { return now }}
-	if _, err := s.pair(context.Background(), side("o"), side("p")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(s.pair(context.Background(), side("o"), side("p")))(t)
 	const round = "oppooppooppooppooppo"
 	if want := "op" + round + strings.NewReplacer("o", "p", "p", "o").Replace(round); order.String() != want {
 		t.Errorf("the order was %s, want %s", &order, want)

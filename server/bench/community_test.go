@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -21,10 +22,7 @@ func TestCommunity(t *testing.T) {
 			trashed++
 		case r.Article != nil:
 			listed++
-			text, err := json.Marshal(r.Article)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testworld.Must(json.Marshal(r.Article))(t)
 			octets += len(text)
 			activities[r.Article.LastActivityAt]++
 		case r.ProductUpdate != nil:

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -23,29 +24,17 @@ func TestCrawls(t *testing.T) {
 	for _, c := range newContents(300, t.Output()) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Cleanup(func() { _ = c.close() })
-			db, err := c.fill(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := testworld.Must(c.fill(t.Context()))(t)
 			address := fmt.Sprint(db)
 			if file, ok := db.(sqliteFile); ok {
 				address = "sqlite:" + string(file)
 			}
-			program, err := servingCommand.path(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := testworld.Must(servingCommand.path(t.Context()))(t)
 			ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 			var all sync.WaitGroup
 			t.Cleanup(func() { stop(); all.Wait() })
-			articles, err := start(ctx, &all, exec.CommandContext(ctx, program, "content", "serve", "--db", address, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			store, err := db.open(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			articles := testworld.Must(start(ctx, &all, exec.CommandContext(ctx, program, "content", "serve", "--db", address, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")))(t)
+			store := testworld.Must(db.open(ctx))(t)
 			defer store.Close()
 			writing, end := context.WithCancel(ctx)
 			replies := make(chan int, 1)
@@ -78,12 +67,9 @@ func crawl(t *testing.T, articles string) (seen map[string]int) {
 	seen = map[string]int{}
 	origin, _, _ := strings.Cut(articles, "/articles")
 	for next := articles + "?cursor="; next != ""; {
-		response, err := http.Get(next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.Get(next))(t)
 		var page struct{ Result []content.Article }
-		err = json.NewDecoder(response.Body).Decode(&page)
+		err := json.NewDecoder(response.Body).Decode(&page)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%s: response.Status = %s, err = %v", next, response.Status, err)

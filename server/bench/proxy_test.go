@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // asked starts a proxy in front of the API. It returns the error of a request through the proxy, or of starting it.
@@ -17,10 +19,7 @@ func asked(t *testing.T, p proxy) error {
 		stop()
 		all.Wait()
 	})
-	api, err := startSelf(ctx, &all, "api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := testworld.Must(startSelf(ctx, &all, "api"))(t)
 	address, note, err := p.start(ctx, &all, t.TempDir(), api)
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A serving is a process of keywright serve, and its callers.
@@ -38,33 +40,24 @@ var servingCommand command
 // the secrets has one, and those of users.
 func serve(t *testing.T, connectors, more string, users ...string) *serving {
 	t.Helper()
-	program, err := servingCommand.path(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testworld.Must(servingCommand.path(t.Context()))(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
 	text := "gateway: {user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User}}}\n" + more + "connectors:\n" + connectors
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	secrets := filepath.Join(dir, "secrets")
 	secret := base64.StdEncoding.AppendEncode(nil, []byte(textOf(32))) // which may be a state key, too
 	for _, of := range append(users, "..") {
 		of = filepath.Join(secrets, "users", of)
-		if err := errors.Join(os.MkdirAll(of, 0o700), os.WriteFile(filepath.Join(of, "secret"), secret, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, errors.Join(os.MkdirAll(of, 0o700), os.WriteFile(filepath.Join(of, "secret"), secret, 0o600)))
 	}
 	s := &serving{t: t}
 	s.client.Transport = &http.Transport{MaxIdleConnsPerHost: 4 * loadClients}
-	listen, err := freeAddress(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listen := testworld.Must(freeAddress(t.Context()))(t)
 	s.admin = "http://" + listen
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var all sync.WaitGroup
+	var err error
 	cmd := exec.CommandContext(ctx, program, "serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", listen)
 	if s.callers, err = start(ctx, &all, cmd); err != nil {
 		cancel()
@@ -123,20 +116,14 @@ func (s *serving) metric(name string) float64 {
 	if found == nil {
 		s.t.Fatalf("/metrics has no %s", name)
 	}
-	v, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return v
+	return testworld.Must(strconv.ParseFloat(found[1], 64))(s.t)
 }
 
 // operate returns what an operators' path answers.
 func (s *serving) operate(path string) string {
 	s.t.Helper()
 	var body strings.Builder
-	if err := fetch(s.t.Context(), http.DefaultTransport, s.admin+path, &body); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, fetch(s.t.Context(), http.DefaultTransport, s.admin+path, &body))
 	return body.String()
 }
 

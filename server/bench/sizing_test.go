@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The numbers of users, connectors and callers whose memory is measured.
@@ -21,10 +23,7 @@ const (
 // The table of operating.md has the memory that a process has in use, within a fifth. make sizing prints the table.
 func TestSizing(t *testing.T) {
 	api, login := origin(t, func(http.ResponseWriter, *http.Request) {}), func(length int) string { return origin(t, issue(length)) }
-	text, err := os.ReadFile("../../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile("../../docs/operating.md"))(t)
 	check := func(work string, measured float64) {
 		t.Helper()
 		units := map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20}
@@ -38,10 +37,7 @@ func TestSizing(t *testing.T) {
 			t.Errorf("operating.md does not have how much is needed by %s", work)
 			return
 		}
-		documented, err := strconv.ParseFloat(string(found[1]), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		documented := testworld.Must(strconv.ParseFloat(string(found[1]), 64))(t)
 		if documented *= units[string(found[2])]; math.Abs(measured-documented) > documented/5 {
 			t.Errorf("%s: %.0f bytes, and operating.md has %.0f", work, measured, documented)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const added = "- name: New\n  url: https://new.example\n  auth:\n    type: none\n"
@@ -54,9 +56,7 @@ func TestAddConnector(t *testing.T) {
 func TestLayoutOf(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.yaml": "connectors: [{name: In A}, {name: Second}]", "b.yaml": "[", "c.txt": "connectors: [{name: no}]"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const own = "connectors:\n- {name: First One}\n- {name: x, permalink: second}\n"
 	main := filepath.Join(dir, "main.yaml")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -32,9 +33,7 @@ func withAlias(t *testing.T) []byte {
 // file.
 func TestFormerNameOfAFieldInAFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.wasm"), withAlias(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "a.wasm"), withAlias(t), 0o600))
 	for config, want := range map[string]string{
 		"{key: X, in: header, value: a}":                          "",
 		"{key: X, in: header, secret: a}":                         "",

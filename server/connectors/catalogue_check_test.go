@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // otherRSAKey makes the key of somebody else.
@@ -27,14 +29,8 @@ var otherRSAKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.G
 // keyTexts returns a key as it stands in files: as PEM in PKCS #1 and in PKCS #8, and the same in JSON.
 func keyTexts(t *testing.T, of func() (*rsa.PrivateKey, error)) []string {
 	t.Helper()
-	key, err := of()
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(of())(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	texts := []string{
 		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
@@ -57,14 +53,8 @@ func newP256Key() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic
 // p256Text returns a key as PEM.
 func p256Text(t *testing.T, of func() (*ecdsa.PrivateKey, error)) string {
 	t.Helper()
-	key, err := of()
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(of())(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 

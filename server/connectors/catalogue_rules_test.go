@@ -20,6 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 )
 
@@ -137,10 +138,7 @@ func lifetime(token string) int {
 
 // Each entry says of everything that a request can break what the product documents, on which page, or that no page was found.
 func TestRulesHaveTheirPages(t *testing.T) {
-	apis, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(catalogue.All())(t)
 	unknown := 0
 	for _, a := range apis {
 		said := map[string]bool{}
@@ -196,10 +194,7 @@ func breakable(a *catalogue.API) []string {
 
 // The hosts of a place of the catalogue are hosts that the product documents.
 func TestDocumentedPlaces(t *testing.T) {
-	apis, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(catalogue.All())(t)
 	for _, a := range apis {
 		var hosts []string
 		for _, rule := range a.Rules {

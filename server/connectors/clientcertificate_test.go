@@ -75,13 +75,8 @@ func TestClientCertificatesOfPKCS12(t *testing.T) {
 	export := func(ends time.Time) string {
 		certificate, key := authority.Client("good", ends)
 		pem := filepath.Join(t.TempDir(), "client.pem")
-		if err := os.WriteFile(pem, []byte(certificate+key), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		file, err := exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-in", pem, "-passout", "pass:"+passphrase).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(pem, []byte(certificate+key), 0o600))
+		file := testworld.Must(exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-in", pem, "-passout", "pass:"+passphrase).Output())(t)
 		return base64.StdEncoding.EncodeToString(file)
 	}
 	good := export(now.Add(90 * 24 * time.Hour))

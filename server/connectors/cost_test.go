@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -22,10 +23,7 @@ func allocated(f func() error) (uint64, error) {
 }
 
 func newHost(t testing.TB) *host.Host {
-	h, err := host.New(t.Context(), host.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(t.Context(), host.Config{}))(t)
 	t.Cleanup(func() {
 		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -100,7 +98,7 @@ func TestAThousandConnectors(t *testing.T) {
 	}
 	modules := t.TempDir()
 	cost := func(n int) uint64 {
-		cost, err := allocated(func() error {
+		return testworld.Must(allocated(func() error {
 			set, err := Read(t.Context(), "connectors.yaml", []byte(file(n)), Options{Environment: true, Host: host.Config{CodeCache: modules}})
 			if err != nil {
 				return err
@@ -109,11 +107,7 @@ func TestAThousandConnectors(t *testing.T) {
 				t.Errorf("%d connectors, not %d", len(set.Connectors), n)
 			}
 			return set.Close(t.Context())
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cost
+		}))(t)
 	}
 	cost(1) // compiles the modules
 	fixed := cost(1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -18,12 +19,8 @@ func directory(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		testworld.Check(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	return filepath.Join(dir, "connectors.yaml")
 }
@@ -44,10 +41,7 @@ func TestDirectoryOfConnectors(t *testing.T) {
 	if err := os.Symlink("..data/k.yaml", filepath.Join(dir, "connectors.d", "k.yaml")); err != nil { // as Kubernetes mounts files
 		t.Fatal(err)
 	}
-	set, err := connectors.Load(t.Context(), name, connectors.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testworld.Must(connectors.Load(t.Context(), name, connectors.Options{}))(t)
 	t.Cleanup(func() { _ = set.Close(t.Context()) })
 	var permalinks []string
 	for _, c := range set.Connectors {
@@ -137,10 +131,7 @@ func TestADirectoryOfJSON(t *testing.T) {
 		}
 		files[fmt.Sprintf("d/%d.yaml", part)] = `{"connectors": [` + strings.Join(all, ", ") + `]}`
 	}
-	set, err := connectors.Load(t.Context(), directory(t, files), connectors.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testworld.Must(connectors.Load(t.Context(), directory(t, files), connectors.Options{}))(t)
 	if err := set.Close(t.Context()); err != nil || len(set.Connectors) != 6600 {
 		t.Errorf("%d connectors, %v", len(set.Connectors), err)
 	}

@@ -22,9 +22,7 @@ import (
 func TestEgressProblems(t *testing.T) {
 	const authorities = "is no file"
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "text.pem"), []byte(authorities), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "text.pem"), []byte(authorities), 0o600))
 	for name, c := range map[string]struct {
 		egress string
 		want   []string
@@ -106,9 +104,7 @@ func TestEgressOfAFileAndOfAConnector(t *testing.T) {
 	api.StartTLS()
 	t.Cleanup(api.Close)
 	ca := filepath.Join(t.TempDir(), "company.pem")
-	if err := os.WriteFile(ca, []byte(authority.PEM()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(ca, []byte(authority.PEM()), 0o600))
 	const refused, unknown = "127.0.0.1 is a loopback address; it is dialled only if the operator allows it (egress.allow)", "its certificate is signed by an unknown authority"
 	for name, c := range map[string]struct{ file, own, want string }{
 		"none":                 {"", "", refused},
@@ -137,10 +133,7 @@ func TestEgressOfAFileAndOfAConnector(t *testing.T) {
 		if used := strings.Contains(text, "CA"); used != (len(set.Files) == 1 && set.Files[0] == ca) {
 			t.Errorf("%s: a change of %q is noticed", name, set.Files)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil))(t)
 		response, err := set.Connectors[0].Upstream().Transport(nil).RoundTrip(r)
 		switch {
 		case err == nil && c.want == "":
@@ -161,13 +154,7 @@ func TestEgressOfTheOptions(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := set.Connectors[0].Upstream().Transport(nil).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil))(t)
+	response := testworld.Must(set.Connectors[0].Upstream().Transport(nil).RoundTrip(r))(t)
 	_ = response.Body.Close()
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 )
 
 func TestGatewayOfAFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "weather"), []byte("of the directory"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "weather"), []byte("of the directory"), 0o600))
 	set, problems := load(t, `gateway:
   hosts: [gw.example.com]
   origins: [https://app.example.com]

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -51,9 +52,7 @@ func TestReadKeys(t *testing.T) {
 	}))
 	defer vault.Close()
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "token"), []byte("canary-token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(file), "token"), []byte("canary-token"), 0o600))
 	text := strings.ReplaceAll(withKeysOf, "ADDRESS", vault.URL)
 	options := connectors.Options{Host: host.Config{Egress: host.Egress{AllowHTTP: true}}}
 	set, err := connectors.Read(t.Context(), file, []byte(text), options)

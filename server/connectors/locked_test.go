@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/registry/signature"
@@ -35,28 +36,16 @@ plugins:
 // installed returns a directory as keywright plugin add and vendor leave it, with a plugin that is signed.
 func installed(t *testing.T) (dir string, l *lock.Lock) {
 	t.Helper()
-	wasm, err := os.ReadFile("../../examples/acme_hmac/acme_hmac.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(os.ReadFile("../../examples/acme_hmac/acme_hmac.wasm"))(t)
 	return installedModule(t, wasm)
 }
 
 func installedModule(t *testing.T, wasm []byte) (dir string, l *lock.Lock) {
 	t.Helper()
 	dir = t.TempDir()
-	info, err := host.Inspect(t.Context(), host.Plugin{Name: "acme", Wasm: wasm}, host.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	description, err := json.Marshal(info.Description)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := artifact.Make(wasm, description, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testworld.Must(host.Inspect(t.Context(), host.Plugin{Name: "acme", Wasm: wasm}, host.Limits{}))(t)
+	description := testworld.Must(json.Marshal(info.Description))(t)
+	made := testworld.Must(artifact.Make(wasm, description, nil))(t)
 	p := lock.Describe(info)
 	p.Name, p.Ref, p.Manifest = "acme", acmeRef, artifact.Digest(made.Manifest)
 	_, private, err := minisign.GenerateKey(rand.Reader)
@@ -64,21 +53,13 @@ func installedModule(t *testing.T, wasm []byte) (dir string, l *lock.Lock) {
 		t.Fatal(err)
 	}
 	text, _ := private.MarshalText()
-	signer, err := signature.ParsePrivate(text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(rand.Reader, made.Manifest, "registry.example/acme/hmac", "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := testworld.Must(signature.ParsePrivate(text, nil))(t)
+	signed := testworld.Must(signer.Sign(rand.Reader, made.Manifest, "registry.example/acme/hmac", "acme"))(t)
 	p.Signer = lock.SignerOf(signed, signed.Key)
 	l = &lock.Lock{}
 	l.Put(p)
 	vendor := filepath.Join(dir, lock.VendorDir)
-	if err := errors.Join(l.Write(dir), lock.Store(vendor, made.Manifest), lock.Store(vendor, wasm)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(l.Write(dir), lock.Store(vendor, made.Manifest), lock.Store(vendor, wasm)))
 	return dir, l
 }
 
@@ -96,19 +77,14 @@ func TestAPluginFromARegistry(t *testing.T) {
 		}
 		return set, err
 	}
-	set, err := read("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testworld.Must(read(""))(t)
 	p := l.Find("acme")
 	want := []string{filepath.Join(dir, lock.Name), vendored(dir, p.Manifest), vendored(dir, p.Module)}
 	if strings.Join(set.Files, "\n") != strings.Join(want, "\n") {
 		t.Errorf("a change of these is noticed: %q, and not of %q", set.Files, want)
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
-	if err := os.Rename(filepath.Join(dir, lock.VendorDir), cache); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Rename(filepath.Join(dir, lock.VendorDir), cache))
 	if _, err := read(cache); err != nil {
 		t.Errorf("from the cache: %v", err)
 	}
@@ -128,17 +104,10 @@ func TestLoadingAsksNoRegistry(t *testing.T) {
 	p.Ref = ref
 	l.Put(p)
 	file := []byte(strings.Replace(acmeFile, acmeRef, ref, 1))
-	if err := l.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	set, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), file, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, l.Write(dir))
+	set := testworld.Must(Read(t.Context(), filepath.Join(dir, "connectors.yaml"), file, Options{}))(t)
 	_ = set.Close(t.Context())
-	if err := os.RemoveAll(filepath.Join(dir, lock.VendorDir)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.RemoveAll(filepath.Join(dir, lock.VendorDir)))
 	if _, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), file, Options{}); err == nil || asked > 0 {
 		t.Errorf("%v, and the registry was asked %d times", err, asked)
 	}
@@ -186,14 +155,10 @@ func TestEditedLock(t *testing.T) {
 			p := *l.Find("acme")
 			edited := &lock.Lock{}
 			before, _ := os.ReadFile(filepath.Join(dir, lock.Name))
-			if err := c.edit(dir, &p); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, c.edit(dir, &p))
 			edited.Put(p)
 			if now, _ := os.ReadFile(filepath.Join(dir, lock.Name)); string(now) == string(before) {
-				if err := edited.Write(dir); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, edited.Write(dir))
 			}
 			said, _ := told(t, dir, acmeFile)
 			if first, _, _ := strings.Cut(said, "\n"); !strings.Contains(first, "connectors.yaml:5:10: plugins[0].ref: ") || !strings.Contains(first, c.want) {
@@ -244,9 +209,7 @@ func TestChangingDescription(t *testing.T) {
       (else (call $output (call $block (i32.const 2000) (i32.const %d)) (i64.const %d))))
     (i32.const 0))
   (func (export "authenticate") (result i32) unreachable))`, now, later, time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), len(now), len(now), len(later), len(later))
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
 	wasm, err := exec.CommandContext(t.Context(), "wat2wasm", "--output=-", source).Output()
 	if err != nil {
 		t.Fatalf("wat2wasm (install wabt): %v", err)

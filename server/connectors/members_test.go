@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 //go:generate go test . -run TestMemberDescriptions -update
@@ -117,21 +118,13 @@ func TestMemberDescriptions(t *testing.T) {
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(want); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, encoder.Encode(want))
 	const document = "../../docs/gateway.md"
-	docs, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := testworld.Must(os.ReadFile(document))(t)
 	if *update {
-		err := errors.Join(
+		testworld.Check(t, errors.Join(
 			os.WriteFile("members.json", text.Bytes(), 0o644), os.WriteFile(document, []byte(withTables(string(docs), want)), 0o644),
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		))
 		return
 	}
 	if !bytes.Equal(text.Bytes(), membersJSON) || withTables(string(docs), want) != string(docs) {

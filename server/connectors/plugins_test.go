@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -34,9 +35,7 @@ func told(t *testing.T, dir, text string) (string, uint64) {
 // A file that several plugins name, under any names, is read and compiled once (threats.md 54).
 func TestPluginNamedTwice(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.wasm"), []byte("nothing"), 0o600), os.Symlink("a.wasm", filepath.Join(dir, "b.wasm"))); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.WriteFile(filepath.Join(dir, "a.wasm"), []byte("nothing"), 0o600), os.Symlink("a.wasm", filepath.Join(dir, "b.wasm"))))
 	said, _ := told(t, dir, oneConnector+"plugins: [{path: a.wasm}, {path: ./a.wasm}, {path: b.wasm}]")
 	if n := strings.Count(said, "names a file that another plugin names"); n != 2 || strings.Count(said, "\n") != 2 {
 		t.Errorf("it says %s", said)
@@ -56,9 +55,7 @@ func TestAPluginTooMany(t *testing.T) {
 func TestAPluginOverTheLimitsOfTheHost(t *testing.T) {
 	const large = "\x00asm\x01\x00\x00\x00\x05\x03\x01\x00\x20" // a memory of 2 MiB
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.wasm"), []byte(large), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "a.wasm"), []byte(large), 0o600))
 	for limit, want := range map[int]bool{1 << 20: true, 2 << 20: false} {
 		options := Options{Host: host.Config{Limits: host.Limits{MemoryBytes: limit}}}
 		_, err := Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(oneConnector+"plugins: [{path: a.wasm}]"), options)
@@ -71,9 +68,7 @@ func TestAPluginOverTheLimitsOfTheHost(t *testing.T) {
 // A plugin may have limits of its own in the file. One above the host's is a problem at its place (threats.md 182).
 func TestLimitsOfAPluginInTheFile_threats_182(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.wasm"), plugins.Of("api_key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "a.wasm"), plugins.Of("api_key"), 0o600))
 	for limits, want := range map[string]string{
 		"{fuel: 6000000}":          "connectors.yaml:2:41: plugins[0].limits.fuel: is 6000000, and the host's own limit is 5000000: give at most that, or leave it out",
 		"{call_time: 1m}":          "plugins[0].limits.call_time: is 1m0s, and the host's own limit is 15s",
@@ -99,9 +94,7 @@ func TestUnusablePluginCost(t *testing.T) {
 		var b strings.Builder
 		for i := range n {
 			name := fmt.Sprintf("%d-%d.wasm", n, i)
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("nothing"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte("nothing"), 0o600))
 			b.WriteString("{path: " + name + "}, ")
 		}
 		return oneConnector + "plugins: [" + b.String() + "]"
@@ -123,12 +116,8 @@ func TestLargePlugins(t *testing.T) {
 	var list strings.Builder
 	for i := range 6 {
 		name := fmt.Sprintf("%d.wasm", i)
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(filepath.Join(dir, name), 7<<20); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		testworld.Check(t, os.Truncate(filepath.Join(dir, name), 7<<20))
 		list.WriteString("{path: " + name + "}, ")
 	}
 	said, _ := told(t, dir, oneConnector+"plugins: ["+list.String()+"]")

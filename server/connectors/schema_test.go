@@ -14,16 +14,14 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
 // builtInTypes returns the built-in auth types.
 func builtInTypes(t *testing.T) []host.PluginInfo {
 	t.Helper()
-	h, err := host.New(t.Context(), host.Config{BuiltIns: BuiltIns(plugins.Types()...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(t.Context(), host.Config{BuiltIns: BuiltIns(plugins.Types()...)}))(t)
 	defer h.Close(t.Context())
 	return h.Plugins()
 }
@@ -31,18 +29,10 @@ func builtInTypes(t *testing.T) []host.PluginInfo {
 // compiledSchema compiles the schema of a file with an independent implementation.
 func compiledSchema(t *testing.T, all []host.PluginInfo) (*jsonschema.Schema, []byte) {
 	t.Helper()
-	text, err := Schema(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(Schema(all))(t)
+	document := testworld.Must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("connectors.schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, compiler.AddResource("connectors.schema.json", document))
 	compiled, err := compiler.Compile("connectors.schema.json")
 	if err != nil {
 		t.Fatalf("err = %v\ntext = %s", err, text)
@@ -87,10 +77,7 @@ func TestSchema(t *testing.T) {
 		"no connectors":                {`{}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			document, err := jsonschema.UnmarshalJSON(strings.NewReader(test.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			document := testworld.Must(jsonschema.UnmarshalJSON(strings.NewReader(test.file)))(t)
 			if err := compiled.Validate(document); (err == nil) != test.valid {
 				t.Errorf("schema: valid: %t, want %t: %v", err == nil, test.valid, err)
 			}
@@ -139,9 +126,7 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 		}
 	}
 	var document any
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(text, &document))
 	walk(document)
 }
 
@@ -156,9 +141,7 @@ func TestWordsOfAPatternInASchema(t *testing.T) {
 		`{"pattern":"^(?:[a-z]+)$","patternErrorMessage":"This is wrong.","type":"string"}`:                    1,
 	} {
 		compact := new(bytes.Buffer)
-		if err := json.Compact(compact, text); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Compact(compact, text))
 		if n := strings.Count(compact.String(), want); n != times {
 			t.Errorf("%s is there %d times, want %d:\n%s", want, n, times, text)
 		}
@@ -175,10 +158,7 @@ func TestSchemaOfManyPlugins(t *testing.T) {
 				all[i].Fields = append(all[i].Fields, abi.Field{Name: fmt.Sprintf("field_%d", j), Kind: abi.KindString, Doc: "Some field."})
 			}
 		}
-		text, err := Schema(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(Schema(all))(t)
 		return len(text)
 	}
 	none, some, twice := size(0), size(32), size(64)
@@ -192,9 +172,7 @@ func TestPlugins(t *testing.T) {
 	dir, builtIns := t.TempDir(), len(builtInTypes(t))
 	name, o := filepath.Join(dir, "connectors.yaml"), Options{Host: host.Config{CodeCache: filepath.Join(dir, "code")}}
 	module, err := os.ReadFile("../../examples/acme_hmac/acme_hmac.wasm")
-	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "acme_hmac.wasm"), module, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "acme_hmac.wasm"), module, 0o600)))
 	for _, test := range []struct{ file, wrong string }{
 		{"connectors:\n  - name: A\n    auth: {type: acme_hmca}\nplugins: [{path: acme_hmac.wasm}]\n", ""},
 		{"plugins: [{path: acme_hmac.wasm}]\n", ""},
@@ -204,9 +182,7 @@ func TestPlugins(t *testing.T) {
 		{"plugins: [{path: other.wasm}]\n", name + ":1:18: plugins[0].path: names a file that does not exist"},
 		{"plugins: [{path: acme_hmac.wasm, sha256: ab}]\n", name + ":1:42: plugins[0].sha256: is not 64 hexadecimal digits"},
 	} {
-		if err := os.WriteFile(name, []byte(test.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(name, []byte(test.file), 0o600))
 		all, err := Plugins(t.Context(), name, o)
 		switch {
 		case test.wrong != "":

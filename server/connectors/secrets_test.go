@@ -22,14 +22,8 @@ import (
 // secret.
 func TestReadSecrets(t *testing.T) {
 	const canary = "c4n4ry0x9"
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	ec := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	text := `connectors:
   - name: There

@@ -94,9 +94,7 @@ func newSessionWorld(t *testing.T) *sessionWorld {
 	w.secret = w.Secret("the client's secret")
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	set := fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"1","x":%q}]}`, base64.RawURLEncoding.EncodeToString(public))
-	if err := os.WriteFile(keys, []byte(set), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(keys, []byte(set), 0o600))
 	base := served(t, w.answer)
 	loaded, problems := load(t, strings.Replace(onBehalfOfUsers, "KEYS", keys, 1), connectors.Options{Host: host.Config{
 		Secrets: host.MapSecrets{"client": w.secret}, Base: base, Clock: w.Now, Logger: w.log.Logger(),
@@ -104,10 +102,7 @@ func newSessionWorld(t *testing.T) *sessionWorld {
 	if problems != nil {
 		t.Fatal(strings.Join(problems, "\n"))
 	}
-	users, err := identity.New(t.Context(), loaded.Settings.User, identity.Options{Clock: w.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := testworld.Must(identity.New(t.Context(), loaded.Settings.User, identity.Options{Clock: w.Now}))(t)
 	t.Cleanup(func() { _ = users.Close() })
 	g := gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.Now, Base: base})
 	g.Use(gateway.Setup{Connectors: loaded.Connectors, Users: users})
@@ -123,10 +118,7 @@ func (w *sessionWorld) session(subject string, life time.Duration) string {
 		"iss": "https://id.test/", "aud": "gateway", "sub": subject, "iat": w.Now().Unix(), "exp": w.Now().Add(life).Unix(), "jti": rand.Text(),
 	})
 	token.Header["kid"] = "1"
-	signed, err := token.SignedString(w.private)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	signed := testworld.Must(token.SignedString(w.private))(w.t)
 	return w.Hide("the session of "+subject, signed)
 }
 

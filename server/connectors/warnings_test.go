@@ -211,9 +211,7 @@ func TestGatewayFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	authority := testworld.NewAuthority(t)
@@ -227,9 +225,7 @@ func TestGatewayFiles(t *testing.T) {
 	text := write("text", "not PEM")
 	broken := write("broken.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 	open := write("open.key", "")
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Chmod(open, 0o644))
 	missing := filepath.Join(dir, "missing")
 	noJWKS, jwks := write("no.json", `{}`), write("keys.json", `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)
 	odd := write("odd.json", `{"keys": [{"kty": "none", "kid": "b"}, {"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -22,10 +23,7 @@ func TestOnlyTheAnswerPasses(t *testing.T) {
 		_, _ = io.WriteString(rw, strings.Repeat("x", 100_000))
 		rw.Header().Set("X-Account", "internal")
 	}
-	response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", "", "Origin", "https://app.example.com"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", "", "Origin", "https://app.example.com")))(t)
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		t.Error(err)

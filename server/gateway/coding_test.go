@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -93,10 +94,7 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 				}
 			}
 			for path, most := range map[string]int{"plain/late": len(large), "open/bomb": 16 << 20} { // these break off
-				response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/"+path, ""))
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/"+path, "")))(t)
 				defer response.Body.Close()
 				if got, err := io.ReadAll(response.Body); err == nil || len(got) > most || bytes.Contains(got, []byte(secret)) {
 					t.Errorf("%s: after %d bytes, the error is %v", path, len(got), err)

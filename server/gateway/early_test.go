@@ -9,15 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
 // An answer that the API sends before it has read the body reaches the caller, though the API closes the connection then.
 func TestAnAnswerBeforeTheBody(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -43,10 +41,7 @@ func TestAnAnswerBeforeTheBody(t *testing.T) {
 	t.Cleanup(gate.Close)
 	answered := 0
 	for range 100 { // whether the answer or the reset comes first is chance
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, gate.URL+"/connectors/weather", io.LimitReader(strings.NewReader(body), int64(len(body))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, gate.URL+"/connectors/weather", io.LimitReader(strings.NewReader(body), int64(len(body)))))(t)
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			continue // the gateway has closed its own connection

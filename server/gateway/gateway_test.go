@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -208,10 +209,7 @@ func TestStreaming(t *testing.T) {
 			<-next
 		}
 	}
-	response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", "")))(t)
 	defer response.Body.Close()
 	for _, part := range []string{"one", "two"} {
 		got := make([]byte, 3)

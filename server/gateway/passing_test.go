@@ -51,11 +51,8 @@ func TestAnswersWithoutABody(t *testing.T) {
 			status int
 			length string
 		}{"HEAD": {http.StatusOK, ""}, "GET": {http.StatusNotModified, ""}, "DELETE": {http.StatusNoContent, ""}} {
-			response, err := server.Client().Transport.RoundTrip(w.request(method, "/connectors/weather", ""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = io.ReadAll(response.Body)
+			response := testworld.Must(server.Client().Transport.RoundTrip(w.request(method, "/connectors/weather", "")))(t)
+			_, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if response.StatusCode != want.status || response.Header.Get("Content-Length") != want.length || err != nil {
 				t.Errorf("%s over %s: the caller got %d, %v, %v", method, response.Proto, response.StatusCode, response.Header, err)
@@ -89,10 +86,7 @@ func TestEchoInAnswersOfSomeLength(t *testing.T) {
 	})
 	for _, c := range []struct{ length, status int }{{most, http.StatusBadGateway}, {most + 1, http.StatusOK}} {
 		length = c.length
-		response, err := http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.DefaultTransport.RoundTrip(w.request("GET", "/connectors/weather", "")))(t)
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if response.StatusCode != c.status || (err != nil) != (c.status == http.StatusOK) || strings.Contains(string(body), secret) {

@@ -116,15 +116,10 @@ func TestARefusalInAnUnknownCoding_threats_35(t *testing.T) {
 func TestHeadersOfProblems(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	const key = `{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
-	if err := os.WriteFile(keys, []byte(key), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sessions, err := identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+	testworld.Check(t, os.WriteFile(keys, []byte(key), 0o600))
+	sessions := testworld.Must(identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 		Bearer: true, JWKSFile: keys, Issuer: "https://login.test/", Audiences: []string{"keywright"}, Algorithms: []string{"EdDSA"},
-	}}, identity.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, identity.Options{}))(t)
 	t.Cleanup(func() { _ = sessions.Close() })
 	down := users(func(*http.Request) (host.User, error) { return host.User{}, identity.ErrUnavailable })
 	nobody := users(func(*http.Request) (host.User, error) { return host.User{}, nil })

@@ -22,10 +22,7 @@ import (
 // result returns the result of a test that an operator asks for.
 func (w *world) result(t gateway.Try) gateway.TestResult {
 	w.t.Helper()
-	body, err := json.Marshal(t)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := testworld.Must(json.Marshal(t))(w.t)
 	answer := w.try(string(body))
 	w.Out("the result of a test", answer.Body.String())
 	var result gateway.TestResult
@@ -135,20 +132,14 @@ func TestResultMatchesCallers(t *testing.T) {
 				w.answer = c.answer
 			}
 			tried := gateway.Try{Method: c.method, Path: c.path, BodyBytes: []byte(c.body), Headers: map[string]string{"Traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}
-			r, err := http.NewRequestWithContext(t.Context(), c.method, w.server.URL+"/connectors/weather"+c.path, strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testworld.Must(http.NewRequestWithContext(t.Context(), c.method, w.server.URL+"/connectors/weather"+c.path, strings.NewReader(c.body)))(t)
 			for name, value := range c.headers {
 				tried.Headers[name] = value
 			}
 			for name, value := range tried.Headers {
 				r.Header.Set(name, value)
 			}
-			response, err := http.DefaultTransport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := testworld.Must(http.DefaultTransport.RoundTrip(r))(t)
 			defer response.Body.Close()
 			body, broken := io.ReadAll(response.Body)
 			got := w.result(tried)

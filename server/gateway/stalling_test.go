@@ -54,14 +54,8 @@ func TestSilentStream(t *testing.T) {
 				gateway: New(Config{Base: base}), cancel: cancel, out: &Outgoing{URL: &url.URL{}},
 				connector: &Connector{definition: Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}},
 			}
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := c.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", http.NoBody))(t)
+			response := testworld.Must(c.RoundTrip(r))(t)
 			defer response.Body.Close()
 			go func() {
 				<-time.After(time.Minute) // in the bubble's time
@@ -105,14 +99,8 @@ func TestCallerWaitTime(t *testing.T) {
 				c := &call{
 					gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}},
 				}
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from)
-				if err != nil {
-					t.Fatal(err)
-				}
-				response, err := c.RoundTrip(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from))(t)
+				response := testworld.Must(c.RoundTrip(r))(t)
 				defer response.Body.Close()
 				if err := <-read; err != nil {
 					t.Error(err)
@@ -158,17 +146,11 @@ func TestDrippingAnswer_threats_320(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(body), Request: r}, nil
 			})
 			c := &call{gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: 4*time.Second + time.Millisecond}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := c.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", nil))(t)
+			response := testworld.Must(c.RoundTrip(r))(t)
 			defer response.Body.Close()
 			c.passing = passing
-			_, err = io.CopyN(io.Discard, response.Body, 100)
+			_, err := io.CopyN(io.Discard, response.Body, 100)
 			if body.read != want.bytes || !errors.Is(err, want.cause) {
 				t.Errorf("passing %t: %d bytes were read, and the error is %v", passing, body.read, err)
 			}

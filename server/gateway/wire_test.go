@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
@@ -31,10 +32,7 @@ type wire struct {
 
 func newWire(t *testing.T) *wire {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	a := &wire{t: t, listener: listener}
 	a.handlers.Go(func() {
 		for {
@@ -175,14 +173,9 @@ func serveWire(t *testing.T, a *wire) (address string) {
 // reads further answers until the connection ends. Otherwise it sends one more request and reads its answer.
 func exchange(t *testing.T, address, raw string, answers int, closed bool) (statuses []int) {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testworld.Must(net.Dial("tcp", address))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	go func() { _, _ = io.WriteString(conn, raw) }() // the gateway may close the connection before it has read everything
 	from := bufio.NewReader(conn)
 	one := func() bool {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // python is the interpreter of Debian, which has the packages that apt installs. PATH may name another one first.
@@ -42,9 +44,7 @@ func signAll(t *testing.T, orders []order) []any {
 	}
 	var input, failure bytes.Buffer
 	for i := range orders {
-		if err := json.NewEncoder(&input).Encode(&orders[i]); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.NewEncoder(&input).Encode(&orders[i]))
 	}
 	command := exec.CommandContext(t.Context(), python, "testdata/sign.py")
 	command.Stdin, command.Stderr = &input, &failure
@@ -55,9 +55,7 @@ func signAll(t *testing.T, orders []order) []any {
 	answers := make([]any, 0, len(orders))
 	for line := range bytes.Lines(output) {
 		var answer any
-		if err := json.Unmarshal(line, &answer); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Unmarshal(line, &answer))
 		answers = append(answers, answer)
 	}
 	if len(answers) != len(orders) {
@@ -149,10 +147,7 @@ const stamp = "20060102T150405Z"
 // request returns the request of an order. A server sends the length on its own.
 func (o *order) request(t *testing.T) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), o.Method, o.URL, bytes.NewReader(o.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), o.Method, o.URL, bytes.NewReader(o.Body)))(t)
 	for _, header := range o.Headers {
 		if header[0] != "Content-Length" {
 			r.Header.Add(header[0], header[1])
@@ -228,10 +223,7 @@ func TestBotocoreAssumesTheSameRole(t *testing.T) {
 			w.SetSecret("token", o.Token)
 			config["session_token"] = "{{ get_secret('token') }}"
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil))(t)
 		if _, err := w.Sign(r, "aws_assume_role", config); err != nil {
 			t.Fatalf("%+v: err = %v", config, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The cases of AWS's own signing test suite, in the header and in the query. testdata/v4 holds the files of
@@ -20,10 +22,7 @@ func TestTheSigningTestSuiteOfAWS(t *testing.T) {
 	if err != nil || len(cases) != 38 {
 		t.Fatalf("there are %d cases, want 38 (%v)", len(cases), err)
 	}
-	w, err := New(t.Context(), "awssigv4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testworld.Must(New(t.Context(), "awssigv4"))(t)
 	defer w.Close()
 	for _, dir := range cases {
 		for _, in := range []string{"header", "query"} {
@@ -49,14 +48,9 @@ type settings struct {
 }
 
 func compare(t *testing.T, w *World, dir, in string) {
-	document, err := os.ReadFile(filepath.Join(dir, "context.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := testworld.Must(os.ReadFile(filepath.Join(dir, "context.json")))(t)
 	var s settings
-	if err := json.Unmarshal(document, &s); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(document, &s))
 	w.SetTime(s.Timestamp)
 	w.SetSecret("key", s.Credentials.Secret)
 	config := map[string]any{
@@ -69,10 +63,7 @@ func compare(t *testing.T, w *World, dir, in string) {
 		config["session_token"], config["sign_session_token"] = "{{ get_secret('token') }}", !s.Omit
 	}
 	request, want := read(t, filepath.Join(dir, "request.txt")), read(t, filepath.Join(dir, in+"-signed-request.txt"))
-	got, err := w.Sign(request, "aws_sigv4", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testworld.Must(w.Sign(request, "aws_sigv4", config))(t)
 	got.Header.Del("Content-Length")
 	want.Header.Del("Content-Length")
 	if a, b := fmt.Sprint(got.Header), fmt.Sprint(want.Header); a != b {
@@ -85,10 +76,7 @@ func compare(t *testing.T, w *World, dir, in string) {
 
 // read reads a request of the suite. Its path is not encoded.
 func read(t *testing.T, file string) *http.Request {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(file))(t)
 	head, body, _ := strings.Cut(string(text), "\n\n")
 	lines := strings.Split(strings.TrimRight(head, "\n"), "\n")
 	method, target, _ := strings.Cut(strings.TrimSuffix(lines[0], " HTTP/1.1"), " ")

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Account is the only account of a server.
@@ -118,9 +120,7 @@ func start(t testing.TB, directory, program string, arguments []string, ready st
 	said := ""
 	for range tries {
 		port := freePort(t)
-		if err := os.WriteFile(file, []byte(config(port)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte(config(port)), 0o644))
 		if said = run(t, exec.CommandContext(context.Background(), program, append(arguments, file)...), ready); said == "" {
 			return "http://127.0.0.1:" + port
 		}
@@ -132,10 +132,7 @@ func start(t testing.TB, directory, program string, arguments []string, ready st
 // freePort returns a port of loopback on which nothing listens.
 func freePort(t testing.TB) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must((&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
@@ -149,10 +146,7 @@ func freePort(t testing.TB) string {
 func run(t testing.TB, command *exec.Cmd, ready string) string {
 	t.Helper()
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testworld.Must(command.StderrPipe())(t)
 	result, ended := make(chan string, 1), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
@@ -38,20 +39,14 @@ func TestClientSecrets(t *testing.T) {
 
 // The server accepts an assertion that the client signs, each once. It does not know EdDSA.
 func TestPrivateKeyJWT(t *testing.T) {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rsaKey := testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	for algorithm, key := range map[string]crypto.Signer{
 		"RS256": rsaKey, "PS256": rsaKey, "ES256": newECKey(t, elliptic.P256()), "ES512": newECKey(t, elliptic.P521()),
 	} {
 		t.Run(algorithm, func(t *testing.T) {
 			s := newSetup(t)
 			s.server.RegisterKeyClient("crm", kid, algorithm, key.Public())
-			der, err := x509.MarshalPKCS8PrivateKey(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 			s.secrets["key"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 			config := map[string]any{
 				"client_id": "crm", "client_auth": "private_key_jwt", "private_key": "{{ get_secret('key') }}", "algorithm": algorithm,

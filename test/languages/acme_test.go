@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // acme has the modules of one auth type in three languages, that in Go first.
@@ -130,13 +131,9 @@ func dump(t *testing.T, result *hosttest.Result) string {
 	r := result.Request
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s\nHost: %s\nlength %d\n", r.Method, r.URL, r.Host, r.ContentLength)
-	if err := r.Header.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, r.Header.Write(&b))
 	if r.Body != nil {
-		if _, err := io.Copy(&b, r.Body); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(io.Copy(&b, r.Body))(t)
 	}
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const grantURL = "https://login.test/oauth"
@@ -45,12 +46,10 @@ func issue(h *hosttest.Harness) hosttest.Answer {
 func consent(t *testing.T, h *hosttest.Harness) (page *url.URL) {
 	t.Helper()
 	h.As(host.User{ID: "ann"})
-	if err := h.Consent(grantConfig, func(request *url.URL) url.Values {
+	testworld.Check(t, h.Consent(grantConfig, func(request *url.URL) url.Values {
 		page = request
 		return url.Values{"code": {"the-code-of-the-user"}, "iss": {"https://login.test"}}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return page
 }
 
@@ -92,9 +91,7 @@ func testGrantIsKept(t *testing.T, h *hosttest.Harness) {
 
 	revoke := grantURL + "/grants/a%2Fb?all=1"
 	h.TokenEndpoint(revoke, hosttest.JSON(http.StatusOK, `{"refresh_token":"x-refresh-token","access_token":"x-access-token"}`))
-	if err := h.Disconnect(grantConfig); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, h.Disconnect(grantConfig))
 	last := h.Exchanges()[len(h.Exchanges())-1]
 	if last.Method != http.MethodDelete || last.Body != `{"token":"refresh-token-4"}` || last.URL != revoke {
 		t.Errorf("the grant was revoked with %s %s %s", last.Method, last.URL, last.Body)

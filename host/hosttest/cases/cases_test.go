@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -40,13 +41,8 @@ func TestNativeRunsDiffer(t *testing.T) {
   config: {value: a-secret-of-the-case}
   request: {url: https://api.test/}
   expect: {headers: {X-Order: '1'}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all, err := casefile.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	all := testworld.Must(casefile.Read(file))(t)
 	for limit, want := range map[int]int{100: 0, 3: 1} {
 		failures := &hosttest.Collector{}
 		repeat(failures, &all[0], counter{new(int), limit}, "none.wasm")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -22,19 +23,13 @@ func TestBuiltInPluginsConform(t *testing.T) {
 	}
 	delete(modules, "apikey") // an alias
 	for _, name := range []string{"acme_hmac", "acme_hmac_c", "acme_hmac_as"} {
-		wasm, err := os.ReadFile("../../../examples/" + name + "/" + name + ".wasm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		wasm := testworld.Must(os.ReadFile("../../../examples/" + name + "/" + name + ".wasm"))(t)
 		modules[name] = wasm
 	}
 	for name, wasm := range modules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := testworld.Must(Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm}))(t)
 			if !report.Conforms {
 				t.Errorf("report = %s", report)
 			}
@@ -65,10 +60,7 @@ func TestBrokenPlugins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			report, err := Run(t.Context(), hosttest.Module{Name: name, Wasm: compiled(t, "broken", name)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := testworld.Must(Run(t.Context(), hosttest.Module{Name: name, Wasm: compiled(t, "broken", name)}))(t)
 			var failed []string
 			for _, k := range report.Checks {
 				if !k.Passed {
@@ -103,9 +95,5 @@ func compiled(t *testing.T, dir, name string) []byte {
 	if text, err := compiler.CombinedOutput(); err != nil {
 		t.Fatalf("clang-19 (make deps installs it): %v\n%s", err, text)
 	}
-	wasm, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
+	return testworld.Must(os.ReadFile(out))(t)
 }

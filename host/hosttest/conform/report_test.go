@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const acme = "../../../examples/acme_hmac_c/acme_hmac_c.wasm"
@@ -19,15 +20,8 @@ func TestConformance(t *testing.T) { Test(t, acme) }
 
 func conform(t *testing.T, configs ...hosttest.Config) *Report {
 	t.Helper()
-	wasm, err := os.ReadFile(acme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := Run(t.Context(), hosttest.Module{Name: "acme.wasm", Wasm: wasm}, configs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	wasm := testworld.Must(os.ReadFile(acme))(t)
+	return testworld.Must(Run(t.Context(), hosttest.Module{Name: "acme.wasm", Wasm: wasm}, configs...))(t)
 }
 
 // The report says what was tried, which check does not apply, and how much fuel requests need.
@@ -99,10 +93,7 @@ func TestBadModule(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	wasm, err := os.ReadFile(acme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(os.ReadFile(acme))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if report, err := Run(ctx, hosttest.Module{Name: "acme.wasm", Wasm: wasm}); report != nil || !errors.Is(err, context.Canceled) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A place in an answer needs all of its parts, and only some places are in the body.
@@ -92,10 +93,7 @@ func TestTimesOfAnAnswer(t *testing.T) {
 func partsAt(t *testing.T, kind string, places ...string) (list []Part) {
 	t.Helper()
 	for _, place := range places {
-		source, err := ParseSource(place)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testworld.Must(ParseSource(place))(t)
 		list = append(list, Part{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
 	}
 	return list

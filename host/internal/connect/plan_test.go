@@ -6,6 +6,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 29: the parts of a partition that differ only between hosts. Requests to one host cannot show them.
@@ -19,9 +20,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		change(input, in)
 		plan := &Plan{Plan: &hostfn.Plan{}, Values: input.Values}
 		plan.Names = template.Names{Variables: []string{"v", "w"}, Secrets: []string{"s", "t"}[:len(in.Secrets)]}
-		if err := plan.setSeed(input); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, plan.setSeed(input))
 		return plan.partition(in)
 	}
 	base := partition(func(*Input, *hostfn.Inputs) {})

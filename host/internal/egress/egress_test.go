@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // server starts an HTTP server on a loopback address that counts its requests.
@@ -36,24 +38,15 @@ func server(t *testing.T, start func(*httptest.Server)) (*httptest.Server, *atom
 // get sends a GET request with a transport of the policy and returns the body of the answer.
 func get(t *testing.T, p Policy, url string) (string, error) {
 	t.Helper()
-	transport, err := p.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := testworld.Must(p.Transport())(t)
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return "", err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(response.Body))(t)
 	return string(body), nil
 }
 
@@ -191,10 +184,7 @@ func TestEnvironmentProxyIgnored(t *testing.T) {
 	}
 	t.Setenv("NO_PROXY", "")
 	t.Setenv("no_proxy", "")
-	transport, err := Policy{}.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := testworld.Must(Policy{}.Transport())(t)
 	// A request could not show this: http.ProxyFromEnvironment reads the environment once per process and never uses a
 	// proxy for loopback addresses.
 	if transport.Proxy != nil {
@@ -216,10 +206,7 @@ func TestProxy(t *testing.T) {
 		_, _ = io.WriteString(w, "from the proxy")
 	}))
 	defer proxy.Close()
-	proxyURL, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxyURL := testworld.Must(url.Parse(proxy.URL))(t)
 	policy := Policy{Proxy: proxyURL} // its loopback address is allowed, because the operator chose it
 
 	body, err := get(t, policy, "http://api.example.com/x")
@@ -273,15 +260,9 @@ func TestTokenClientFollowsNoRedirect(t *testing.T) {
 				http.Redirect(w, r, target.URL, status)
 			}))
 			defer endpoint.Close()
-			client, err := Policy{AllowPrivate: true}.TokenClient()
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := testworld.Must(Policy{AllowPrivate: true}.TokenClient())(t)
 			for range 2 {
-				response, err := client.PostForm(endpoint.URL, url.Values{"client_secret": {"s"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(client.PostForm(endpoint.URL, url.Values{"client_secret": {"s"}}))(t)
 				if response.Body.Close(); response.StatusCode != status {
 					t.Errorf("status %d, want the redirect itself", response.StatusCode)
 				}
@@ -339,11 +320,7 @@ func TestTLS(t *testing.T) {
 // Mistakes in a policy are errors that say what to do, for Transport and TokenClient (threats.md 28).
 func TestPolicyErrors(t *testing.T) {
 	proxy := func(text string) *url.URL {
-		parsed, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parsed
+		return testworld.Must(url.Parse(text))(t)
 	}
 	tests := []struct {
 		name   string
@@ -370,10 +347,7 @@ func TestPolicyErrors(t *testing.T) {
 
 func TestTransportLeavesCallersTLSConfigAlone(t *testing.T) {
 	config := &tls.Config{MinVersion: tls.VersionTLS10}
-	transport, err := Policy{TLS: config}.Transport()
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := testworld.Must(Policy{TLS: config}.Transport())(t)
 	if config.MinVersion != tls.VersionTLS10 || transport.TLSClientConfig.MinVersion != tls.VersionTLS12 {
 		t.Errorf("caller's minimum %x, transport's %x", config.MinVersion, transport.TLSClientConfig.MinVersion)
 	}

@@ -19,10 +19,7 @@ import (
 func TestAProxySeesNoIdentity(t *testing.T) {
 	operators, connectors := testworld.NewAuthority(t), testworld.NewAuthority(t)
 	certificate, key := connectors.Client("ann", time.Now().Add(time.Hour))
-	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := testworld.Must(tls.X509KeyPair([]byte(certificate), []byte(key)))(t)
 	start := func(a *testworld.Authority, policy tls.ClientAuthType, handler http.HandlerFunc) *httptest.Server {
 		s := httptest.NewUnstartedServer(handler)
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -41,14 +38,8 @@ func TestAProxySeesNoIdentity(t *testing.T) {
 		}
 		tunnel(t, w, target.Listener.Addr().String())
 	})
-	proxyURL, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := Policy{AllowPrivate: true, Proxy: proxyURL, TLS: &tls.Config{RootCAs: operators.Pool()}}.TransportAs(Identity{&pair, connectors.Pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxyURL := testworld.Must(url.Parse(proxy.URL))(t)
+	transport := testworld.Must(Policy{AllowPrivate: true, Proxy: proxyURL, TLS: &tls.Config{RootCAs: operators.Pool()}}.TransportAs(Identity{&pair, connectors.Pool()}))(t)
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Get("https://localhost:443/") // the tunnel leads to the target
 	if err != nil {
@@ -64,25 +55,16 @@ func TestAProxySeesNoIdentity(t *testing.T) {
 func TestAServerSeesTheIdentity(t *testing.T) {
 	authority := testworld.NewAuthority(t)
 	certificate, key := authority.Client("ann", time.Now().Add(time.Hour))
-	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := testworld.Must(tls.X509KeyPair([]byte(certificate), []byte(key)))(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Server()}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool()}
 	server.StartTLS()
 	defer server.Close()
-	transport, err := Policy{AllowPrivate: true}.TransportAs(Identity{&pair, authority.Pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := testworld.Must(Policy{AllowPrivate: true}.TransportAs(Identity{&pair, authority.Pool()}))(t)
 	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must((&http.Client{Transport: transport}).Get(server.URL))(t)
 	defer response.Body.Close()
 	if body, _ := io.ReadAll(response.Body); string(body) != "ann" {
 		t.Errorf("the server saw %q", body)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // mutationOf returns what a call makes of a mutation with one part of a sort. The part has text, in which SEALED stands for a
@@ -19,10 +20,7 @@ func mutationOf(t *testing.T, sort, text, sealed string) (*Mutation, *Failure) {
 	if strings.Contains(text, "SEALED") {
 		text = strings.ReplaceAll(text, "SEALED", c.seal(seal.Value{Text: sealed, Sinks: seal.All}))
 	}
-	output, err := json.Marshal(map[string][]abi.Pair{sort: {{Name: "n", Value: text}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := testworld.Must(json.Marshal(map[string][]abi.Pair{sort: {{Name: "n", Value: text}}}))(t)
 	return c.Mutation(output)
 }
 
@@ -37,10 +35,7 @@ func TestLimitOfMutations(t *testing.T) {
 	for _, sort := range []string{"headers", "query", "cookies", "path", "form"} {
 		for _, names := range [][]string{{"a", "b"}, {"a", "b", "c"}} {
 			c := New(context.Background(), &Plan{Random: rand.Reader, Limits: Limits{Mutations: 2}, Anonymous: true}, &Inputs{}, Inline)
-			output, err := json.Marshal(map[string][]abi.Pair{sort: part(names...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			output := testworld.Must(json.Marshal(map[string][]abi.Pair{sort: part(names...)}))(t)
 			_, failure := c.Mutation(output)
 			if over := len(names) > 2; over != (failure != nil) || over && !strings.Contains(failure.Error(), "has 3 headers, query parameters and other parts, over the limit of 2") {
 				t.Errorf("%d %s: failure = %v", len(names), sort, failure)
@@ -83,10 +78,7 @@ func TestBlankCredentials(t *testing.T) {
 func TestAnAddressRepeatsACredentialOfThePath_threats_88(t *testing.T) {
 	const address = "https://api.test/bot-1234567890/me"
 	for text, want := range map[string]bool{"SEALED": true, "bot-1234567890": false} {
-		m, err := mutationOf(t, "path", text, "bot-1234567890")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testworld.Must(mutationOf(t, "path", text, "bot-1234567890"))(t)
 		if m.Echoed(address) != want {
 			t.Errorf("%s: %t, want %t", text, !want, want)
 		}

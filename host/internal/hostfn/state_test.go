@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // turnOf is the turn of a grant that keeps these states.
@@ -84,10 +85,7 @@ func TestNoSendAfterDeadline(t *testing.T) {
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
 		}}, posted(t, "https://login.test/token"))
 		defer end()
-		conn, err := client.Transport.(*http.Transport).DialContext(sent.Context(), "tcp", "login.test:443")
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testworld.Must(client.Transport.(*http.Transport).DialContext(sent.Context(), "tcp", "login.test:443"))(t)
 		defer conn.Close()
 		got := make(chan string, 2)
 		go func() {

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/kernel"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestBlockContent(t *testing.T) {
 	a := kernel.New(1<<20, 10)
-	first, err := kernel.Put(a, "first")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testworld.Must(kernel.Put(a, "first"))(t)
 	second, err := kernel.Put(a, bytes.Repeat([]byte("x"), 9000)) // makes the arena grow
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +118,7 @@ func TestLimits(t *testing.T) {
 	}
 	many := kernel.New(1<<20, 2)
 	for range 2 {
-		if _, err := many.Alloc(0); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(many.Alloc(0))(t)
 	}
 	if _, err := many.Alloc(0); !errors.Is(err, kernel.ErrBlocks) {
 		t.Errorf("one block more: %v", err)

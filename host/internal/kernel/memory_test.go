@@ -1,14 +1,14 @@
 package kernel
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
+)
 
 func alloc(t *testing.T, a *Arena, n uint64) uint64 {
 	t.Helper()
-	offset, err := a.Alloc(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return offset
+	return testworld.Must(a.Alloc(n))(t)
 }
 
 // Each of many blocks is found by its offset. An offset within a block is not one of a block.

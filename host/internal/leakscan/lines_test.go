@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // lineBreaks are the forms in which servers write the end of a line of Base64.
@@ -125,10 +127,7 @@ func TestLineBreakInBase64Lookalike(t *testing.T) {
 	const text = "AAAAAAAA~~~~"
 	texts := []string{text}
 	for _, encoded := range []string{"AAAAAAAAAAAAAAAA", "BAAAAAAAAAAA"} { // the last one has the length of text, and follows it in order
-		other, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := testworld.Must(base64.StdEncoding.DecodeString(encoded))(t)
 		texts = append(texts, string(other))
 	}
 	f, line := New(texts), strings.Repeat("x", 60)

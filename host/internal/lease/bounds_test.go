@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // faulty is a store that a test turns off. Calls that find it off fail, and are counted.
@@ -83,10 +84,7 @@ func intended(t *testing.T, node *lease.Node, name string) *lease.Turn {
 // intending takes the turn of a grant, and writes its intent.
 func intending(t *testing.T, node *lease.Node, key lease.Key, seed string) *lease.Turn {
 	t.Helper()
-	turn, err := node.Begin(t.Context(), key, []byte(seed), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := testworld.Must(node.Begin(t.Context(), key, []byte(seed), true))(t)
 	if _, _, err := turn.Intent(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -216,13 +214,8 @@ func TestWaitsEnd(t *testing.T) {
 			return context.WithTimeout(ctx, 0)
 		},
 	})
-	if _, err := holder.Begin(t.Context(), grantKey, []byte("seed"), true); err != nil {
-		t.Fatal(err)
-	}
-	turn, err := patient.Begin(t.Context(), grantKey, []byte("seed"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(holder.Begin(t.Context(), grantKey, []byte("seed"), true))(t)
+	turn := testworld.Must(patient.Begin(t.Context(), grantKey, []byte("seed"), true))(t)
 	gone, cancel := context.WithCancel(t.Context())
 	impatient := newNode(t, waiter{memory, func(ctx context.Context) error {
 		cancel()
@@ -243,10 +236,7 @@ func TestUnwrittenBound(t *testing.T) {
 	turns := []*lease.Turn{intended(t, node, "0"), intended(t, node, "1"), intended(t, node, "2")}
 	refused := func() {
 		t.Helper()
-		turn, err := node.Begin(t.Context(), lease.Key{Name: "3"}, []byte("seed of 3"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(node.Begin(t.Context(), lease.Key{Name: "3"}, []byte("seed of 3"), true))(t)
 		if _, _, err := turn.Intent(t.Context()); err == nil || !strings.Contains(err.Error(), "3 tokens") {
 			t.Errorf("Intent returns %v", err)
 		}

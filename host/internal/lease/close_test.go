@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A node sends no token while it closes and after that, whether the turn began before or after, and though store and lease allow it:
@@ -24,11 +25,7 @@ func TestNoSendAfterClose(t *testing.T) {
 	}
 	begin := func(name string) *lease.Turn {
 		t.Helper()
-		turn, err := node.Begin(t.Context(), lease.Key{Name: name}, []byte("seed of "+name), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return turn
+		return testworld.Must(node.Begin(t.Context(), lease.Key{Name: name}, []byte("seed of "+name), true))(t)
 	}
 	var last, meanwhile *lease.Turn
 	node = configured(t, lease.Config{

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Each consent has a name of its own, for all nodes, which the grant keeps while its tokens rotate. So what was got with one
@@ -14,10 +15,7 @@ func TestTheGrantOfAConsentHasAName(t *testing.T) {
 	node, other := newNode(t, store, key), newNode(t, store, key)
 	look := func() string {
 		t.Helper()
-		one, err := node.Look(ctx, grantKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := testworld.Must(node.Look(ctx, grantKey))(t)
 		if two, err := other.Look(ctx, grantKey); err != nil || two.Grant != one.Grant {
 			t.Errorf("the nodes see %x and %x, %v", one.Grant, two.Grant, err)
 		}
@@ -25,24 +23,18 @@ func TestTheGrantOfAConsentHasAName(t *testing.T) {
 	}
 	seen := map[string]bool{"": true}
 	for range 3 {
-		if err := node.Renew(ctx, grantKey, []byte("consent")); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, node.Renew(ctx, grantKey, []byte("consent")))
 		grant := look()
 		if seen[grant] {
 			t.Errorf("the grant %x was there before", grant)
 		}
 		seen[grant] = true
-		if _, err := redeem(ctx, other, grantKey, "", "next"); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(redeem(ctx, other, grantKey, "", "next"))(t)
 		if got := look(); got != grant {
 			t.Errorf("after its token rotated, the grant is %x, want %x", got, grant)
 		}
 	}
-	if _, err := other.Forget(ctx, grantKey); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(other.Forget(ctx, grantKey))(t)
 	if got := look(); got != "" {
 		t.Errorf("without a grant, it is %x", got)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // late is a store that loses a write: its caller gets an error, and the write arrives when the test calls arrive.
@@ -53,10 +54,7 @@ func newDoubted(t *testing.T) *doubted {
 	d.memory = state.NewMemory(func() time.Time { return d.now })
 	d.store = &late{Store: d.memory}
 	d.node, d.other = newNode(t, d.store, d.key), newNode(t, d.memory, d.key)
-	turn, err := d.node.Begin(t.Context(), grantKey, []byte("seed"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := testworld.Must(d.node.Begin(t.Context(), grantKey, []byte("seed"), true))(t)
 	d.store.lose = true
 	if _, _, err := turn.Intent(t.Context()); !errors.Is(err, errFault) {
 		t.Fatalf("Intent returns %v", err)
@@ -110,10 +108,7 @@ func TestUnconfirmedIntent(t *testing.T) {
 		},
 		"another node has the turn": func(d *doubted) {
 			d.now = d.now.Add(time.Hour)
-			turn, err := d.other.Begin(d.Context(), grantKey, []byte("seed"), true)
-			if err != nil {
-				d.Fatal(err)
-			}
+			turn := testworld.Must(d.other.Begin(d.Context(), grantKey, []byte("seed"), true))(d)
 			if _, _, err := turn.Intent(d.Context()); err != nil {
 				d.Fatal(err)
 			}
@@ -193,10 +188,7 @@ func TestForgetReturnsTheNewestToken(t *testing.T) {
 	now, ctx := time.Now(), t.Context()
 	store := &late{Store: state.NewMemory(func() time.Time { return now })}
 	node := newNode(t, store, stateKey())
-	turn, err := node.Begin(ctx, grantKey, []byte("seed"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := testworld.Must(node.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	if _, _, err := turn.Intent(ctx); err != nil {
 		t.Fatal(err)
 	}

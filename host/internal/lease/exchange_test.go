@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // slow is a store that takes its time to acquire a row.
@@ -44,10 +45,7 @@ func TestRequestsEndWithinTheLease(t *testing.T) {
 		t.Errorf("the exchange has %s", within)
 	}
 	for _, after := range []time.Duration{0, 15*time.Second - 1, 15 * time.Second} {
-		turn, err := node.Begin(ctx, grantKey, []byte("seed"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(node.Begin(ctx, grantKey, []byte("seed"), true))(t)
 		now = now.Add(after)
 		left := 15*time.Second - after
 		if _, _, err := turn.Intent(ctx); left > 0 && (err != nil || within != left) || left == 0 && err == nil {
@@ -72,9 +70,7 @@ func TestALateExchange(t *testing.T) {
 	}
 	defer x.End(ctx)
 	now = now.Add(time.Hour)
-	if _, err := other.Fetch(ctx, lease.Key{}, token); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(other.Fetch(ctx, lease.Key{}, token))(t)
 	if generation := x.Put(ctx, []byte("late"), time.Hour); generation != 0 {
 		t.Errorf("Put returns generation %d", generation)
 	}
@@ -107,9 +103,7 @@ func TestASlowReading(t *testing.T) {
 	now, store := begin, newRecorder()
 	store.Store = state.NewMemory(func() time.Time { return begin })
 	node := configured(t, lease.Config{Store: store, Keys: [][]byte{stateKey()}, Now: func() time.Time { return now }})
-	if _, err := node.Fetch(t.Context(), lease.Key{}, token); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(node.Fetch(t.Context(), lease.Key{}, token))(t)
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		now = now.Add(time.Minute)
 		return row

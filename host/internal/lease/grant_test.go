@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A refusal of the client leaves the token as it was, also within the turn, and a refusal of the token ends the grant.
@@ -17,10 +18,7 @@ func TestOutcomes(t *testing.T) {
 	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
 	node, other := newNode(t, store, key), newNode(t, store, key)
 	for _, intents := range []int{1, 2, 0} {
-		turn, err := node.Begin(ctx, grantKey, []byte("seed"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(node.Begin(ctx, grantKey, []byte("seed"), true))(t)
 		for range intents {
 			if _, _, err := turn.Intent(ctx); err != nil {
 				t.Fatal(err)
@@ -36,19 +34,13 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"seed", "seed"} { // the server lets it be used again
-		turn, err := other.Begin(ctx, grantKey, []byte("seed"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(other.Begin(ctx, grantKey, []byte("seed"), true))(t)
 		if _, _, err := turn.Intent(ctx); err != nil || string(turn.Token()) != want {
 			t.Fatalf("the token is %q, %v", turn.Token(), err)
 		}
 		turn.Done(ctx, nil)
 	}
-	turn, err := other.Begin(ctx, grantKey, []byte("seed"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := testworld.Must(other.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	if _, _, err := turn.Intent(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +79,9 @@ func TestConsent(t *testing.T) {
 	}
 	unconnected()
 	for consent, refused := range []bool{false, true} {
-		if err := node.Renew(ctx, grantKey, fmt.Append(nil, "consent ", consent)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, node.Renew(ctx, grantKey, fmt.Append(nil, "consent ", consent)))
 		standing(lease.Good)
-		turn, err := other.Begin(ctx, grantKey, nil, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(other.Begin(ctx, grantKey, nil, true))(t)
 		if _, _, err := turn.Intent(ctx); err != nil || string(turn.Token()) != fmt.Sprint("consent ", consent) {
 			t.Errorf("a node sends %q, %v", turn.Token(), err)
 		}
@@ -105,9 +92,7 @@ func TestConsent(t *testing.T) {
 		turn.End(ctx)
 		standing(map[bool]lease.Standing{false: lease.Uncertain, true: lease.Refused}[refused])
 	}
-	if err := node.Renew(ctx, grantKey, []byte("last")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Renew(ctx, grantKey, []byte("last")))
 	if token, err := other.Forget(ctx, grantKey); err != nil || string(token) != "last" {
 		t.Errorf("Forget returns %q, %v", token, err)
 	}
@@ -118,9 +103,7 @@ func TestConsent(t *testing.T) {
 func TestForgottenSeed(t *testing.T) {
 	store, key, ctx := state.NewMemory(time.Now), stateKey(), t.Context()
 	node := newNode(t, store, key)
-	if _, err := redeem(ctx, node, grantKey, "one", "two"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(redeem(ctx, node, grantKey, "one", "two"))(t)
 	if token, err := node.Forget(ctx, grantKey); err != nil || string(token) != "two" {
 		t.Errorf("Forget returns %q, %v", token, err)
 	}
@@ -141,9 +124,7 @@ func TestForgottenSeed(t *testing.T) {
 func TestForgetWithoutTheStore(t *testing.T) {
 	store, ctx := &faulty{Store: state.NewMemory(time.Now)}, t.Context()
 	node := newNode(t, store, stateKey())
-	if err := node.Renew(ctx, grantKey, []byte("consent")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Renew(ctx, grantKey, []byte("consent")))
 	store.turn(true)
 	if token, err := node.Forget(ctx, grantKey); token != nil || !errors.Is(err, errFault) {
 		t.Errorf("Forget returns %q, %v", token, err)
@@ -161,9 +142,7 @@ func TestTakenOnce(t *testing.T) {
 	if value, ok, err := nodes[0].Take(ctx, grantKey); ok || err != nil {
 		t.Errorf("nothing is held, and Take returns %q, %v", value, err)
 	}
-	if err := nodes[0].Hold(ctx, grantKey, []byte("held"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, nodes[0].Hold(ctx, grantKey, []byte("held"), time.Hour))
 	if err := nodes[1].Hold(ctx, grantKey, []byte("other"), time.Hour); !errors.Is(err, lease.ErrHeld) {
 		t.Errorf("a second Hold returns %v", err)
 	}
@@ -189,9 +168,7 @@ func TestTakenOnce(t *testing.T) {
 func TestHeldExpires(t *testing.T) {
 	now := time.Now()
 	node := newNode(t, state.NewMemory(func() time.Time { return now }), stateKey())
-	if err := node.Hold(t.Context(), grantKey, []byte("held"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Hold(t.Context(), grantKey, []byte("held"), time.Minute))
 	now = now.Add(time.Minute)
 	if value, ok, err := node.Take(t.Context(), grantKey); ok || err != nil {
 		t.Errorf("Take returns %q, %v", value, err)
@@ -201,15 +178,11 @@ func TestHeldExpires(t *testing.T) {
 // A grant that another version has written in another form is an error that a new consent ends.
 func TestUnknownGrantForm(t *testing.T) {
 	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
-	if err := node.Overwrite(ctx, grantKey, []byte(`["another form"]`)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Overwrite(ctx, grantKey, []byte(`["another form"]`)))
 	if sent, err := redeem(ctx, node, grantKey, "", "next"); err == nil || !lease.Permanent(err) {
 		t.Errorf("a node sends %q, %v", sent, err)
 	}
-	if err := node.Renew(ctx, grantKey, []byte("renewed")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Renew(ctx, grantKey, []byte("renewed")))
 	if sent, err := redeem(ctx, node, grantKey, "", "next"); sent != "renewed" || err != nil {
 		t.Errorf("a node sends %q, %v", sent, err)
 	}

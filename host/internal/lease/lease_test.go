@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const canary = "canary-5b1f0c77"
@@ -33,11 +34,7 @@ func newNode(t *testing.T, store state.Store, keys ...[]byte) *lease.Node {
 
 func configured(t *testing.T, c lease.Config) *lease.Node {
 	t.Helper()
-	node, err := lease.NewNode(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return node
+	return testworld.Must(lease.NewNode(t.Context(), c))(t)
 }
 
 // redeem takes a turn, and sends its token if it may. next is the next token.
@@ -187,12 +184,8 @@ func TestNoFetchAheadWithoutStore(t *testing.T) {
 func TestDumpHoldsNothing(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if _, err := redeem(t.Context(), node, grantKey, canary, canary+" 2"); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Hold(t.Context(), grantKey, []byte(canary), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(redeem(t.Context(), node, grantKey, canary, canary+" 2"))(t)
+	testworld.Check(t, node.Hold(t.Context(), grantKey, []byte(canary), time.Hour))
 	for id, values := range store.put {
 		for _, value := range values {
 			if bytes.Contains(value, []byte("canary")) || bytes.Contains(id[:], []byte("canary")) {
@@ -208,9 +201,7 @@ func TestMovedRows(t *testing.T) {
 	node := newNode(t, store, stateKey())
 	other := lease.Key{Name: "other"}
 	for _, key := range []lease.Key{grantKey, other} {
-		if _, err := redeem(t.Context(), node, key, "seed "+key.Name, "next"); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(redeem(t.Context(), node, key, "seed "+key.Name, "next"))(t)
 	}
 	grant, otherGrant := store.puts[1], store.puts[3]
 	for name, swap := range map[string]func(state.ID, state.Row) state.Row{
@@ -246,9 +237,7 @@ func TestMovedRows(t *testing.T) {
 func TestLateReading(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if _, err := redeem(t.Context(), node, grantKey, "seed", "one"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(redeem(t.Context(), node, grantKey, "seed", "one"))(t)
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		store.swap = nil
 		if sent, err := redeem(t.Context(), node, grantKey, "seed", "two"); err != nil || sent != "one" {
@@ -294,10 +283,7 @@ func TestStoppedBeforeIntent(t *testing.T) {
 	now := time.Now()
 	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 	stopped, other := newNode(t, store, key), newNode(t, store, key)
-	turn, err := stopped.Begin(ctx, grantKey, []byte("seed"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	turn := testworld.Must(stopped.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	now = now.Add(time.Hour)
 	if sent, err := redeem(ctx, other, grantKey, "seed", "next"); err != nil || sent != "seed" {
 		t.Errorf("another node sends %q, %v", sent, err)
@@ -362,9 +348,7 @@ func TestErrorsHoldNoStateKey(t *testing.T) {
 // A node with a new first state key reads what the old one sealed.
 func TestStateKeysRotate(t *testing.T) {
 	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
-	if _, err := redeem(t.Context(), newNode(t, store, before), grantKey, "seed", "next"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(redeem(t.Context(), newNode(t, store, before), grantKey, "seed", "next"))(t)
 	if sent, err := redeem(t.Context(), newNode(t, store, after, before), grantKey, "seed", "last"); err != nil || sent != "next" {
 		t.Errorf("sent = %q, err = %v", sent, err)
 	}

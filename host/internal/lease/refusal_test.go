@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // seconds waits as many seconds as there were refusals.
@@ -90,9 +91,7 @@ func TestLateRefusal(t *testing.T) {
 func TestAcceptWithoutARefusal(t *testing.T) {
 	store, ctx := newRecorder(), t.Context()
 	node := newNode(t, store, stateKey())
-	if _, err := node.Refuse(ctx, grantKey, nil, seconds); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(node.Refuse(ctx, grantKey, nil, seconds))(t)
 	var generations []int64
 	for range 2 {
 		if err := node.Accept(ctx, grantKey); err != nil {
@@ -113,9 +112,7 @@ func TestAcceptWithoutARefusal(t *testing.T) {
 func TestMovedRefusal(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if _, err := node.Refuse(t.Context(), grantKey, nil, func(int) time.Duration { return time.Hour }); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(node.Refuse(t.Context(), grantKey, nil, func(int) time.Duration { return time.Hour }))(t)
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		row.Value[len(row.Value)-1]++
 		return row

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func rekey(t *testing.T, node *lease.Node, want lease.Rekeyed) {
@@ -28,16 +29,10 @@ func TestRekey(t *testing.T) {
 	config := lease.Config{Store: store, Keys: [][]byte{before}, Now: clock}
 	node := configured(t, config)
 	for i := range 20 {
-		if _, err := redeem(ctx, node, lease.Key{Name: fmt.Sprint(i)}, "seed", fmt.Sprint("next ", i)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(redeem(ctx, node, lease.Key{Name: fmt.Sprint(i)}, "seed", fmt.Sprint("next ", i)))(t)
 	}
-	if err := node.Hold(ctx, grantKey, []byte("held"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := node.Fetch(ctx, grantKey, token); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Hold(ctx, grantKey, []byte("held"), time.Hour))
+	testworld.Must(node.Fetch(ctx, grantKey, token))(t)
 	now = now.Add(time.Minute)
 	config.Keys = [][]byte{after, before}
 	both := configured(t, config)
@@ -66,9 +61,7 @@ func TestRekeyLeavesUnopened(t *testing.T) {
 	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
 	node := newNode(t, store, before)
 	for i := range 3 {
-		if _, err := redeem(t.Context(), node, lease.Key{Name: fmt.Sprint(i)}, "seed", "next"); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(redeem(t.Context(), node, lease.Key{Name: fmt.Sprint(i)}, "seed", "next"))(t)
 	}
 	foreign := map[state.ID][]byte{}
 	if err := store.Rows(t.Context(), func(id state.ID, row state.Row) error {
@@ -111,9 +104,7 @@ func TestRekeyAndWriters(t *testing.T) {
 	store := &overtaken{Store: state.NewMemory(func() time.Time { return now })}
 	before, after := stateKey(), stateKey()
 	node := newNode(t, store, before)
-	if _, err := redeem(ctx, node, grantKey, "seed", "one"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(redeem(ctx, node, grantKey, "seed", "one"))(t)
 	both := newNode(t, store, after, before)
 	store.write = func() {
 		if sent, err := redeem(ctx, node, grantKey, "seed", "two"); err != nil || sent != "one" {
@@ -140,9 +131,7 @@ func TestRekeyAndWriters(t *testing.T) {
 			t.Errorf("Take: %t, %v", ok, err)
 		}
 	}
-	if err := both.Hold(ctx, lease.Key{Name: "held"}, []byte("held"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, both.Hold(ctx, lease.Key{Name: "held"}, []byte("held"), time.Hour))
 	got, err := newNode(t, store, after, last).Rekey(ctx)
 	if err != nil || got.Unopened != 0 || got.Sealed+got.Current > 3 {
 		t.Errorf("Rekey returns %+v, %v", got, err)

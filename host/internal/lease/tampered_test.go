@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The clock of the store was wrong, and is set back. Neither a lease nor a refusal of that time holds for longer than it would
@@ -21,14 +22,10 @@ func TestStoreClockSetBack(t *testing.T) {
 	if _, x, err := gone.BeginExchange(ctx, access, nil); x == nil {
 		t.Fatal(err)
 	}
-	if _, err := gone.Begin(ctx, grantKey, []byte("seed"), true); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(gone.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	intended(t, gone, "lost")
 	wait := func(int) time.Duration { return time.Minute }
-	if _, err := gone.Refuse(ctx, refused, []byte("no"), wait); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(gone.Refuse(ctx, refused, []byte("no"), wait))(t)
 	now = now.Add(-240 * time.Hour)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -148,9 +145,7 @@ func TestTokenWithoutItsTime(t *testing.T) {
 		return []byte("token"), time.Hour, nil
 	}
 	for range 2 {
-		if _, err := configured(t, config).Fetch(t.Context(), lease.Key{}, fetch); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(configured(t, config).Fetch(t.Context(), lease.Key{}, fetch))(t)
 		store.swap = func(_ state.ID, row state.Row) state.Row {
 			row.ExpiresIn = 0
 			return row
@@ -165,9 +160,7 @@ func TestTokenWithoutItsTime(t *testing.T) {
 func TestForgetUnopened(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if err := node.Renew(t.Context(), grantKey, []byte("token")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Renew(t.Context(), grantKey, []byte("token")))
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		row.Value[len(row.Value)-1]++
 		return row
@@ -193,15 +186,11 @@ func TestRowsPutBackUnderAReader(t *testing.T) {
 	}
 	var read []state.Row
 	for range 2 {
-		if _, err := redeem(ctx, writer, grantKey, "seed", "next"); err != nil {
-			t.Fatal(err)
-		}
-		if err := look(func(_ state.ID, row state.Row) state.Row {
+		testworld.Must(redeem(ctx, writer, grantKey, "seed", "next"))(t)
+		testworld.Check(t, look(func(_ state.ID, row state.Row) state.Row {
 			read = append(read, row)
 			return row
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if err := look(func(state.ID, state.Row) state.Row { return read[0] }); !errors.Is(err, lease.ErrRolledBack) {
 		t.Errorf("an earlier row: %v", err)
@@ -251,9 +240,7 @@ func TestARowPutBackUnderAWriter(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := node.Renew(ctx, grantKey, []byte("earlier")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, node.Renew(ctx, grantKey, []byte("earlier")))
 	store.swap = func(state.ID, state.Row) state.Row { return earlier }
 	if c, err := node.Look(ctx, grantKey); !errors.Is(err, lease.ErrRolledBack) {
 		t.Errorf("the condition is %+v, %v, want ErrRolledBack", c, err)
@@ -266,9 +253,7 @@ func TestRenewAfterTheStoreWasPutBack(t *testing.T) {
 	store, ctx := newRecorder(), t.Context()
 	node := newNode(t, store, stateKey())
 	for range 2 {
-		if _, err := redeem(ctx, node, grantKey, "seed", "next"); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(redeem(ctx, node, grantKey, "seed", "next"))(t)
 	}
 	store.Store = state.NewMemory(time.Now)
 	if c, err := node.Look(ctx, grantKey); !errors.Is(err, lease.ErrRolledBack) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // attempts are nodes that send the token of a grant by turns. The clock is that of their store.
@@ -250,9 +251,7 @@ func TestUncertainGrantOfOtherVersion(t *testing.T) {
 		if text, err := a.nodes[0].Stored(ctx, grantKey); err != nil || !bytes.HasPrefix(text, []byte(`{"Mark":1,`)) {
 			t.Errorf("%s: the record is %s, %v", name, text, err)
 		}
-		if err := a.nodes[0].Overwrite(ctx, grantKey, []byte(`{"Mark":1,"Token":"c2VlZA=="}`)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, a.nodes[0].Overwrite(ctx, grantKey, []byte(`{"Mark":1,"Token":"c2VlZA=="}`)))
 		a.standing(lease.Uncertain)
 		turn = intending(t, a.nodes[0], grantKey, "")
 		if err := turn.Refused(ctx); err.Refused {
@@ -273,12 +272,8 @@ func TestStandings(t *testing.T) {
 	grant("uncertain").End(ctx)
 	grant("lost").Lost(ctx)
 	grant("refused").Refused(ctx)
-	if err := errors.Join(node.Renew(ctx, lease.Key{Name: "gone"}, []byte("consent")), node.Hold(ctx, lease.Key{Name: "held"}, []byte("{}"), time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := node.Forget(ctx, lease.Key{Name: "gone"}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(node.Renew(ctx, lease.Key{Name: "gone"}, []byte("consent")), node.Hold(ctx, lease.Key{Name: "held"}, []byte("{}"), time.Hour)))
+	testworld.Must(node.Forget(ctx, lease.Key{Name: "gone"}))(t)
 	want := map[lease.Standing]int{lease.Good: 2, lease.Uncertain: 1, lease.Lost: 1, lease.Refused: 1}
 	if got, err := node.Standings(ctx); err != nil || !maps.Equal(got, want) {
 		t.Errorf("the grants are %v, %v, want %v", got, err, want)

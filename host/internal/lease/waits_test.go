@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A caller whose time is over while it waits for the turn of a grant learns what the wait was for.
@@ -19,10 +20,7 @@ func TestTurnTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, key := state.NewMemory(time.Now), stateKey()
 		one, two := newNode(t, store, key), newNode(t, store, key)
-		turn, err := one.Begin(t.Context(), grantKey, []byte("seed"), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := testworld.Must(one.Begin(t.Context(), grantKey, []byte("seed"), true))(t)
 		defer turn.End(t.Context())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -70,9 +68,7 @@ func TestWhoWaitsOnlyReads(t *testing.T) {
 func TestImpatientStore(t *testing.T) {
 	now := time.Now()
 	memory, key := state.NewMemory(func() time.Time { return now }), stateKey()
-	if _, err := newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed"), true); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(newNode(t, memory, key).Begin(t.Context(), grantKey, []byte("seed"), true))(t)
 	node := newNode(t, waiter{memory, func(context.Context) error {
 		now = now.Add(time.Hour)
 		return errFault

@@ -8,16 +8,14 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // reads returns answers of a kind at these places.
 func reads(t *testing.T, kind string, places ...string) (list []answer.Part) {
 	t.Helper()
 	for _, place := range places {
-		source, err := answer.ParseSource(place)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testworld.Must(answer.ParseSource(place))(t)
 		list = append(list, answer.Part{Answer: abi.Answer{Name: "a", From: place, Kind: kind}, Source: source})
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // BenchmarkCall measures a call with one sealed value: make a table, seal the value, and open a header with it.
@@ -25,9 +26,7 @@ func BenchmarkSeal(b *testing.B) {
 		if i%4 == 3 {
 			table = seal.NewTable(rand.Reader)
 		}
-		if _, err := table.Seal(v); err != nil {
-			b.Fatal(err)
-		}
+		testworld.Must(table.Seal(v))(b)
 	}
 }
 

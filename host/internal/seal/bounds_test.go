@@ -8,15 +8,12 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func sealValue(t *testing.T, table *seal.Table, v seal.Value) string {
 	t.Helper()
-	ref, err := table.Seal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ref
+	return testworld.Must(table.Seal(v))(t)
 }
 
 func tooLong(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // What one node stores, another reads as it was: a value may go to the same places.
@@ -37,10 +38,7 @@ func TestPiecesInAStore(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(piece, 1, 8).Draw(t, "pieces")
-		text, err := seal.Marshal(pieces)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(seal.Marshal(pieces))(t)
 		read, err := seal.Unmarshal(text)
 		if err != nil || !reflect.DeepEqual(read, pieces) {
 			t.Fatalf("read %#v of %#v: %v", read, pieces, err)

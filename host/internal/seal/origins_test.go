@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A value that each call reads, changes and stores again does not get more origins each time.
@@ -18,10 +19,7 @@ func TestRestoredValueSize(t *testing.T) {
 	entry := cache.Set(first, pieces, time.Hour)
 	for range 100 {
 		table := seal.NewTable(rand.Reader)
-		text, err := table.Join(entry.Value, entry.Handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(table.Join(entry.Value, entry.Handle))(t)
 		from := table.From(text).Entries()
 		want := []*tokencache.Handle{entry.Handle}
 		if entry.Handle.Key == key {
@@ -30,9 +28,7 @@ func TestRestoredValueSize(t *testing.T) {
 		if !slices.Equal(from, want) || from[len(from)-1].Key != first {
 			t.Fatalf("%d origins, want %d", len(from), len(want))
 		}
-		if pieces, err = table.Split(text); err != nil {
-			t.Fatal(err)
-		}
+		pieces = testworld.Must(table.Split(text))(t)
 		entry = cache.Set(key, pieces, time.Hour)
 	}
 }
@@ -50,10 +46,7 @@ func TestValuesOfOneEntryKeepTheirOrigins(t *testing.T) {
 		pieces = append(pieces, seal.Piece{Sealed: true, Value: seal.Value{Text: "secret", From: seal.From(from)}})
 	}
 	entry, table := cache.Set(tokencache.Key{Name: "both"}, pieces, time.Hour), seal.NewTable(rand.Reader)
-	text, err := table.Join(entry.Value, entry.Handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(table.Join(entry.Value, entry.Handle))(t)
 	var got []*tokencache.Handle
 	for v := range table.In(text) {
 		got = append(got, v.From.Entries()...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // nearText draws text that resembles references but contains none.
@@ -50,10 +51,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 				text += refs[0] + text
 			}
 			v := seal.Value{Text: text, Sinks: seal.Header, Mask: "<" + nearText().Draw(t, "mask") + ">"}
-			ref, err := table.Seal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ref := testworld.Must(table.Seal(v))(t)
 			values, refs = append(values, v), append(refs, ref)
 		}
 		l, n := draw(t, values, refs)
@@ -76,10 +74,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 		}
 		check(table, l.text)
 
-		pieces, err := table.Split(l.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pieces := testworld.Must(table.Split(l.text))(t)
 		for _, other := range []*seal.Table{table, seal.NewTable(rand.Reader)} {
 			text, err := other.Join(pieces, &tokencache.Handle{})
 			if err != nil || len(text) != len(l.text) {
@@ -93,9 +88,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 func TestTextWithoutReferences(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := seal.NewTable(rand.Reader)
-		if _, err := table.Seal(seal.Value{Text: canary, Sinks: seal.All}); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.All}))(t)
 		text := nearText().Draw(t, "text")
 		if out, n, err := table.Open(text, 0); out != text || n != 0 || err != nil {
 			t.Fatalf("Open: %q, %d, %v", out, n, err)
@@ -103,10 +96,7 @@ func TestTextWithoutReferences(t *testing.T) {
 		if v, sealed, err := table.Combine(text); v.Text != text || sealed || err != nil {
 			t.Fatalf("Combine: %q, %t, %v", v.Text, sealed, err)
 		}
-		pieces, err := table.Split(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pieces := testworld.Must(table.Split(text))(t)
 		if got, err := table.Join(pieces, &tokencache.Handle{}); got != text || err != nil {
 			t.Fatalf("Join: %q, %v", got, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // BenchmarkJWT compares Signer.JWT, which gets the text of the key as for every request, with golang-jwt, which gets
@@ -43,9 +44,7 @@ func BenchmarkJWT(b *testing.B) {
 			for b.Loop() {
 				token := jwt.NewWithClaims(jwt.GetSigningMethod(algorithm), jwt.MapClaims(claims))
 				token.Header["kid"] = "2024-01"
-				if _, err := token.SignedString(parsed[algorithm]); err != nil {
-					b.Fatal(err)
-				}
+				testworld.Must(token.SignedString(parsed[algorithm]))(b)
 			}
 		})
 	}

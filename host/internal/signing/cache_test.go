@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func ed25519PEM(t *testing.T, n byte) string {
 	t.Helper()
 	seed := make([]byte, ed25519.SeedSize)
 	seed[0] = n
-	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(seed)))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
@@ -73,10 +71,7 @@ func TestRememberedKeyAlgorithm(t *testing.T) {
 func TestGeneratedKeys(t *testing.T) {
 	s := New(3)
 	generate := func(algorithm string, secret byte, info string) string {
-		key, err := s.Generate(algorithm, [32]byte{secret}, info)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testworld.Must(s.Generate(algorithm, [32]byte{secret}, info))(t)
 		if _, _, err := s.Sign(algorithm, key, nil); err != nil {
 			t.Errorf("%s does not sign with its key: %v", algorithm, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A numeric string becomes an integer, without its fraction (specification.md "exp, iat, nbf are cast").
@@ -59,9 +60,7 @@ func TestIntegers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			claims := map[string]any{"exp": test.in, "sub": "42"}
-			if err := signing.Integers(claims, []string{"exp", "iat"}); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, signing.Integers(claims, []string{"exp", "iat"}))
 			if diff := cmp.Diff(map[string]any{"exp": test.want, "sub": "42"}, claims); diff != "" {
 				t.Error(diff)
 			}

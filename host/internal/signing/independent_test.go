@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // python is the interpreter of Debian, which has the packages that apt installs. PATH may name another one first.
@@ -46,16 +47,11 @@ func verify(t *testing.T, requests []verification) []verdict {
 	command := exec.CommandContext(t.Context(), python, "testdata/verify.py")
 	command.Stdin = &input
 	command.Stderr = os.Stderr
-	output, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := testworld.Must(command.Output())(t)
 	verdicts := make([]verdict, 0, len(requests))
 	for line := range bytes.Lines(output) {
 		var v verdict
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Unmarshal(line, &v))
 		verdicts = append(verdicts, v)
 	}
 	if len(verdicts) != len(requests) {

@@ -5,16 +5,15 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Each character of a text is escaped as JSON wants it, and no other one is.
 func TestTextsOfEachCharacter(t *testing.T) {
 	for c := range rune(0x180) {
 		for _, text := range []string{string(c), "a" + string(c) + "b"} {
-			want, err := jsontext.AppendQuote(nil, text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := testworld.Must(jsontext.AppendQuote(nil, text))(t)
 			if got, err := AppendString(nil, text); err != nil || string(got) != string(want) {
 				t.Errorf("%q is %s, %v", text, got, err)
 			}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestUnmarshalRefuses(t *testing.T) {
@@ -41,9 +43,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 func TestNumbersKeepTheirText(t *testing.T) {
 	in := `{"big":9007199254740993,"deep":[1.50,{"e":1e3}],"text":"<&>"}`
 	var object Tree
-	if err := Unmarshal([]byte(in), &object); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, Unmarshal([]byte(in), &object))
 	for name, encode := range map[string]func() ([]byte, error){
 		"Marshal":     func() ([]byte, error) { return Marshal(object) },
 		"AppendValue": func() ([]byte, error) { return AppendValue(nil, map[string]any(object)) },

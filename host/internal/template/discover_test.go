@@ -4,18 +4,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A template with discover knows what it discovers. A mistake has its column, and names what was meant. threats.md 140
 func TestDiscover(t *testing.T) {
 	wantText(t, "{{ discover('https://login.test', 'token_endpoint') }}?a=b", "https://login.test/token_endpoint?a=b")
-	object, err := compileObject(map[string]any{
+	object := testworld.Must(compileObject(map[string]any{
 		"a": "{{ discover('https://login.test', 'token_endpoint') }} {{ discover('https://a.test/b', 'userinfo_endpoint') }}",
 		"b": []any{"{{ discover('https://login.test', 'revocation_endpoint') }}{{ discover('https://login.test', 'token_endpoint') }}"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	want := []Discovery{
 		{Issuer: "https://a.test/b", Member: "userinfo_endpoint"},
 		{Issuer: "https://login.test", Member: "revocation_endpoint"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // seal replaces secrets in the object by other text, as the host does.
@@ -32,31 +33,23 @@ func decode(t *testing.T, source string) any {
 	decoder := json.NewDecoder(strings.NewReader(source))
 	decoder.UseNumber()
 	var v any
-	if err := decoder.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, decoder.Decode(&v))
 	return v
 }
 
 // Strings are templates at any depth, and other values stay as they are. specification.md "keys of objects are plain"
 func TestKeysOfObjects(t *testing.T) {
-	object, err := compileObject(decode(t, `{
+	object := testworld.Must(compileObject(decode(t, `{
 		"sub": "{{ user.email }}", "exp": "{{ now(300) }}", "{{ now() }}": "plain name", "admin": true, "none": null, "big": 12345678901234567890,
 		"ratio": 1.50, "roles": [{"name": "r-{{ tenant_id }}"}, 7, ["{{ get_secret('crm') }}!"]], "empty": {}, "list": []
-	}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}`)))(t)
 	want := map[string]any{
 		"sub": "ada@example.com", "exp": "1700000300", "{{ now() }}": "plain name", "admin": true, "none": nil, "big": json.Number("12345678901234567890"),
 		"ratio": json.Number("1.50"), "roles": []any{map[string]any{"name": "r-t1"}, json.Number("7"), []any{"<sealed>!"}},
 		"empty": map[string]any{}, "list": []any{},
 	}
 	for range 2 { // the second round shows that the result is the caller's own
-		got, err := renderObject(object, values(), seal)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testworld.Must(renderObject(object, values(), seal))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
@@ -73,10 +66,7 @@ func TestKeysOfObjects(t *testing.T) {
 }
 
 func TestLiteralObject(t *testing.T) {
-	object, err := compileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6, math.Copysign(0, -1)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := testworld.Must(compileObject(map[string]any{"kid": "k1", "n": []any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6, math.Copysign(0, -1)}}))(t)
 	got, err := renderObject(object, nil, seal)
 	want := map[string]any{"kid": "k1", "n": []any{
 		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"), json.Number("0"),
@@ -123,11 +113,8 @@ func TestObjectErrors(t *testing.T) {
 }
 
 func TestObjectRenderErrors(t *testing.T) {
-	object, err := compileObject(map[string]any{"a": []any{"{{ tenant_id }}", map[string]any{"b": "x{{ get_secret('none') }}"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = renderObject(object, values(), seal)
+	object := testworld.Must(compileObject(map[string]any{"a": []any{"{{ tenant_id }}", map[string]any{"b": "x{{ get_secret('none') }}"}}}))(t)
+	_, err := renderObject(object, values(), seal)
 	if err == nil || err.Error() != "a[1].b: column 5: get_secret('none'): no such secret" || !errors.Is(err, errNoSecret) {
 		t.Errorf("got %v", err)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var errNoSecret = errors.New("no such secret")
@@ -149,10 +151,7 @@ func TestParts(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustCompile(t, c.source).Render(values())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testworld.Must(mustCompile(t, c.source).Render(values()))(t)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -307,10 +306,7 @@ func TestLiteralText(t *testing.T) {
 		for strings.Contains(text, "{{") {
 			text = strings.ReplaceAll(text, "{{", "{")
 		}
-		compiled, err := compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		compiled := testworld.Must(compile(text))(t)
 		parts, err := compiled.Render(nil)
 		if got := Join(parts); err != nil || got != text {
 			t.Fatalf("%q became %q, %v", text, got, err)
@@ -357,9 +353,7 @@ func BenchmarkRender(b *testing.B) {
 			compiled, v := mustCompile(b, source), values()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := compiled.Render(v); err != nil {
-					b.Fatal(err)
-				}
+				testworld.Must(compiled.Render(v))(b)
 			}
 		})
 	}

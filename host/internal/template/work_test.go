@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Expressions that make long texts over and over fail, in a template and in an object as a whole, even if the texts are
@@ -35,11 +37,8 @@ func TestWorkBound(t *testing.T) {
 			for i := range 300 {
 				members[fmt.Sprint(i)] = "{{ " + one + " }}"
 			}
-			object, err := compileObject(map[string]any{"list": []any{members}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = renderObject(object, values(), func(parts []Part) (string, error) { return Join(parts), nil })
+			object := testworld.Must(compileObject(map[string]any{"list": []any{members}}))(t)
+			_, err := renderObject(object, values(), func(parts []Part) (string, error) { return Join(parts), nil })
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(e.Message, "8 MiB") || e.Path == "" || e.Column == 0 {
 				t.Errorf("the object gives %v", err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/content/client"
 	"github.com/keywright/keywright/server/content/embed"
@@ -68,9 +69,7 @@ func TestClientsDuringSwitch_threats_320(t *testing.T) {
 	ctx := t.Context()
 	server := switching(t)
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("hvs.token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(token, []byte("hvs.token"), 0o600))
 	set, err := connectors.Read(ctx, "connectors.yaml", []byte(strings.ReplaceAll(switchedConnectors, "$SERVER", server.URL)), connectors.Options{
 		Host: host.Config{Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
 	})
@@ -180,7 +179,7 @@ func TestEachClientRefusesA101_threats_320(t *testing.T) {
 	passing := "host/tls.go host/send.go server/gateway/proxy.go server/internal/serve/daemon/reload.go server/internal/demo/tour/tour.go server/cmd/keywright/request.go"
 	root, read := filepath.Join("..", "..", ".."), 0
 	for _, dir := range []string{"host", "server"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+		testworld.Check(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
 			switch {
 			case err != nil:
@@ -198,10 +197,7 @@ func TestEachClientRefusesA101_threats_320(t *testing.T) {
 				}
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if read < 100 {
 		t.Errorf("only %d files were read", read)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // cached is the command with a cache of its user, which nobody else can write to.
@@ -27,9 +29,7 @@ func newCached(t *testing.T) *cached {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c := &cached{t: t, program: build(t), file: filepath.Join(t.TempDir(), "connectors.yaml"), cache: dir, code: filepath.Join(dir, "keywright", "code")}
 	const text = `connectors: [{name: A, url: https://api.example.com, auth: {type: basic, config: {username: u, password: "{{ get_secret('p') }}"}}}]`
-	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(c.file, []byte(text), 0o600))
 	return c
 }
 
@@ -45,7 +45,7 @@ func (c *cached) explain(environment ...string) (output string, err error) {
 func (c *cached) files() map[string]string {
 	c.t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(c.cache, func(path string, entry fs.DirEntry, err error) error {
+	testworld.Check(c.t, filepath.WalkDir(c.cache, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -54,10 +54,7 @@ func (c *cached) files() map[string]string {
 			files[path] = info.ModTime().String()
 		}
 		return err
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -74,9 +71,7 @@ func TestTheSecondRunCompilesNothing(t *testing.T) {
 	}
 	// The second run has read the files: with damaged ones, there is a warning.
 	for path := range files {
-		if err := os.Truncate(path, 100); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.Truncate(path, 100))
 	}
 	if third, err := c.explain(); err != nil || !strings.Contains(third, "the code cache cannot be used") || !strings.Contains(third, c.code) {
 		t.Errorf("with a damaged cache: %v\n%s", err, third)
@@ -91,14 +86,10 @@ func TestWritableCache(t *testing.T) {
 		t.Fatalf("%v: output = %s", err, output)
 	}
 	for path := range c.files() { // so that reading it would show
-		if err := os.Truncate(path, 100); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.Truncate(path, 100))
 	}
 	files := c.files()
-	if err := os.Chmod(filepath.Join(c.cache, "keywright"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Chmod(filepath.Join(c.cache, "keywright"), 0o777))
 	if output, err := c.explain(); err != nil || strings.Contains(output, "cache") || !reflect.DeepEqual(c.files(), files) {
 		t.Errorf("%v: %s\nwrote %v", err, output, c.files())
 	}

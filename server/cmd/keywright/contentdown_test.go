@@ -6,21 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
 // While PostgreSQL is down, the answer is 503 with Retry-After, and /readyz fails. When it is up again, so is the interface,
 // without a restart: threats.md 192.
 func TestContentWithoutDatabase(t *testing.T) {
-	database, err := postgrestest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := testworld.Must(postgrestest.Start())(t)
 	t.Cleanup(func() { _ = database.Stop() })
-	address, err := database.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testworld.Must(database.Database(t.Context()))(t)
 	importing := strings.NewReader(`{"type":"article","id":"1"}` + "\n" + `{"type":"moderator","id":"m"}`)
 	if code := run(t.Context(), []string{"content", "import", "--db", address, "-"}, importing, io.Discard, io.Discard, noEnvironment); code != exitOK {
 		t.Fatalf("exit %d", code)
@@ -29,21 +24,15 @@ func TestContentWithoutDatabase(t *testing.T) {
 	paths := []string{"/articles", "/articles/1/replies/1", "/productUpdates/1", "/productUpdates/1?moderatorId=m"}
 	ask := func(url string) (status int, header http.Header) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
+		response := testworld.Must(http.DefaultClient.Do(r))(t)
 		_ = response.Body.Close()
 		return response.StatusCode, response.Header
 	}
 	if got, _ := ask(s.callers + "/articles"); got != http.StatusOK {
 		t.Fatalf("before: %d", got)
 	}
-	if err := database.Restart(func() {
+	testworld.Check(t, database.Restart(func() {
 		for range 2 {
 			for _, path := range paths {
 				if got, header := ask(s.callers + path); got != http.StatusServiceUnavailable || header.Get("Retry-After") != "5" || header.Get("Cache-Control") != "no-store" {
@@ -60,9 +49,7 @@ func TestContentWithoutDatabase(t *testing.T) {
 		if got, _ := ask(s.operators + "/healthz"); got != http.StatusOK {
 			t.Errorf("/healthz: %d", got)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for i, want := range []int{200, 404, 404, 404} {
 		if got, _ := ask(s.callers + paths[i]); got != want {
 			t.Errorf("%s afterwards: %d", paths[i], got)

@@ -42,15 +42,10 @@ func startServing(t *testing.T, program string, env []string, args ...string) *s
 	s := &serving{t: t, said: make(chan string, 1)}
 	s.command = exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
 	s.command.Env = append(os.Environ(), env...)
-	out, err := s.command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testworld.Must(s.command.StdoutPipe())(t)
 	var errs strings.Builder
 	s.command.Stderr = &errs
-	if err := s.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.command.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		name, url, _ := strings.Cut(lines.Text(), ": ")
@@ -79,9 +74,7 @@ func startServing(t *testing.T, program string, env []string, args ...string) *s
 // end sends SIGTERM, and returns what the server wrote to stderr.
 func (s *serving) end() string {
 	s.t.Helper()
-	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, s.command.Process.Signal(syscall.SIGTERM))
 	said := <-s.said
 	if code := s.command.ProcessState.ExitCode(); code != exitOK {
 		s.t.Errorf("exit %d: %s", code, said)
@@ -91,22 +84,13 @@ func (s *serving) end() string {
 
 func (s *serving) get(path string, headers ...string) (status int, body string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.callers+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.callers+path, nil))(s.t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(s.t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := testworld.Must(io.ReadAll(response.Body))(s.t)
 	return response.StatusCode, string(text)
 }
 
@@ -156,9 +140,7 @@ func TestContentServe(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const readerKey, moderatorKey = "reader-Vl2bq8ZxJ0c5oTn7", "moderator-B0InW6eXk2rVtQ"
@@ -243,15 +225,9 @@ func TestContentServeWithoutKeys(t *testing.T) {
 			t.Errorf("%s: status = %d body = %s", name, status, body)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.callers+"/articles", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.callers+"/articles", nil))(t)
 	r.Host = "evil.example" // whose address is that of the loopback now
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(t)
 	if _ = response.Body.Close(); response.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("under another name: %d", response.StatusCode)
 	}
@@ -300,9 +276,7 @@ func TestServeWhileImporting(t *testing.T) {
 			fmt.Fprintf(&text, `{"type":"article","id":"%d","title":"%d","lastActivityAt":"2026-03-01T%02d:%02d:00Z"}`+"\n", i, round, minute/60, minute%60)
 		}
 	}
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text.String()), 0o600))
 	imports := func(args ...string) *exec.Cmd {
 		c := exec.CommandContext(t.Context(), program, append([]string{"content", "import", "--db", db}, args...)...)
 		c.Stderr = os.Stderr
@@ -310,9 +284,7 @@ func TestServeWhileImporting(t *testing.T) {
 	}
 	first := imports("-")
 	first.Stdin = strings.NewReader(strings.Join(strings.SplitAfterN(text.String(), "\n", articles+1)[:articles], ""))
-	if err := first.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, first.Run())
 	servers := []*serving{serveContent(t, program, nil, "--db", db), serveContent(t, program, nil, "--db", db)}
 	var imported atomic.Bool
 	var all sync.WaitGroup

@@ -10,15 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // lines returns the lines of a file in deploy/, without comments and empty lines.
 func lines(t *testing.T, name string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../deploy/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile("../../../deploy/" + name))(t)
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -114,18 +113,13 @@ func TestUnitOfTheGateway(t *testing.T) {
 // The server of the unit starts with its command line, once records are imported as its first lines say, and asks for the key
 // that it loads.
 func TestUnitOfTheContentInterface(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/keywright-content.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile("../../../deploy/keywright-content.service"))(t)
 	const state = "/var/lib/keywright-content"
 	here, secrets := t.TempDir(), t.TempDir()
 	local := strings.NewReplacer(state, here, "%d", secrets)
 	all := settings(t, "keywright-content.service")
 	name, _, _ := strings.Cut(all["[Service]LoadCredential"][0], ":")
-	if err := os.WriteFile(filepath.Join(secrets, name), []byte("a-key-that-callers-have"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(secrets, name), []byte("a-key-that-callers-have"), 0o600))
 	imports := regexp.MustCompile(`/usr/local/bin/keywright (content import .*) - <records\.ndjson`).FindSubmatch(text)
 	if imports == nil || !strings.Contains(string(imports[1]), state) || !strings.Contains(string(text), "-p User="+all["[Service]User"][0]) {
 		t.Fatal("it does not say how to import as its user")

@@ -78,14 +78,8 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 	api, down := httptest.NewServer(http.HandlerFunc(faultyAnswer)), httptest.NewServer(nil)
 	t.Cleanup(api.Close)
 	down.Close()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	secrets := host.MapSecrets{
 		"client": canaries.Word("the client secret"), "refresh": canaries.Word("the refresh token"), "state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
 		"signing-key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
@@ -97,9 +91,7 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 	}
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	text := strings.NewReplacer("$API", api.URL, "$DOWN", down.URL, "$QUERY", strings.Join(query, ", ")).Replace(faulty)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, started := make(chan error, 1), make(chan struct{})
 	config := daemon.Config{
@@ -133,10 +125,7 @@ func getPage(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(response.Body))(t)
 	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(body), " "))), " ")
 }
 
@@ -180,9 +169,7 @@ func TestFaultRemedies(t *testing.T) {
 // keywright request names the remedy below its error.
 func TestFailedRequestRemedy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(file, []byte("connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n"), 0o600))
 	code, _, errs := keywright(t.Context(), "request", "-c", file, "inside", "")
 	if !strings.Contains(errs, "keywright: The address is not allowed: if it is the right one, add its range to egress.allow.\n") || code != exitFailure {
 		t.Errorf("exit %d, %s", code, errs)
@@ -197,9 +184,7 @@ func TestARefusalOfTheAPIHasARemedy(t *testing.T) {
 	}))
 	defer api.Close()
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(file, []byte("connectors:\n  - {name: orders, url: '"+api.URL+"', auth: {type: none}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - {name: orders, url: '"+api.URL+"', auth: {type: none}}\n"), 0o600))
 	code, _, errs := keywright(t.Context(), "request", "--dev", "-c", file, "orders", "")
 	if !strings.Contains(errs, "\nThe token lacks a scope: add the one that this request needs") || code != exitOK {
 		t.Errorf("exit %d, %s", code, errs)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const monitoring = "../../../deploy/"
@@ -26,10 +28,7 @@ func promtool(t *testing.T, dir string, args ...string) {
 
 func readText(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(name))(t)
 	return string(text)
 }
 
@@ -71,9 +70,7 @@ func TestDashboard(t *testing.T) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(readText(t, monitoring+"grafana/keywright.json")), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal([]byte(readText(t, monitoring+"grafana/keywright.json")), &dashboard))
 	var rules strings.Builder
 	rules.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	n := 0
@@ -94,9 +91,7 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("the dashboard has %d expressions", n)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "dashboard.yaml"), []byte(rules.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "dashboard.yaml"), []byte(rules.String()), 0o600))
 	promtool(t, dir, "check", "rules", "dashboard.yaml")
 }
 

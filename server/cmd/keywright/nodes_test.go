@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
@@ -70,9 +71,7 @@ func newNodes(t *testing.T) *nodes {
     timeout: 1m
 state: {type: postgres, url: "{{ get_secret('state-url') }}", connections: 4, keys: ["{{ get_secret('state-key') }}"]}
 `, api.URL, login.URL)
-	if err := os.WriteFile(n.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(n.file, []byte(text), 0o600))
 	address := postgrestest.Database(t)
 	n.env = []string{
 		"KEYWRIGHT_SECRET_ORDERS=x", "KEYWRIGHT_SECRET_STATE_URL=" + address,
@@ -154,10 +153,7 @@ func (n *nodes) crowded(what string, exchanges int64) {
 // statement returns the statement in docs/several-nodes.md that removes all rows but the one with the key of the names.
 func statement(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/several-nodes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testworld.Must(os.ReadFile("../../../docs/several-nodes.md"))(t)
 	found := regexp.MustCompile(`DELETE FROM state_rows .*;`).FindString(string(page))
 	if found == "" {
 		t.Fatal("the page has no statement")
@@ -186,14 +182,9 @@ func TestNodesShareTokens(t *testing.T) {
 	}
 
 	n.end() // so that no node has the token in memory
-	db, err := sql.Open("pgx", strings.TrimPrefix(n.env[1], "KEYWRIGHT_SECRET_STATE_URL="))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open("pgx", strings.TrimPrefix(n.env[1], "KEYWRIGHT_SECRET_STATE_URL=")))(t)
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), `UPDATE state_rows SET expires = 1 WHERE expires IS NOT NULL`); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(db.ExecContext(t.Context(), `UPDATE state_rows SET expires = 1 WHERE expires IS NOT NULL`))(t)
 	n.start()
 	n.crowded("with a token that has expired", 1)
 
@@ -201,17 +192,13 @@ func TestNodesShareTokens(t *testing.T) {
 	n.crowded("with a token that the API refuses", 1)
 	n.end()
 	var dump string
-	if err := db.QueryRowContext(t.Context(), `SELECT string_agg(encode(value, 'escape'), ' ') FROM state_rows`).Scan(&dump); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, db.QueryRowContext(t.Context(), `SELECT string_agg(encode(value, 'escape'), ' ') FROM state_rows`).Scan(&dump))
 	for _, secret := range []string{"token-", "orders", "Bearer"} {
 		if strings.Contains(dump, secret) {
 			t.Errorf("the database holds %q", secret)
 		}
 	}
-	if _, err := db.ExecContext(t.Context(), statement(t)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(db.ExecContext(t.Context(), statement(t)))(t)
 	n.all = []*serving{n.node()}
 	if status := n.call(n.all[0]); status != http.StatusOK || n.exchanges.Load() != 4 {
 		t.Errorf("after the rows were removed: %d, %d token requests", status, n.exchanges.Load())

@@ -13,28 +13,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The commands of docs/plugins.md work as they are written, from an empty directory to a plugin in a registry on this machine that
 // somebody else installs.
 func TestThePageOfPlugins(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/plugins.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testworld.Must(os.ReadFile("../../../docs/plugins.md"))(t)
 	commands, _, found := strings.Cut(string(page), "\n## Record a failure") // the records have a test of their own
 	if !found {
 		t.Fatal("the page has no section about records")
 	}
 	program := build(t)
-	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../../.build")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := testworld.Must(pluginbuild.FindCompiler(t.Context(), "../../../.build"))(t)
+	cache := testworld.Must(exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output())(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 
@@ -52,9 +44,7 @@ func TestThePageOfPlugins(t *testing.T) {
 	script := strings.NewReplacer("registry.example", strings.TrimPrefix(server.URL, "http://"), "plugin new acme-token", "plugin new acme-token --keywright "+checkout).
 		Replace(strings.Join(lines, "\n"))
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "acme.key"), signingKey(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "acme.key"), signingKey(t), 0o600))
 	c := exec.CommandContext(t.Context(), "bash", "-c", script)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), pluginbuild.CompilerVariable+"="+compiler.Path,

@@ -15,6 +15,8 @@ import (
 
 	"aead.dev/minisign"
 	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?)```\n")
@@ -26,21 +28,14 @@ func signingKey(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := private.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return testworld.Must(private.MarshalText())(t)
 }
 
 // The commands of docs/registries.md, from the first to the last, work as they are written, with a registry on this machine for
 // registry.example. What they leave behind serves a request with the plugin's mutation once the registry is gone, and a file that
 // somebody changes while the registry is asked keeps the change.
 func TestThePageOfRegistries(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/registries.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testworld.Must(os.ReadFile("../../../docs/registries.md"))(t)
 	wasm, err := os.ReadFile("../../../examples/acme_hmac/acme_hmac.wasm")
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +50,7 @@ func TestThePageOfRegistries(t *testing.T) {
 	file := filepath.Join(dir, "connectors.yaml")
 	write := func(name string, text []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	write("acme.wasm", wasm)
 	write("acme.key", key)
@@ -99,9 +92,7 @@ func TestThePageOfRegistries(t *testing.T) {
 	}
 
 	server.Close()
-	if err := os.RemoveAll(filepath.Join(dir, "cache")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.RemoveAll(filepath.Join(dir, "cache")))
 	write("connectors.yaml", bytes.Replace(text, []byte("https://api.example.com"), []byte(api.URL), 1))
 	out, _, end := serveUntil(t, noEnvironment, "/readyz", "-c", file, "--secrets-dir", dir, "--dev")
 	address := curlURL.FindString(out.text.String())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // keywright runs a command line in this process.
@@ -29,9 +31,7 @@ func TestInterrupt(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	text := "connectors: [{name: a, url: '" + server.URL + "', auth: {type: none}}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	code, stdout, stderr := keywright(ctx, "request", "--dev", "-c", file, "a", "/")
 	if code != exitFailure || stdout != "" || !strings.HasSuffix(stderr, "\nkeywright: interrupted\n") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)

@@ -34,10 +34,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 // Among them: a new connector goes to the directory of connectors (specification.md "a new connector"), and a link in place of the directory
 // of plugins is refused (threats.md 431).
 func TestScripts(t *testing.T) {
-	keys, err := demo.NewKeys(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := testworld.Must(demo.NewKeys(rand.Reader))(t)
 	bin := filepath.Dir(build(t))
 	checkout, err := filepath.Abs("../../..")
 	if err != nil {
@@ -77,11 +74,7 @@ var built = sync.OnceValues(func() (string, error) {
 // build returns the path of the binary.
 func build(t *testing.T) string {
 	t.Helper()
-	program, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return testworld.Must(built())(t)
 }
 
 // startCompilers lets scripts run go, and TinyGo as `make tinygo` has built it. In $NODE_MODULES they find AssemblyScript, as `make npm`

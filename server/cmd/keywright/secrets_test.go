@@ -12,15 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A file of --secrets-dir is read once in a second, and its value is used no longer than that (threats.md 78).
 func TestDirectorySecretCache(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "crm")
-	if err := os.WriteFile(file, []byte("the first\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("the first\n"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
 		options, err := newApp(nil, io.Discard, io.Discard, os.Getenv).options(&cobra.Command{}, &configFlags{secretsDir: dir})
 		if err != nil {
@@ -34,9 +33,7 @@ func TestDirectorySecretCache(t *testing.T) {
 		}
 		want(options.First, "the first")
 		want(options.Host.Secrets, "the first")
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.Remove(file))
 		<-time.After(time.Second - time.Nanosecond) // bubble time
 		want(options.First, "the first")
 		want(options.Host.Secrets, "the first")

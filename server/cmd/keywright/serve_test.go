@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // output collects what is written, and can wait for a text.
@@ -54,15 +56,9 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 	if found := curlHeader.FindStringSubmatch(line); found != nil {
 		request.Header.Set(found[1], found[2])
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testworld.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, response.Header, string(content)
 }
 
@@ -172,9 +168,7 @@ func TestServeOperatorsOfOtherMachines(t *testing.T) {
 	file, token := filepath.Join(dir, "connectors.yaml"), filepath.Join(dir, "token")
 	text := "connectors: [{name: A, url: 'https://api.example.com', auth: {type: none}}]\n"
 	for name, content := range map[string]string{file: text, token: "0123456789abcdef\n"} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	for name, c := range map[string]struct {
 		flags []string

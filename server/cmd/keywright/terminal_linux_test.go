@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -25,9 +26,7 @@ import (
 func TestWidth(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: \"{{ get_secret('x') }}\"}}}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, args := range [][]string{
 		{"--help"},
 		{"request", "--help"},
@@ -63,9 +62,7 @@ func TestWidth(t *testing.T) {
 func TestCheckShowsTheLine(t *testing.T) {
 	const line = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: hunter2}}}]`
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("# é\n"+line+"\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("# é\n"+line+"\r\n"), 0o600))
 	for _, width := range []int{60, 200} {
 		shown := strings.Split(colours.ReplaceAllString(inTerminal(t, width, "check", "-c", file), ""), "\n")
 		carets := 0
@@ -99,9 +96,7 @@ func TestCheckInvalidYAML(t *testing.T) {
 		"   value: hunter2":            "value: …",
 	} {
 		file := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(file, []byte("connectors:\n  - name: a\n    x: y\n"+line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - name: a\n    x: y\n"+line+"\n"), 0o600))
 		shown := colours.ReplaceAllString(inTerminal(t, 100, "check", "-c", file), "")
 		if strings.Contains(shown, "hunter2") || !strings.Contains(shown, "    4 | ") || !strings.Contains(shown, want) {
 			t.Errorf("of %q, there is\n%s", line, shown)
@@ -142,9 +137,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "c.yaml")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 			shown := inTerminal(t, 250, "check", "-c", file)
 			if strings.Contains(colours.ReplaceAllString(shown, ""), canary[2:12]) || !strings.Contains(shown, "problem") {
 				t.Error(shown)
@@ -158,9 +151,7 @@ func TestRequestShowsTheStatus(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(file, []byte("connectors: [{name: a, url: '"+api.URL+"', auth: {type: none}}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("connectors: [{name: a, url: '"+api.URL+"', auth: {type: none}}]\n"), 0o600))
 	if shown := inTerminal(t, 100, "request", "--dev", "-c", file, "a", ""); !strings.Contains(shown, "the API answered 404 Not Found\r\n") {
 		t.Error(shown)
 	}
@@ -177,9 +168,7 @@ func TestSeveralLines(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"old.yaml": "v1", "new.yaml": "v2"} {
 		text := "connectors: [{name: a, url: 'https://a.example/" + path + "', auth: {type: none}}]\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	shown := inTerminal(t, 40, "explain", "-c", filepath.Join(dir, "new.yaml"), "--diff", filepath.Join(dir, "old.yaml"))
 	if plain := colours.ReplaceAllString(shown, ""); !strings.Contains(plain, "\r\n  + GET https://a.example/v2\r\n") {
@@ -195,10 +184,7 @@ func TestServerLog(t *testing.T) {
 		a := newApp(nil, io.Discard, w, func(name string) string {
 			return map[string]string{"NO_COLOR": noColour, "TERM": "xterm"}[name]
 		})
-		logger, err := a.serverLogger(&cobra.Command{}, level)
-		if err != nil {
-			t.Fatal(err)
-		}
+		logger := testworld.Must(a.serverLogger(&cobra.Command{}, level))(t)
 		logger.Info("serving", "connectors", 3)
 		logger.Warn("a warning\x1b[2J", "text", "\x1b[2Ja", "error", errors.New("\x1b[2J"))
 	}
@@ -229,9 +215,7 @@ func TestServerLog(t *testing.T) {
 func TestProgressOfAnImport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.ndjson")
 	article := `{"type":"article","id":"1"}` + "\n"
-	if err := os.WriteFile(file, []byte(strings.Repeat(article, 1500)+`{"type":"article"}`+"\n"+article), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(strings.Repeat(article, 1500)+`{"type":"article"}`+"\n"+article), 0o600))
 	written := inTerminal(t, 200, "content", "import", "--dry-run", file)
 	for _, want := range []string{"c.ndjson  66% |", `:1501:1: there is no "id": an article needs one`, "articles 1501, replies 0, moderators 0; deleted 0; bad records 1"} {
 		if !strings.Contains(written, want) {
@@ -256,26 +240,13 @@ func inTerminal(t *testing.T, width int, args ...string) string {
 // onTerminal returns what do writes to a terminal with width columns.
 func onTerminal(t *testing.T, width int, do func(terminal *os.File)) string {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	master := testworld.Must(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer master.Close()
 	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number := testworld.Must(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	terminal := testworld.Must(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0))(t)
+	testworld.Check(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}))
 	var written bytes.Buffer
 	done := make(chan struct{})
 	go func() {

@@ -66,12 +66,9 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	}))
 	t.Cleanup(api.Close)
 	clock := testworld.NewClock(time.Now())
-	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
+	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
 		Host: host.Config{Clock: clock.Now, Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(t.Context())) })
 	g := gateway.New(gateway.Config{Clock: clock.Now})
 	g.Use(gateway.Setup{Connectors: set.Connectors})
@@ -114,20 +111,12 @@ func TestTestMatchesCallers(t *testing.T) {
 		method, args := http.MethodGet, []string{"test", "--admin", operators, "-i", "-H", "Traceparent: " + trace, c.connector, c.path}
 		if c.body != "" {
 			file := filepath.Join(t.TempDir(), "body")
-			if err := os.WriteFile(file, []byte(c.body), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, []byte(c.body), 0o600))
 			method, args = http.MethodPost, append(args, "-d", "@"+file)
 		}
-		request, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(callers+"/connectors/"+c.connector+"/"+c.path, "/"), strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := testworld.Must(http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(callers+"/connectors/"+c.connector+"/"+c.path, "/"), strings.NewReader(c.body)))(t)
 		request.Header.Set("Traceparent", trace)
-		response, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.DefaultTransport.RoundTrip(request))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil {
@@ -140,9 +129,7 @@ func TestTestMatchesCallers(t *testing.T) {
 		wanted := &strings.Builder{}
 		a := newApp(nil, wanted, io.Discard, os.Getenv)
 		response.Body = io.NopCloser(strings.NewReader(string(body)))
-		if err := a.writeResponse(response, true); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, a.writeResponse(response, true))
 		if got, want := timeless(stdout), timeless(wanted.String()); got != want {
 			t.Errorf("%s: the caller got\n%s\nthe operator\n%s", c.name, want, got)
 		}
@@ -187,9 +174,7 @@ func TestRefusedTests(t *testing.T) {
 	const token = "the-token-of-operators"
 	_, operators := testedGateway(t, token)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
 	for name, c := range map[string]struct {
@@ -219,10 +204,7 @@ func TestRefusedTests(t *testing.T) {
 // keywright test reaches a gateway whose certificate is of an authority that the system does not know, if a file has it.
 func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 	_, plain := testedGateway(t, "")
-	target, err := url.Parse(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testworld.Must(url.Parse(plain))(t)
 	authority := testworld.NewAuthority(t)
 	secure := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
 	secure.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Server()}, MinVersion: tls.VersionTLS12}
@@ -232,9 +214,7 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for name, c := range map[string]struct {

@@ -49,7 +49,7 @@ func newNode(t *testing.T, dir string, clock *testworld.Clock, login http.RoundT
 		t.Fatal(err)
 	}
 	var shared *host.State
-	set, err := connectors.Read(ctx, filepath.Join(dir, "connectors.yaml"), []byte(withRefreshAhead), connectors.Options{
+	set := testworld.Must(connectors.Read(ctx, filepath.Join(dir, "connectors.yaml"), []byte(withRefreshAhead), connectors.Options{
 		Host: host.Config{Secrets: host.MapSecrets{"s": "a-client-secret", "k": oneKey}, Base: base, Clock: clock.Now, Observe: func(_ context.Context, a host.Attempt) {
 			if a.Ahead {
 				n.ahead <- a
@@ -60,10 +60,7 @@ func newNode(t *testing.T, dir string, clock *testworld.Clock, login http.RoundT
 			c.State = shared
 			return err
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		for _, end := range []func() error{func() error { return set.Close(ctx) }, func() error { return shared.Close(ctx) }, database.Close} {
 			if err := end(); err != nil {

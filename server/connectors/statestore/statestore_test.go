@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/connectors/statestore"
 )
@@ -40,13 +41,10 @@ func TestUnverifiedDatabaseLog(t *testing.T) {
 	} {
 		var log strings.Builder
 		ended, cancel := context.WithCancel(t.Context())
-		set, err := connectors.Read(t.Context(), "connectors.yaml", []byte("connectors: [{name: a, url: 'https://a.example', auth: {type: none}}]\n"+
+		set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte("connectors: [{name: a, url: 'https://a.example', auth: {type: none}}]\n"+
 			"state: {type: postgres, url: \"{{ get_secret('url') }}\", keys: \"{{ get_secret('k') }}\"}"), connectors.Options{
 			Host: host.Config{Secrets: ending{host.MapSecrets{"k": oneKey, "url": "postgres://u:p@" + parameters}, cancel}}, WithoutStore: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if _, err := statestore.Open(ended, set.State, statestore.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err == nil {
 			t.Error("the store is open")
 		}
@@ -85,10 +83,7 @@ func TestSQLite(t *testing.T) {
 	file := filepath.Join(dir, "connectors.yaml")
 	const state = `{type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}`
 	for range 2 {
-		store, err := open(t, file, state, host.MapSecrets{"k": oneKey})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testworld.Must(open(t, file, state, host.MapSecrets{"k": oneKey}))(t)
 		if err := store.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -101,10 +96,7 @@ func TestSQLite(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "state key") || strings.Contains(err.Error(), anotherKey[:8]) {
 		t.Errorf("with another key: %v", err)
 	}
-	store, err := open(t, file, `{type: sqlite, path: state.db, keys: ["{{ get_secret('new') }}", "{{ get_secret('k') }}"]}`, host.MapSecrets{"k": oneKey, "new": anotherKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(open(t, file, `{type: sqlite, path: state.db, keys: ["{{ get_secret('new') }}", "{{ get_secret('k') }}"]}`, host.MapSecrets{"k": oneKey, "new": anotherKey}))(t)
 	if err := store.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -46,21 +46,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := signer.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	public := testworld.Must(signer.PublicKey.Bytes())(t)
 	w := &world{t: t, clock: testworld.NewClock(begin), signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	encode := base64.RawURLEncoding.EncodeToString
 	keys := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","alg":"ES256","x":%q,"y":%q}]}`, encode(public[1:33]), encode(public[33:]))
-	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(keys), 0o600))
 	w.config = callers.Config{
 		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: w.clock.Now,
 		Token: &callers.Token{JWKSFile: file, Issuer: "https://id.test", Audiences: []string{"content"}, Claim: "scope", Value: "content.moderate"},
@@ -77,10 +69,7 @@ func (w *world) Secret(ctx context.Context, name string) (string, error) {
 
 func (w *world) callers() *callers.Callers {
 	w.t.Helper()
-	c, err := callers.New(w.t.Context(), w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := testworld.Must(callers.New(w.t.Context(), w.config))(w.t)
 	w.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -92,11 +81,7 @@ func (w *world) token(claims jwt.MapClaims) string {
 	maps.Copy(all, claims)
 	t := jwt.NewWithClaims(jwt.SigningMethodES256, all)
 	t.Header["kid"] = "k1"
-	text, err := t.SignedString(w.signer)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return text
+	return testworld.Must(t.SignedString(w.signer))(w.t)
 }
 
 func request(headers ...string) *http.Request {

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/codings"
 )
 
@@ -163,9 +164,7 @@ func TestRefusedCodings(t *testing.T) {
 	broken := errors.New("the connection broke")
 	r := answer("gzip", nil)
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(whole[:20]), failing{broken}))
-	if err := answers.Decode(r, nil); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, answers.Decode(r, nil))
 	if _, err := io.ReadAll(r.Body); !errors.Is(err, broken) || errors.Is(err, answers.ErrCoding) {
 		t.Errorf("a connection that breaks is the error %v", err)
 	}
@@ -187,9 +186,7 @@ func TestBombs_threats_321(t *testing.T) {
 	for encoding, body := range bodies {
 		r := answer(encoding, body)
 		wire, _ := r.Body.(*counting)
-		if err := answers.Decode(r, codings.Further()); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, answers.Decode(r, codings.Further()))
 		made, err := io.Copy(io.Discard, r.Body)
 		if !errors.Is(err, answers.ErrCoding) || !strings.Contains(err.Error(), "200 times") || made > 1<<20+200*int64(wire.read) {
 			t.Errorf("%s: %d bytes on the wire made %d: %v", encoding, wire.read, made, err)
@@ -212,9 +209,7 @@ func TestCloseDuringRead(t *testing.T) {
 		from, to := io.Pipe()
 		r := answer(coding, nil)
 		r.Body = from
-		if err := answers.Decode(r, codings.Further()); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, answers.Decode(r, codings.Further()))
 		reading := make(chan error)
 		go func() {
 			_, err := io.Copy(io.Discard, r.Body)

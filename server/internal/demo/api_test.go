@@ -226,9 +226,6 @@ func TestDecodeJWT(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(json.Marshal(v))(t)
 	return string(text)
 }

@@ -23,10 +23,7 @@ import (
 // start runs the servers for a test, and returns them with a client.
 func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testworld.Must(Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader}))(t)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
@@ -40,15 +37,9 @@ func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 // get sends a GET with a bearer token.
 func get(t *testing.T, client *http.Client, url, token string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(client.Do(r))(t)
 	_ = response.Body.Close()
 	return response.StatusCode
 }
@@ -67,10 +58,7 @@ func TestStart(t *testing.T) {
 		"client":    clientForm(k),
 		"assertion": bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)),
 	} {
-		response, err := client.PostForm(s.TokenURL, form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(client.PostForm(s.TokenURL, form))(t)
 		var answer struct {
 			AccessToken string `json:"access_token"`
 			ExpiresIn   int    `json:"expires_in"`
@@ -117,9 +105,7 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestCloseStopsListening(t *testing.T) {
 	s, client := start(t, newClock())
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.Close())
 	for _, url := range []string{s.TokenURL, s.APIURL} {
 		if response, err := client.Get(url); err == nil {
 			_ = response.Body.Close()
@@ -145,11 +131,7 @@ func TestKeys(t *testing.T) {
 		if block == nil || block.Type != "PRIVATE KEY" || len(rest) != 0 {
 			t.Fatal("not one PEM block of a private key")
 		}
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return key
+		return testworld.Must(x509.ParsePKCS8PrivateKey(block.Bytes))(t)
 	}
 	if key, ok := parse(k.RSAPEM()).(*rsa.PrivateKey); !ok || !key.Equal(k.RSA) || key.N.BitLen() < 2048 {
 		t.Error("RSAPEM is another key, or a short one")

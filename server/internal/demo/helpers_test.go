@@ -21,11 +21,7 @@ var keys = sync.OnceValues(func() (Keys, error) { return NewKeys(rand.Reader) })
 
 func testKeys(t *testing.T) Keys {
 	t.Helper()
-	k, err := keys()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return testworld.Must(keys())(t)
 }
 
 func newClock() *testworld.Clock {
@@ -39,11 +35,7 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[
 	for name, value := range header {
 		token.Header[name] = value
 	}
-	text, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return testworld.Must(token.SignedString(key))(t)
 }
 
 // with returns a copy of claims with changes. A nil value removes a claim.

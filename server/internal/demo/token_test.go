@@ -218,10 +218,7 @@ func TestJWTBearer(t *testing.T) {
 
 func TestJWTBearerRefusals(t *testing.T) {
 	c, k := newClock(), testKeys(t)
-	other, err := NewKeys(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testworld.Must(NewKeys(rand.Reader))(t)
 	claims := assertionClaims(k, c.Now())
 	good := signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)
 	parts := strings.Split(good, ".")
@@ -229,10 +226,7 @@ func TestJWTBearerRefusals(t *testing.T) {
 		return signed(t, jwt.SigningMethodRS256, k.RSA, nil, with(claims, changes))
 	}
 	at := func(d time.Duration) int64 { return c.Now().Add(d).Unix() }
-	public, err := x509.MarshalPKIXPublicKey(&k.RSA.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := testworld.Must(x509.MarshalPKIXPublicKey(&k.RSA.PublicKey))(t)
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 
 	tests := []struct{ name, assertion, reason string }{

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 )
@@ -24,10 +25,7 @@ const authTypes = "docs/auth-types.md"
 // builtIn returns what a host knows of all built-in types.
 func builtIn(t *testing.T) []host.PluginInfo {
 	t.Helper()
-	h, err := host.New(t.Context(), host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(t.Context(), host.Config{BuiltIns: connectors.BuiltIns(plugins.Types()...)}))(t)
 	defer h.Close(context.WithoutCancel(t.Context()))
 	return h.Plugins()
 }
@@ -187,10 +185,7 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 			file += b.text
 		}
 	}
-	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
 	defer kept.Close(context.WithoutCancel(t.Context()))
 	set, err := connectors.Read(t.Context(), "auth-types.yaml", []byte(file), connectors.Options{Host: host.Config{
 		State:          kept,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
@@ -44,21 +45,12 @@ func TestTheBodiesOfTheGateway(t *testing.T) {
 	url := serve(t, daemon.Config{
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Text: []byte(example["file"]), Options: connectors.Options{Host: host.Config{Base: api}},
 	})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/connectors/notes", strings.NewReader(example["caller sends"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/connectors/notes", strings.NewReader(example["caller sends"])))(t)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Forwarded-Email", "ann@example.com")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := testworld.Must(io.ReadAll(response.Body))(t)
 	if want := strings.TrimSuffix(example["API gets"], "\n"); api.got != want {
 		t.Errorf("the API gets\n%s\nwant\n%s", api.got, want)
 	}

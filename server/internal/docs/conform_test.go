@@ -9,19 +9,14 @@ import (
 
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/host/hosttest/conform"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The report in docs/plugins.md is the one of examples/acme_hmac, apart from its numbers. The table below it has all checks.
 func TestTheReportOfConformance(t *testing.T) {
 	const page, name = "docs/plugins.md", "acme_hmac.wasm"
-	wasm, err := os.ReadFile(filepath.Join(root, "examples", "acme_hmac", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := conform.Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm})
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(os.ReadFile(filepath.Join(root, "examples", "acme_hmac", name)))(t)
+	report := testworld.Must(conform.Run(t.Context(), hosttest.Module{Name: name, Wasm: wasm}))(t)
 	numbers := regexp.MustCompile(`[0-9]+`)
 	without := func(text string) string { return numbers.ReplaceAllLiteralString(text, "0") }
 	shown := false

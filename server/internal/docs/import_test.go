@@ -6,18 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The commands of docs/import.md, from the first to the last, write what the page says, and what they import can be loaded.
 func TestThePageOfImports(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testworld.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	r := &reader{checkout: filepath.Join(dir, "work"), dir: filepath.Join(dir, "work")}
-	if err := os.Mkdir(r.checkout, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(r.checkout, 0o755))
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "bin", "keywright"), "../../cmd/keywright")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("err = %v\nout = %s", err, out)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestContractLimits(t *testing.T) {
@@ -57,10 +58,7 @@ func TestCallConstants(t *testing.T) {
 		"cache.go": {`maxCacheKey += ([0-9]+)`, "a key of % bytes"},
 		"sign.go":  {`maxSignatures += ([0-9]+)`, "% signatures"},
 	} {
-		source, err := os.ReadFile(filepath.Join(root, "host/internal/hostfn", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testworld.Must(os.ReadFile(filepath.Join(root, "host/internal/hostfn", file)))(t)
 		most := regexp.MustCompile(c[0]).FindSubmatch(source)
 		if most == nil || !strings.Contains(under(t, "ABI.md", "## Limits"), strings.Replace(c[1], "%", string(most[1]), 1)) {
 			t.Errorf("%s is %q, ABI.md says %q", c[0], most, under(t, "ABI.md", "## Limits"))

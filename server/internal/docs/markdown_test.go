@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // root is the top of the repository.
@@ -13,10 +15,7 @@ const root = "../../.."
 
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(filepath.Join(root, name)))(t)
 	return string(text)
 }
 

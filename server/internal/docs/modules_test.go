@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A program that embeds the host requires few modules, and links fewer.
 func TestEmbeddersRequireFewModules(t *testing.T) {
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := testworld.Must(filepath.Abs(root))(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.com/embed\n\ngo 1.26.0\n\nrequire github.com/keywright/keywright v0.0.0\n\n" +
@@ -22,9 +21,7 @@ func TestEmbeddersRequireFewModules(t *testing.T) {
 		"go.sum":  document(t, "go.sum"),
 		"main.go": "package main\n\nimport _ \"github.com/keywright/keywright/host\"\n\nfunc main() {}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	list := func(args ...string) []string {
 		t.Helper()

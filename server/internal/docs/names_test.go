@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/importer"
 )
 
@@ -24,10 +25,7 @@ func TestTheNamesOfTheServers(t *testing.T) {
 		{"problem", "server/content/httpapi/*.go", `kind: +"([a-z]+-?[a-z-]*)"`, "docs/content.md", "### Errors", "## Who may ask", "(?m)^\\| `([a-z`, -]+)` \\|"},
 		{"metric", "server/internal/contentserver/*.go server/internal/serve/metrics/metrics.go", `(?:Counter|Seconds|Gauges?)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
 	} {
-		text, err := os.ReadFile(filepath.Join(root, c.document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(os.ReadFile(filepath.Join(root, c.document)))(t)
 		document := string(text)
 		if c.from != "" {
 			_, document, _ = strings.Cut(document, c.from)
@@ -36,17 +34,11 @@ func TestTheNamesOfTheServers(t *testing.T) {
 		var has, said []string
 		var files []string
 		for pattern := range strings.FieldsSeq(c.files) {
-			some, err := filepath.Glob(filepath.Join(root, pattern))
-			if err != nil {
-				t.Fatal(err)
-			}
+			some := testworld.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
 			files = append(files, some...)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := testworld.Must(os.ReadFile(file))(t)
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}

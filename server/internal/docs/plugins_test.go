@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -79,9 +80,7 @@ func TestTheCasesOfPluginsHold(t *testing.T) {
 	}
 	run := func(tb hosttest.TB, text string) {
 		file := filepath.Join(t.TempDir(), "cases.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 		read, err := casefile.Read(file)
 		if err != nil || len(read) != 2 {
 			t.Fatalf("%s: %d cases, %v", page, len(read), err)
@@ -101,10 +100,7 @@ func TestTheCasesOfPluginsHold(t *testing.T) {
 // The record that docs/plugins.md shows is one that holds, and the script of records runs the commands beside it.
 func TestTheRecordOfPluginsHolds(t *testing.T) {
 	const page, script = "docs/plugins.md", "server/cmd/keywright/testdata/script/record.txtar"
-	text, err := os.ReadFile(filepath.Join(root, script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(filepath.Join(root, script)))(t)
 	ran := strings.NewReplacer(" --dev", "", "! exec ", "", "exec ", "").Replace(string(text))
 	commands, held := 0, false
 	for _, b := range blocks(t, page) {
@@ -117,13 +113,8 @@ func TestTheRecordOfPluginsHolds(t *testing.T) {
 		case strings.HasPrefix(command, "# failed.yaml\n"):
 			held = true
 			file := filepath.Join(t.TempDir(), "failed.yaml")
-			if err := os.WriteFile(file, []byte(command), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			cases, err := casefile.Read(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, []byte(command), 0o600))
+			cases := testworld.Must(casefile.Read(file))(t)
 			cases[0].Run(t, hosttest.New(t, cases[0].Name, hosttest.Module{Name: "plugin", Wasm: plugins.Of("oauth_client_credentials")}))
 		}
 	}

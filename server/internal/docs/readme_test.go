@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // TestREADME follows the instructions of README.md in a copy of this checkout. All blocks are one session, and each section
@@ -27,10 +29,7 @@ import (
 // Any other block fails the test. For make, the test only checks that the target exists, because `make test` runs this test
 // and needs what make installs. After the module cache is filled, the session has no network except loopback.
 func TestREADME(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testworld.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	checkout := filepath.Join(dir, "keywright")
 	r := &reader{checkout: checkout, dir: checkout}
 	r.copy(t)
@@ -90,7 +89,7 @@ type reader struct {
 // copy copies the checkout without what was installed or built. It shares TinyGo with the original.
 func (r *reader) copy(t *testing.T) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	testworld.Check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -113,17 +112,9 @@ func (r *reader) copy(t *testing.T) {
 			return err
 		}
 		return os.WriteFile(target, content, info.Mode().Perm())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tools, err := filepath.Abs(filepath.Join(root, ".build"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(tools, filepath.Join(r.checkout, ".build")); err != nil {
-		t.Fatal(err)
-	}
+	}))
+	tools := testworld.Must(filepath.Abs(filepath.Join(root, ".build")))(t)
+	testworld.Check(t, os.Symlink(tools, filepath.Join(r.checkout, ".build")))
 }
 
 // modules fills the module cache, as any go command would. The commands after it have no network.
@@ -146,12 +137,8 @@ func (r *reader) write(t *testing.T, file, text string) {
 		}
 	}
 	path := filepath.Join(r.checkout, file)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testworld.Check(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 var makeTarget = regexp.MustCompile(`(?m)^make ([a-z-]+)`)
@@ -190,9 +177,7 @@ func (r *reader) run(t *testing.T, b block) {
 		return
 	}
 	var dir bytes.Buffer
-	if _, err := dir.ReadFrom(where); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(dir.ReadFrom(where))(t)
 	r.dir = strings.TrimSpace(dir.String())
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // part is a row, a rule or a case of a page. Other texts refer to it.
@@ -199,10 +201,7 @@ func TestWhereToLook(t *testing.T) {
 	for _, row := range table {
 		source, there := "", map[string]bool{}
 		for _, match := range link.FindAllStringSubmatch(row[1], -1) {
-			names, err := filepath.Glob(filepath.Join(root, match[1], "*.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			names := testworld.Must(filepath.Glob(filepath.Join(root, match[1], "*.go")))(t)
 			for _, name := range names {
 				source += document(t, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
 				there[filepath.Base(name)] = true
@@ -226,10 +225,7 @@ func TestWhereToLook(t *testing.T) {
 func TestDocumentsNamedByComments(t *testing.T) {
 	documents := map[string]bool{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "server/bench/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testworld.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
 		for _, name := range found {
 			documents[filepath.Base(name)] = true
 		}
@@ -251,7 +247,7 @@ func TestDocumentsNamedByComments(t *testing.T) {
 func texts(t *testing.T) (names []string) {
 	t.Helper()
 	kinds := []string{".go", ".md", ".yml", ".yaml", ".txt", ".txtar", ".ts", ".py", "Makefile", "Dockerfile"}
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	testworld.Check(t, filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -265,9 +261,6 @@ func texts(t *testing.T) (names []string) {
 			names = append(names, name)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var update = flag.Bool("update", false, "write docs/packages.md and the lists in testdata")
@@ -32,9 +34,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join(root, name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(path, []byte(got), 0o600))
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
 		t.Errorf("%s is not what the code says, %v: look at the difference after go -C server test ./internal/docs -run %s -update", name, err, t.Name())
@@ -52,9 +52,7 @@ func surface(t *testing.T, dir string) (lines []string) {
 	add := func(kind, name string, node any) {
 		var text strings.Builder
 		if node != nil {
-			if err := printer.Fprint(&text, seen, node); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, printer.Fprint(&text, seen, node))
 		}
 		line := strings.Join(strings.Fields(dir+": "+kind+" "+name+" "+text.String()), " ")
 		if !slices.Contains(lines, line) { // files of several platforms have the same
@@ -65,10 +63,7 @@ func surface(t *testing.T, dir string) (lines []string) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(seen, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testworld.Must(parser.ParseFile(seen, path, nil, parser.SkipObjectResolution))(t)
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:

@@ -8,14 +8,13 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func documents(t *testing.T) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := testworld.Must(filepath.Glob(filepath.Join(root, "*.md")))(t)
 	names := []string{"NOTICE"}
 	for _, path := range paths {
 		names = append(names, filepath.Base(path))

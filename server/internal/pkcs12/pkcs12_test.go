@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // exported returns what openssl exports of a new key, its certificate, and an issuer's certificate behind it.
@@ -32,11 +34,7 @@ func exported(t *testing.T, algorithm []string, arguments ...string) []byte {
 	openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=issuer")
 	openssl(append([]string{"req", "-x509", "-nodes", "-keyout", "client.key", "-out", "client.pem", "-subj", "/CN=client", "-newkey"}, algorithm...)...)
 	openssl(append([]string{"pkcs12", "-export", "-inkey", "client.key", "-in", "client.pem", "-certfile", "ca.pem", "-out", "file.p12"}, arguments...)...)
-	file, err := os.ReadFile(filepath.Join(dir, "file.p12"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return testworld.Must(os.ReadFile(filepath.Join(dir, "file.p12")))(t)
 }
 
 var rsa = []string{"rsa:2048"}
@@ -58,10 +56,7 @@ func TestFilesOfOpenSSL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := exported(t, c.algorithm, c.arguments...)
-			both, err := Read(file, c.passphrase)
-			if err != nil {
-				t.Fatal(err)
-			}
+			both := testworld.Must(Read(file, c.passphrase))(t)
 			if len(both.Certificate) != 2 || both.Leaf.Subject.CommonName != "client" || !bytes.Equal(both.Certificate[0], both.Leaf.Raw) {
 				t.Errorf("%d certificates, the first of %s", len(both.Certificate), both.Leaf.Subject)
 			}
@@ -131,14 +126,8 @@ func TestEncryptedKeyInEncryptedPart_threats_411(t *testing.T) {
 	}{by(1 << 40), make([]byte, aes.BlockSize)})}})
 	padding := aes.BlockSize - len(bags)%aes.BlockSize
 	for _, password := range []string{"", "x"} {
-		key, err := pbkdf2.Key(sha1.New, password, []byte("salt"), 1, 16)
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testworld.Must(pbkdf2.Key(sha1.New, password, []byte("salt"), 1, 16))(t)
+		block := testworld.Must(aes.NewCipher(key))(t)
 		encrypted := append(bytes.Clone(bags), bytes.Repeat([]byte{byte(padding)}, padding)...)
 		cipher.NewCBCEncrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(encrypted, encrypted)
 		part := marshal(safeBag{asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 6}, explicit(struct {
@@ -182,17 +171,11 @@ func without(t *testing.T, file []byte, kind asn1.ObjectIdentifier, times int) [
 	var infos []data
 	read := func(der []byte, into any) {
 		t.Helper()
-		if _, err := asn1.Unmarshal(der, into); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(asn1.Unmarshal(der, into))(t)
 	}
 	write := func(value any) []byte {
 		t.Helper()
-		der, err := asn1.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return der
+		return testworld.Must(asn1.Marshal(value))(t)
 	}
 	read(file, &outer)
 	read(outer.Safe.Content, &infos)

@@ -21,6 +21,7 @@ import (
 
 	fake "github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
@@ -59,37 +60,23 @@ func newWorld(t *testing.T) *world {
 func (w *world) newClient(o Options) *Client {
 	w.Helper()
 	o.ModuleBytes = maxModule
-	c, err := New(o)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return c
+	return testworld.Must(New(o))(w)
 }
 
 func (w *world) reference(tag string) Reference {
 	w.Helper()
-	ref, err := ParseReference(strings.TrimPrefix(w.server.URL, "http://") + "/acme/hmac:" + tag)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return ref
+	return testworld.Must(ParseReference(strings.TrimPrefix(w.server.URL, "http://") + "/acme/hmac:" + tag))(w)
 }
 
 func made(t *testing.T) artifact.Made {
 	t.Helper()
-	m, err := artifact.Make([]byte("\x00asm module"), []byte(`{"type":"acme"}`), map[string]string{artifact.AnnotationVersion: "1.2.0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return testworld.Must(artifact.Make([]byte("\x00asm module"), []byte(`{"type":"acme"}`), map[string]string{artifact.AnnotationVersion: "1.2.0"}))(t)
 }
 
 func (w *world) push() artifact.Made {
 	w.Helper()
 	m := made(w.T)
-	if _, err := w.client.Push(w.Context(), w.ref, m); err != nil {
-		w.Fatal(err)
-	}
+	testworld.Must(w.client.Push(w.Context(), w.ref, m))(w)
 	return m
 }
 
@@ -101,10 +88,7 @@ func TestPushAndGet(t *testing.T) {
 	byDigest.Tag, byDigest.Digest = "", artifact.Digest(m.Manifest)
 	for _, ref := range []Reference{w.ref, byDigest} {
 		w.asked = nil
-		p, err := w.client.Resolve(t.Context(), ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testworld.Must(w.client.Resolve(t.Context(), ref))(t)
 		text, err := w.client.Description(t.Context(), ref, p)
 		if err != nil || string(text) != string(m.Description) || p.Digest != artifact.Digest(m.Manifest) || p.Annotations[artifact.AnnotationVersion] != "1.2.0" {
 			t.Errorf("%s: text = %q, err = %v", ref, text, err)
@@ -264,10 +248,7 @@ func TestNoExpansion(t *testing.T) {
 		_ = small.Close()
 		return true
 	}
-	p, err := w.client.Resolve(t.Context(), w.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testworld.Must(w.client.Resolve(t.Context(), w.ref))(t)
 	if _, err := w.client.Module(t.Context(), w.ref, p); err == nil {
 		t.Error("bytes with another digest are a module once they are expanded")
 	}
@@ -347,9 +328,7 @@ func TestCredentials(t *testing.T) {
 	}
 	write := func(auth string) {
 		text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, w.ref.Registry, base64.StdEncoding.EncodeToString([]byte(auth)))
-		if err := os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(text), 0o600))
 	}
 	write("acme:wrongwrong")
 	if _, err := w.newClient(Options{}).Resolve(t.Context(), w.ref); err == nil || !strings.Contains(err.Error(), "refuses the credential") || strings.Contains(err.Error(), "wrongwrong") {
@@ -357,19 +336,14 @@ func TestCredentials(t *testing.T) {
 	}
 	write(pair)
 	c := w.newClient(Options{})
-	p, err := c.Resolve(t.Context(), w.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testworld.Must(c.Resolve(t.Context(), w.ref))(t)
 	if module, err := c.Module(t.Context(), w.ref, p); err != nil || string(module) != string(m.Module) {
 		t.Errorf("module = %q, err = %v", module, err)
 	}
 	if len(elsewhere) != 1 || elsewhere[0] != "" {
 		t.Errorf("elsewhere came %q", elsewhere)
 	}
-	if err := os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(`{"auths": hunter2`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(`{"auths": hunter2`), 0o600))
 	if _, err := New(Options{}); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a file that cannot be read: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/signature"
 )
@@ -18,10 +19,7 @@ import (
 func TestSignaturesInARegistry(t *testing.T) {
 	w := newWorld(t)
 	m := w.push()
-	p, err := w.client.Resolve(t.Context(), w.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testworld.Must(w.client.Resolve(t.Context(), w.ref))(t)
 	if all, err := w.client.Signatures(t.Context(), w.ref, p); err != nil || len(all) != 0 {
 		t.Errorf("before: %v, %v", all, err)
 	}
@@ -30,19 +28,11 @@ func TestSignaturesInARegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, _ := private.MarshalText()
-	signer, err := signature.ParsePrivate(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(rand.Reader, m.Manifest, w.ref.Name(), "acme 1.2.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := testworld.Must(signature.ParsePrivate(file, nil))(t)
+	signed := testworld.Must(signer.Sign(rand.Reader, m.Manifest, w.ref.Name(), "acme 1.2.0"))(t)
 	cosign := signature.Signature{Kind: signature.Cosign, Payload: []byte("{}"), Signature: []byte("signature")}
 	for _, s := range []signature.Signature{signed, cosign} {
-		if err := w.client.PushSignature(t.Context(), w.ref, p.Digest, s); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, w.client.PushSignature(t.Context(), w.ref, p.Digest, s))
 	}
 	all, err := w.client.Signatures(t.Context(), w.ref, p)
 	if err != nil || len(all) != 2 || all[0].Verify(signed.Key, p.Text) != nil || all[0].Key != signed.Key || string(all[1].Payload) != "{}" || string(all[1].Signature) != "signature" {
@@ -76,10 +66,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 func TestManySignatures(t *testing.T) {
 	w := newWorld(t)
 	w.push()
-	p, err := w.client.Resolve(t.Context(), w.ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testworld.Must(w.client.Resolve(t.Context(), w.ref))(t)
 	endless, pages := false, 0
 	w.before = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/referrers/") {
@@ -111,9 +98,7 @@ func TestManySignatures(t *testing.T) {
 func TestTags(t *testing.T) {
 	w := newWorld(t)
 	w.push()
-	if _, err := w.client.Push(t.Context(), w.reference("latest"), made(t)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(w.client.Push(t.Context(), w.reference("latest"), made(t)))(t)
 	if all, err := w.client.Tags(t.Context(), w.ref); err != nil || strings.Join(all, " ") != "1.2.0 latest" {
 		t.Errorf("all = %q, err = %v", all, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/state"
 )
@@ -25,10 +26,7 @@ var never = tuning{poll: time.Hour, recheck: time.Hour, sweep: time.Hour, limit:
 
 func opened(t *testing.T, address string, options Options, times tuning) state.Database {
 	t.Helper()
-	store, err := open(t.Context(), address, options, times)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(open(t.Context(), address, options, times))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -36,10 +34,7 @@ func opened(t *testing.T, address string, options Options, times tuning) state.D
 // raw is a connection for statements that a store does not have.
 func raw(t *testing.T, address string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("pgx", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open("pgx", address))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -47,9 +42,7 @@ func raw(t *testing.T, address string) *sql.DB {
 func exec(t *testing.T, db *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(db.ExecContext(t.Context(), statement))(t)
 	}
 }
 
@@ -57,9 +50,7 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 func until(t *testing.T, db *sql.DB, want int, query string) {
 	t.Helper()
 	for got := want + 1; got != want; runtime.Gosched() {
-		if err := db.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, db.QueryRowContext(t.Context(), query).Scan(&got))
 	}
 }
 
@@ -119,22 +110,13 @@ func (c *counter) take() []string {
 // counted returns a store with a pool that counts.
 func counted(t *testing.T, address string, change func(*pgxpool.Config)) (state.Database, *counter) {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testworld.Must(pgxpool.ParseConfig(address))(t)
 	c := &counter{}
 	config.ConnConfig.Tracer = c
 	change(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testworld.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
-	store, err := openPool(t.Context(), pool, Options{}, never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(openPool(t.Context(), pool, Options{}, never))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, c
 }

@@ -46,20 +46,14 @@ func TestChangesWake(t *testing.T) {
 // cuttable returns a store whose connection that listens is made only while the returned flag is not set.
 func cuttable(t *testing.T, address string, times tuning) (state.Database, *atomic.Bool) {
 	t.Helper()
-	config, err := postgresurl.Config(address, settings, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testworld.Must(postgresurl.Config(address, settings, false))(t)
 	var cut atomic.Bool
-	store, err := start(t.Context(), stdlib.OpenDB(*config), func(context.Context) (*pgx.ConnConfig, error) {
+	store := testworld.Must(start(t.Context(), stdlib.OpenDB(*config), func(context.Context) (*pgx.ConnConfig, error) {
 		if cut.Load() {
 			return nil, errors.New("cut")
 		}
 		return config, nil
-	}, Options{}, times)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, Options{}, times))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, &cut
 }

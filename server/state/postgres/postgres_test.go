@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/state"
 )
@@ -69,15 +70,9 @@ func TestTooFewConnections(t *testing.T) {
 	if _, err := Open(t.Context(), address, Options{Connections: 1}); err == nil {
 		t.Error("one connection is enough")
 	}
-	config, err := pgxpool.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testworld.Must(pgxpool.ParseConfig(address))(t)
 	config.MaxConns = 1
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testworld.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	defer pool.Close()
 	if _, err := OpenPool(t.Context(), pool, Options{}); err == nil {
 		t.Error("a pool of one connection is enough")
@@ -92,14 +87,9 @@ func TestSlowDatabase(t *testing.T) {
 	impatient.limit = 50 * time.Millisecond
 	patient, bounded := opened(t, address, Options{}, times), opened(t, address, Options{}, impatient)
 	db := raw(t, address)
-	lock, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := testworld.Must(db.BeginTx(t.Context(), nil))(t)
 	defer func() { _ = lock.Rollback() }()
-	if _, err := lock.ExecContext(t.Context(), `LOCK TABLE state_rows IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(lock.ExecContext(t.Context(), `LOCK TABLE state_rows IN ACCESS EXCLUSIVE MODE`))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, of := patient.Get(ctx, hoststate.ID{1})
@@ -109,9 +99,7 @@ func TestSlowDatabase(t *testing.T) {
 			t.Errorf("err = %v", err)
 		}
 	}
-	if err := lock.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, lock.Rollback())
 	for _, store := range []state.Database{patient, bounded} {
 		for _, err := store.Get(t.Context(), hoststate.ID{1}); err != nil; _, err = store.Get(t.Context(), hoststate.ID{1}) {
 			if !errors.Is(err, context.DeadlineExceeded) {
@@ -127,14 +115,9 @@ func TestASweepLooksAgain(t *testing.T) {
 	store, db := opened(t, address, Options{}, never), raw(t, address)
 	lease := leased(t, store, "a", time.Minute)
 	exec(t, db, `UPDATE state_rows SET expires = 1, leased = NULL`)
-	user, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	user := testworld.Must(db.BeginTx(t.Context(), nil))(t)
 	defer func() { _ = user.Rollback() }()
-	if _, err := user.ExecContext(t.Context(), `UPDATE state_rows SET expires = NULL`); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(user.ExecContext(t.Context(), `UPDATE state_rows SET expires = NULL`))(t)
 	deleted := make(chan int)
 	go func() {
 		n, err := store.Sweep(context.Background(), 10)
@@ -144,9 +127,7 @@ func TestASweepLooksAgain(t *testing.T) {
 		deleted <- n
 	}()
 	until(t, db, 1, blocked)
-	if err := user.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, user.Commit())
 	if n := <-deleted; n != 0 {
 		t.Errorf("%d rows are deleted", n)
 	}
@@ -156,15 +137,9 @@ func TestASweepLooksAgain(t *testing.T) {
 // A restart of the database loses nothing that was reported, and does not end the waiting. Calls meanwhile say that the
 // database cannot be reached.
 func TestRestart(t *testing.T) {
-	server, err := postgrestest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testworld.Must(postgrestest.Start())(t)
 	t.Cleanup(func() { _ = server.Stop() })
-	address, err := server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testworld.Must(server.Database(t.Context()))(t)
 	here, there := opened(t, address, Options{}, never), opened(t, address, Options{}, never)
 	lease := leased(t, there, "a", time.Hour)
 	ended := make(chan struct{})
@@ -184,13 +159,11 @@ func TestRestart(t *testing.T) {
 			}
 		}
 	}()
-	if err := server.Restart(func() {
+	testworld.Check(t, server.Restart(func() {
 		if _, err := there.Get(t.Context(), lease.ID); !errors.Is(err, state.ErrUnreachable) {
 			t.Errorf("while it is down: %v", err)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	row, err := there.Get(t.Context(), lease.ID)
 	if err != nil || row.Generation != lease.Generation || row.LeasedFor <= 0 {
 		t.Errorf("row = %+v, err = %v", row, err)

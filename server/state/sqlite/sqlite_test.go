@@ -11,6 +11,7 @@ import (
 	"time"
 
 	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/state"
 )
 
@@ -24,10 +25,7 @@ func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 func TestClock(t *testing.T) {
 	var c clock
 	c.advance(1e18)
-	store, err := Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Clock: c.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Clock: c.now}))(t)
 	defer store.Close()
 	lease, taken, err := store.Acquire(t.Context(), hoststate.ID{1}, 0, time.Minute)
 	if err != nil || !taken {
@@ -71,10 +69,7 @@ func TestChangesWake(t *testing.T) {
 
 func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 	directory := t.TempDir()
-	store, err := Open(t.Context(), filepath.Join(directory, "state.db"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(Open(t.Context(), filepath.Join(directory, "state.db"), Options{}))(t)
 	defer store.Close()
 	files, err := os.ReadDir(directory)
 	if err != nil || len(files) != 3 {
@@ -90,9 +85,7 @@ func TestOnlyTheUserReadsTheFiles(t *testing.T) {
 func TestOpenRejectsOtherFiles(t *testing.T) {
 	directory := t.TempDir()
 	text := filepath.Join(directory, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(text, []byte(strings.Repeat("this is text, and not a database\n", 100)), 0o600))
 	for path, want := range map[string]string{
 		directory:                                "it is a directory",
 		filepath.Join(directory, "missing", "x"): "its directory does not exist: make it first",
@@ -110,9 +103,7 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 // A file beside which SQLite can make no other, as on a disk that is read-only, is an error that says what to do.
 func TestOpenWhereNoFileCanBeMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	if err := os.Mkdir(path+"-journal", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(path+"-journal", 0o700))
 	if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), "on a disk that is not read-only") {
 		t.Errorf("the error is %v", err)
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // limit is the time limit of a browser in one test, so that a page that hangs is an error with its place.
@@ -155,12 +157,9 @@ func (b *tab) until(what string, is func() bool) {
 func (b *tab) signIn(email string) {
 	b.t.Helper()
 	yes := true
-	_, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
+	testworld.Must(chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
 		Name: "session", Value: b.w.session(email), URL: b.w.gateway, HTTPOnly: &yes, Secure: &yes, SameSite: network.CookieSameSiteNone,
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	}))(b.t)
 }
 
 // visit opens a page of an origin that contains html.
@@ -183,10 +182,7 @@ type fetched struct {
 // fetch calls fetch() in the page, which also writes the response into the page.
 func (b *tab) fetch(url string, init map[string]any) fetched {
 	b.t.Helper()
-	arguments, err := json.Marshal([]any{url, init})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	arguments := testworld.Must(json.Marshal([]any{url, init}))(b.t)
 	return evaluate[fetched](b, `(async (url, init) => {
 		let got
 		try {
@@ -203,21 +199,14 @@ func (b *tab) fetch(url string, init map[string]any) fetched {
 // evaluate runs a script in the page, and returns the value of its promise.
 func evaluate[T any](b *tab, script string) T {
 	b.t.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return v
+	return testworld.Must(chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise)))(b.t)
 }
 
 // follow runs a script that navigates the page, and returns the status of the response.
 func (b *tab) follow(script string) int {
 	b.t.Helper()
 	b.bodies()
-	response, err := chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](script))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	response := testworld.Must(chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](script)))(b.t)
 	return int(response.Status)
 }
 
@@ -255,10 +244,7 @@ func (b *tab) everything() string {
 	b.bodies()
 	page := evaluate[string](b, `document.documentElement.outerHTML + "\n" + document.getElementById("out").textContent + "\n" + document.cookie +
 		"\n" + JSON.stringify(localStorage) + "\n" + JSON.stringify(performance.getEntries())`)
-	cookies, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{b.w.gateway, b.w.app}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	cookies := testworld.Must(chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{b.w.gateway, b.w.app}}))(b.t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range cookies.Cookies {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 132, 133, 134: a user comes to the gateway by a link of another site, consents at the authorization server, and uses
@@ -152,13 +154,8 @@ func TestConsentOnTheCommandLine(t *testing.T) {
 		return c
 	}
 	connect := command("connect", "operator")
-	out, err := connect.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := connect.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testworld.Must(connect.StdoutPipe())(t)
+	testworld.Check(t, connect.Start())
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "open this in a browser on this machine:" || !lines.Scan() {
 		t.Fatalf("the command says %q: %v, %s", lines.Text(), connect.Wait(), stderr.String())

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -35,10 +36,7 @@ func newProvider(t *testing.T) *provider {
 	node.Dir = filepath.Join("..", "..", "..", "test", "oidcprovider")
 	var stderr strings.Builder
 	node.Stderr = &stderr
-	stdin, err := node.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := testworld.Must(node.StdinPipe())(t)
 	stdout, err := node.StdoutPipe()
 	if err == nil {
 		err = node.Start()
@@ -93,18 +91,13 @@ func (p *provider) serve(web string, pages ...string) {
 // seen returns the paths of the requests that the provider answered with a status.
 func (p *provider) seen(status int) (paths []string) {
 	p.t.Helper()
-	response, err := http.Get(p.issuer + "/seen")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	response := testworld.Must(http.Get(p.issuer + "/seen"))(p.t)
 	defer response.Body.Close()
 	var all []struct {
 		Path   string
 		Status int
 	}
-	if err := json.NewDecoder(response.Body).Decode(&all); err != nil {
-		p.t.Fatal(err)
-	}
+	testworld.Check(p.t, json.NewDecoder(response.Body).Decode(&all))
 	for _, r := range all {
 		if r.Status == status {
 			paths = append(paths, r.Path)
@@ -177,10 +170,7 @@ type agent struct {
 
 func (w *consentWorld) agent(user string) *agent {
 	w.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	jar := testworld.Must(cookiejar.New(nil))(w.t)
 	a := &agent{w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if user != "" {
 		a.session = w.session(user)
@@ -216,15 +206,9 @@ func (a *agent) send(method, target string, form url.Values) page {
 	if a.session != "" && strings.HasPrefix(target, a.w.gateway) {
 		r.AddCookie(&http.Cookie{Name: "session", Value: a.session})
 	}
-	response, err := a.client.Do(r)
-	if err != nil {
-		a.w.t.Fatal(err)
-	}
+	response := testworld.Must(a.client.Do(r))(a.w.t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		a.w.t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(response.Body))(a.w.t)
 	where := ""
 	if to, err := response.Location(); err == nil {
 		where = to.String()
@@ -254,11 +238,7 @@ func (a *agent) answer(to, account, answer string) *url.URL {
 	for range 8 {
 		switch {
 		case !strings.HasPrefix(to, a.w.provider.issuer):
-			back, err := url.Parse(to)
-			if err != nil {
-				a.w.t.Fatal(err)
-			}
-			return back
+			return testworld.Must(url.Parse(to))(a.w.t)
 		case strings.Contains(to, "/interaction/"):
 			to = a.send(http.MethodPost, to, url.Values{"account": {account}, "answer": {answer}}).location
 		default:

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -27,10 +28,7 @@ const orderKey = "order/key+Lm5wQzt8=~Xa"
 // recipe returns the blocks of docs/sessions.md with a marker, by language.
 func recipe(t *testing.T, marker string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "sessions.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(filepath.Join("..", "..", "..", "docs", "sessions.md")))(t)
 	blocks := map[string]string{}
 	for _, found := range regexp.MustCompile("(?ms)^<!-- "+marker+" -->\n```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		blocks[found[1]] = found[2]
@@ -79,9 +77,7 @@ func TestASinglePageApplication(t *testing.T) {
 	w.script = strings.NewReplacer(`issuer = "https://id.example.com"`, fmt.Sprintf("issuer = %q", provider.issuer), `gateway = "https://gateway.example.com"`, fmt.Sprintf("gateway = %q", w.gateway)).Replace(page["js"])
 	provider.serve(w.gateway+"/unused", w.app+"/app")
 	b := open(w)
-	if err := b.navigate(w.app + "/app"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, b.navigate(w.app+"/app"))
 	b.leave(`signIn()`)
 	if shown := b.shown(); !strings.Contains(shown, "app wants connectors") {
 		t.Fatalf("the browser shows %s", shown)
@@ -121,9 +117,7 @@ func TestASinglePageApplication(t *testing.T) {
 func (b *tab) leave(script string) {
 	b.t.Helper()
 	b.bodies()
-	if _, err := chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](script)); err != nil {
-		b.t.Fatal(err)
-	}
+	testworld.Must(chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](script)))(b.t)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.finished = nil // the bodies of the page that is gone
@@ -174,23 +168,14 @@ func check(t *testing.T, transport http.RoundTripper, target string) {
 // ask sends a request of a browser with a session of oauth2-proxy.
 func ask(t *testing.T, transport http.RoundTripper, target, session string, headers http.Header) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target+"/connectors/orders", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, target+"/connectors/orders", nil))(t)
 	r.Header, r.Host = headers.Clone(), "gateway.example.com"
 	if session != "" {
 		r.AddCookie(&http.Cookie{Name: "_oauth2_proxy", Value: session})
 	}
-	response, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(transport.RoundTrip(r))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)
 }
 
@@ -221,10 +206,7 @@ func TestOAuth2ProxyBehindNginx(t *testing.T) {
 // threats.md 44, docs/sessions.md: oauth2-proxy passes requests on by itself, with headers of other names.
 func TestOAuth2ProxyAlone(t *testing.T) {
 	w := recipeWorld(t, recipe(t, "nginx")["yaml"], "id: X-Auth-Request-User", "id: X-Forwarded-User", "email: X-Auth-Request-Email", "email: X-Forwarded-Email\n      username: X-Forwarded-Preferred-Username")
-	to, err := url.Parse(w.gateway)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := testworld.Must(url.Parse(w.gateway))(t)
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
@@ -259,9 +241,7 @@ func nginx(t *testing.T, locations string) http.RoundTripper {
 		text += name + "_temp_path " + dir + "/" + name + ";\n"
 	}
 	text += "server {\nlisten unix:" + dir + "/socket;\nserver_name gateway.example.com;\n" + locations + "}\n}\n"
-	if err := os.WriteFile(dir+"/nginx.conf", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(dir+"/nginx.conf", []byte(text), 0o600))
 	// The command ends when nginx listens, and leaves it running.
 	if out, err := exec.CommandContext(t.Context(), "/usr/sbin/nginx", "-e", dir+"/log", "-p", dir, "-c", dir+"/nginx.conf").CombinedOutput(); err != nil {
 		t.Fatalf("nginx does not run (make deps installs it): %v\n%s", err, out)

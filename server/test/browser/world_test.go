@@ -30,6 +30,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 	"github.com/keywright/keywright/test/fosite/server"
@@ -126,20 +127,13 @@ func newWorld(t *testing.T) *world {
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 // text returns a key as PEM.
 func text(t *testing.T, key crypto.PrivateKey) string {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
@@ -188,17 +182,12 @@ func (w *world) write(content string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	keys, err := json.Marshal(map[string]any{"keys": []any{map[string]string{
+	keys := testworld.Must(json.Marshal(map[string]any{"keys": []any{map[string]string{
 		"kty": "EC", "crv": "P-256", "use": "sig", "kid": "1",
 		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:]),
-	}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}}}))(w.t)
 	for name, content := range map[string]string{"sessions.json": string(keys), "connectors.yaml": content} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		testworld.Check(w.t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	return filepath.Join(dir, "connectors.yaml")
 }
@@ -242,11 +231,7 @@ func (w *world) session(email string) string {
 		"iss": issuer, "aud": "gateway", "sub": email, "email": email, "email_verified": true, "exp": time.Now().Add(time.Hour).Unix(),
 	})
 	token.Header["kid"] = "1"
-	signed, err := token.SignedString(w.sessionKey)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return signed
+	return testworld.Must(token.SignedString(w.sessionKey))(w.t)
 }
 
 // log holds the log of the gateway.

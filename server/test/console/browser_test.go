@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // limit is the time limit of a browser in one test, so that a page that hangs is an error with its place.
@@ -89,10 +91,7 @@ func (b *tab) visit(path string) string {
 // html returns the page as it is now. It runs no script in the page.
 func (b *tab) html() string {
 	b.t.Helper()
-	html, err := chromedp.Run(b.ctx, chromedp.OuterHTML(chromedp.CSS("html")))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	html := testworld.Must(chromedp.Run(b.ctx, chromedp.OuterHTML(chromedp.CSS("html"))))(b.t)
 	b.w.Out("a page", html)
 	return html
 }
@@ -100,28 +99,20 @@ func (b *tab) html() string {
 // evaluate runs a script in the page, and returns the value of its promise.
 func evaluate[T any](b *tab, script string) T {
 	b.t.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return v
+	return testworld.Must(chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise)))(b.t)
 }
 
 // scheme sets the colours that the user prefers, light or dark.
 func (b *tab) scheme(name string) {
 	b.t.Helper()
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, params); err != nil {
-		b.t.Fatal(err)
-	}
+	testworld.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, params))(b.t)
 }
 
 // scripts switches the scripts of pages.
 func (b *tab) scripts(on bool) {
 	b.t.Helper()
-	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}); err != nil {
-		b.t.Fatal(err)
-	}
+	testworld.Must(chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}))(b.t)
 }
 
 // logIn logs the operator in with the keyboard, and waits for the page at path.
@@ -168,9 +159,6 @@ func (b *tab) axe() string {
 	if len(found) == 0 {
 		return ""
 	}
-	text, err := json.MarshalIndent(found, "", "  ")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	text := testworld.Must(json.MarshalIndent(found, "", "  "))(b.t)
 	return string(text)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // screenshots is the directory for the pictures of docs/console.md. `make screenshots` writes them.
@@ -16,10 +18,7 @@ var screenshots = flag.String("screenshots", "", "write the pictures of docs/con
 // docs/console.md shows each page with a picture that this test makes.
 func TestScreenshots(t *testing.T) {
 	const width, least, most = 1280, 420, 1080
-	text, err := os.ReadFile("../../../docs/console.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile("../../../docs/console.md"))(t)
 	w := newWorld(t, false)
 	w.history()
 	b := open(w)
@@ -49,13 +48,8 @@ func TestScreenshots(t *testing.T) {
 			for (const e of document.querySelectorAll("dd")) { if (e.children.length === 0) e.textContent = e.textContent.replace(/^.*[/]00\d[/]/, "/etc/keywright/") }
 			return true
 		})()`)
-		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "console-"+name+".png"), picture, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		picture := testworld.Must(chromedp.Run(b.ctx, chromedp.CaptureScreenshot()))(t)
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, "console-"+name+".png"), picture, 0o600))
 		if !strings.Contains(string(text), "](images/console-"+name+".png)") {
 			t.Errorf("docs/console.md does not show %s", name)
 		}
@@ -68,10 +62,7 @@ func TestScreenshots(t *testing.T) {
 // change changes the file, which is put in use, and then misspells a member of it.
 func (b *tab) change() {
 	b.t.Helper()
-	text, err := os.ReadFile(b.w.file)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(b.w.file))(b.t)
 	changed := strings.NewReplacer("scope: read", "scope: read write", "    method: [GET, POST]\n", "").Replace(string(text))
 	for _, step := range []struct{ text, shows string }{
 		{changed, "What the last change altered"},

@@ -148,9 +148,7 @@ func newWorld(t *testing.T, login bool) *world {
 func (w *world) write(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(filepath.Dir(w.file), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -183,17 +181,11 @@ func (w *world) run(config daemon.Config) {
 func (w *world) use() {
 	w.t.Helper()
 	for _, permalink := range []string{"orders", "orders", "invoices", "mail"} {
-		r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+permalink+"/test", strings.NewReader(`{"user": {"id": "1", "tenant_id": "1"}}`))
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+permalink+"/test", strings.NewReader(`{"user": {"id": "1", "tenant_id": "1"}}`)))(w.t)
 		if w.token != "" {
 			r.Header.Set("Authorization", "Bearer "+w.token)
 		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		response := testworld.Must(http.DefaultClient.Do(r))(w.t)
 		_ = response.Body.Close()
 	}
 	w.calls.Store(0)
@@ -229,20 +221,14 @@ func (w *world) call(permalink string) {
 		w.t.Fatal(err)
 	}
 	r.AddCookie(&http.Cookie{Name: "session", Value: w.session()})
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
 	_ = response.Body.Close()
 }
 
 // session returns the session token of a user, with the private key of RFC 8037 appendix A.1.
 func (w *world) session() string {
 	w.t.Helper()
-	seed, err := base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	seed := testworld.Must(base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"))(w.t)
 	claims := fmt.Sprintf(`{"iss": "https://id.example.com", "aud": "gateway", "sub": "user-1", "exp": %d}`, time.Now().Add(time.Hour).Unix())
 	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg": "EdDSA", "kid": "2026-05"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(ed25519.NewKeyFromSeed(seed), []byte(text)))

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const program = "node_modules/yaml-language-server/bin/yaml-language-server"
@@ -67,17 +69,9 @@ func start(t *testing.T, dir string) *server {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, "node", program, "--stdio")
 	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := testworld.Must(c.StdinPipe())(t)
+	out := testworld.Must(c.StdoutPipe())(t)
+	testworld.Check(t, c.Start())
 	configured := make(chan struct{})
 	s := &server{t: t, in: in, dir: dir, answers: map[int]chan message{}, found: map[string]chan []diagnostic{}, configured: sync.OnceFunc(func() { close(configured) })}
 	read := make(chan error, 1)
@@ -184,10 +178,7 @@ func (s *server) send(m message) {
 // request sends a request and decodes the answer.
 func (s *server) request(method string, params, into any) {
 	s.t.Helper()
-	text, err := json.Marshal(params)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := testworld.Must(json.Marshal(params))(s.t)
 	answer := make(chan message, 1)
 	s.mu.Lock()
 	s.last++
@@ -200,9 +191,7 @@ func (s *server) request(method string, params, into any) {
 		s.t.Fatalf("%s: m.Error = %s", method, m.Error)
 	}
 	if into != nil {
-		if err := json.Unmarshal(m.Result, into); err != nil {
-			s.t.Fatal(err)
-		}
+		testworld.Check(s.t, json.Unmarshal(m.Result, into))
 	}
 }
 
@@ -222,10 +211,7 @@ func (s *server) opening(text string) (uri string, found <-chan []diagnostic) {
 	diagnostics := make(chan []diagnostic, 1)
 	s.found[uri] = diagnostics
 	s.mu.Unlock()
-	params, err := json.Marshal(map[string]any{"textDocument": map[string]any{"uri": uri, "languageId": "yaml", "version": 1, "text": text}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	params := testworld.Must(json.Marshal(map[string]any{"textDocument": map[string]any{"uri": uri, "languageId": "yaml", "version": 1, "text": text}}))(s.t)
 	s.send(message{Method: "textDocument/didOpen", Params: params})
 	return uri, diagnostics
 }

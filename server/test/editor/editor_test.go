@@ -34,22 +34,14 @@ const modeline = "# yaml-language-server: $schema=connectors.schema.json\n"
 func withSchema(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	module, err := os.ReadFile("../../../examples/acme_hmac/acme_hmac.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := testworld.Must(os.ReadFile("../../../examples/acme_hmac/acme_hmac.wasm"))(t)
 	files := map[string][]byte{
 		"acme_hmac.wasm": module, "company-ca.pem": []byte(testworld.NewAuthority(t).PEM()), "plugins.yaml": []byte("plugins: [{path: acme_hmac.wasm}]\n"),
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
-	all, err := connectors.Plugins(t.Context(), filepath.Join(dir, "plugins.yaml"), connectors.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testworld.Must(connectors.Plugins(t.Context(), filepath.Join(dir, "plugins.yaml"), connectors.Options{}))(t)
 	schema, err := connectors.Schema(all)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "connectors.schema.json"), schema, 0o600)
@@ -73,9 +65,7 @@ func refused(t *testing.T, dir, text string) []connectors.Problem {
 	case err != nil:
 		t.Fatal(err)
 	}
-	if err := set.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, set.Close(context.WithoutCancel(t.Context())))
 	return nil
 }
 
@@ -159,7 +149,7 @@ var fenced = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```")
 // documents adds the files that documents show, and files of the repository.
 func documents(t *testing.T, files map[string]string) {
 	t.Helper()
-	err := filepath.WalkDir("../../..", func(path string, entry fs.DirEntry, err error) error {
+	testworld.Check(t, filepath.WalkDir("../../..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -188,10 +178,7 @@ func documents(t *testing.T, files map[string]string) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // keep adds a text that may be a file with connectors.
@@ -204,15 +191,9 @@ func keep(files map[string]string, name, text string) {
 // cataloguedFiles adds a file for each product of the catalogue, and returns their number.
 func cataloguedFiles(t *testing.T, files map[string]string) int {
 	t.Helper()
-	all, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testworld.Must(catalogue.All())(t)
 	for _, api := range all {
-		text, err := connectors.AddConnector(t.Context(), []byte("connectors:\n"), api.Item())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(connectors.AddConnector(t.Context(), []byte("connectors:\n"), api.Item()))(t)
 		files["the catalogue: "+api.Name] = string(text)
 		if api.NeedsState() {
 			files["the catalogue: "+api.Name] += "state: {type: sqlite, path: state.db, keys: \"{{ get_secret('state-key') }}\"}\n"
@@ -224,16 +205,10 @@ func cataloguedFiles(t *testing.T, files map[string]string) int {
 // sources adds the files that stand in tests in Go.
 func sources(t *testing.T, files map[string]string) {
 	t.Helper()
-	names, err := filepath.Glob("../../*/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := testworld.Must(filepath.Glob("../../*/*_test.go"))(t)
 	set := token.NewFileSet()
 	for _, name := range names {
-		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testworld.Must(parser.ParseFile(set, name, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 				if text, err := strconv.Unquote(literal.Value); err == nil {
@@ -358,19 +333,13 @@ func TestEditorMessages(t *testing.T) {
 
 // Ajv takes the schema without the words for editors, in its strict mode, and refuses what check refuses.
 func TestAjvTakesTheStrictSchema(t *testing.T) {
-	schema, err := os.ReadFile(filepath.Join(withSchema(t), "connectors.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := testworld.Must(os.ReadFile(filepath.Join(withSchema(t), "connectors.schema.json")))(t)
 	const program = `const Ajv = require("ajv").default, said = []
 const logger = {log() {}, warn: m => said.push(m), error: m => said.push(m)}
 const valid = new Ajv({logger}).compile(JSON.parse(require("fs").readFileSync(0)))
 const file = method => ({connectors: [{name: "a", url: "https://a.example", method, auth: {type: "bearer", config: {token: "{{ get_secret('a') }}"}}}]})
 console.log(valid(file("GET")), valid(file("POTS")))`
-	strict, err := connectors.StrictSchema(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strict := testworld.Must(connectors.StrictSchema(schema))(t)
 	for text, want := range map[string]string{string(schema): "unknown keyword", string(strict): "true false\n"} {
 		c := exec.CommandContext(t.Context(), "node", "-e", program)
 		c.Stdin = strings.NewReader(text)

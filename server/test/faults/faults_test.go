@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const plain = `connectors:
@@ -103,9 +104,7 @@ func TestSecretsStore(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			store := vault(t)
 			file := filepath.Join(t.TempDir(), "token")
-			if err := os.WriteFile(file, []byte("hvs.of-the-test"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, []byte("hvs.of-the-test"), 0o600))
 			w := newWorld(t, f, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: TIMEOUT, remember: 1s}]\n", store.url, file)+plain, nil)
 			mend := store.fail(f)
 			w.wantProblem(f, "/connectors/plain", "authentication-failed", "template")

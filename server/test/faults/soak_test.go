@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
@@ -150,12 +151,8 @@ func (s *soak) Write(line []byte) (int, error) {
 
 func replace(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file+".new", []byte(text), 0o600))
+	testworld.Check(t, os.Rename(file+".new", file))
 }
 
 // rotate writes a new secret. The providers accept the previous one until no request can have it: the gateway caches it for up
@@ -207,10 +204,7 @@ connectors:
 // run starts the gateway, and returns a function that ends it.
 func (s *soak) run() (end func()) {
 	s.t.Helper()
-	cache, err := codeCache()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	cache := testworld.Must(codeCache())(s.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {

@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
@@ -59,9 +60,7 @@ func newBackend(t *testing.T, handler http.HandlerFunc) *backend {
 	}))
 	t.Cleanup(server.Close)
 	b.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "backend", "127.0.0.1:0", server.Listener.Addr().String())
-	if err := b.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, b.proxy.Start())
 	t.Cleanup(b.proxy.Stop)
 	b.url = "http://" + b.proxy.Listen
 	return b
@@ -114,22 +113,16 @@ func (b *backend) fail(f fault) (mend func()) {
 		b.proxy.Stop()
 	case f.toxic != "":
 		toxic := strings.Replace(f.toxic, "{", `{"name":"fault","stream":"downstream",`, 1)
-		if _, err := b.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-			b.t.Fatal(err)
-		}
+		testworld.Must(b.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)))(b.t)
 	}
 	return func() {
 		b.t.Helper()
 		b.garbage.Store(false)
 		switch {
 		case f.down:
-			if err := b.proxy.Start(); err != nil {
-				b.t.Fatal(err)
-			}
+			testworld.Check(b.t, b.proxy.Start())
 		case f.toxic != "":
-			if err := b.proxy.Toxics.RemoveToxic(context.Background(), "fault"); err != nil {
-				b.t.Fatal(err)
-			}
+			testworld.Check(b.t, b.proxy.Toxics.RemoveToxic(context.Background(), "fault"))
 		}
 	}
 }
@@ -194,13 +187,8 @@ func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
 	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", f.timeout().String()).Replace(text)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := codeCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	cache := testworld.Must(codeCache())(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -244,16 +232,10 @@ type answer struct {
 
 func (w *world) get(path string) answer {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, w.callers+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(context.Background(), http.MethodGet, w.callers+path, nil))(w.t)
 	began := time.Now()
 	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := transport.RoundTrip(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := testworld.Must(transport.RoundTrip(r))(w.t)
 	defer response.Body.Close()
 	a := answer{status: response.StatusCode}
 	content, err := io.ReadAll(response.Body)

@@ -21,6 +21,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
@@ -90,9 +91,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatalf("%v: out = %s", err, out)
 	}
 	address := c.startDatabase()
-	if err := os.Mkdir(c.secrets, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(c.secrets, 0o700))
 	c.write("client", c.judge.Hide("the client secret", clientSecret))
 	c.write("state-url", address)
 	c.write("state-key", c.judge.Hide("the state key", base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))))
@@ -114,9 +113,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	text += fmt.Sprintf(`state: {type: postgres, url: "{{ get_secret('state-url') }}", keys: "{{ get_secret('state-key') }}", lease: %s}`+"\n", lease)
-	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(c.file, []byte(text), 0o600))
 	for i := range c.running {
 		c.start(i)
 	}
@@ -126,25 +123,14 @@ func newCluster(t *testing.T) *cluster {
 // startDatabase starts PostgreSQL and returns its URL through the proxy.
 func (c *cluster) startDatabase() string {
 	c.t.Helper()
-	var err error
-	if c.database, err = postgrestest.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.database = testworld.Must(postgrestest.Start())(c.t)
 	c.t.Cleanup(func() { _ = c.database.Stop() })
-	address, err := c.database.Database(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	address := testworld.Must(c.database.Database(c.t.Context()))(c.t)
 	c.direct = address
-	direct, err := url.Parse(address)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	direct := testworld.Must(url.Parse(address))(c.t)
 	behind := relay(c.t, filepath.Join(direct.Query().Get("host"), ".s.PGSQL.5432"))
 	c.proxy = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "database", "127.0.0.1:0", behind)
-	if err := c.proxy.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	testworld.Check(c.t, c.proxy.Start())
 	c.t.Cleanup(c.proxy.Stop)
 	direct.Host, direct.RawQuery = c.proxy.Listen, "sslmode=disable"
 	return direct.String()
@@ -153,10 +139,7 @@ func (c *cluster) startDatabase() string {
 // relay forwards connections to a Unix socket, for the proxy, which knows TCP only. It returns its address.
 func relay(t *testing.T, socket string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -184,15 +167,9 @@ func relay(t *testing.T, socket string) string {
 func (c *cluster) write(name, value string) {
 	c.t.Helper()
 	path := filepath.Join(c.secrets, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".new", []byte(value), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		c.t.Fatal(err)
-	}
+	testworld.Check(c.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	testworld.Check(c.t, os.WriteFile(path+".new", []byte(value), 0o600))
+	testworld.Check(c.t, os.Rename(path+".new", path))
 }
 
 // renew configures the refresh token of a new consent.
@@ -207,21 +184,11 @@ func (c *cluster) start(i int) {
 	for range 50 {
 		c.started++
 		p := &process{log: filepath.Join(filepath.Dir(c.file), fmt.Sprint("log", c.started)), ended: make(chan struct{})}
-		log, err := os.Create(p.log)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if p.command, err = c.command(i); err != nil {
-			c.t.Fatal(err)
-		}
+		log := testworld.Must(os.Create(p.log))(c.t)
+		p.command = testworld.Must(c.command(i))(c.t)
 		p.command.Stderr = log
-		out, err := p.command.StdoutPipe()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if err := p.command.Start(); err != nil {
-			c.t.Fatal(err)
-		}
+		out := testworld.Must(p.command.StdoutPipe())(c.t)
+		testworld.Check(c.t, p.command.Start())
 		lines := bufio.NewScanner(out)
 		for p.address == "" && lines.Scan() {
 			if name, address, _ := strings.Cut(lines.Text(), ": "); name == "callers" {
@@ -248,10 +215,7 @@ func (c *cluster) start(i int) {
 func (c *cluster) readLogs() {
 	c.t.Helper()
 	for _, p := range c.running {
-		text, err := os.ReadFile(p.log)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		text := testworld.Must(os.ReadFile(p.log))(c.t)
 		for line := range strings.Lines(string(text[p.read:])) {
 			for grant := range grants {
 				if strings.Contains(line, "may be lost, because its token was sent") && strings.Contains(line, connectorOf(grant)) {
@@ -272,9 +236,7 @@ func (c *cluster) kill(i int) {
 
 func (c *cluster) signal(i int, s syscall.Signal) {
 	c.t.Helper()
-	if err := c.running[i].command.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
-	}
+	testworld.Check(c.t, c.running[i].command.Process.Signal(s))
 }
 
 // call sends a request to a node. It returns the status, which is 0 if there was no answer, and the body.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"slices"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
@@ -16,15 +17,10 @@ func (c *cluster) searchDatabase() {
 	for _, leak := range c.leaks("a dump of the database") {
 		c.t.Error(leak)
 	}
-	db, err := sql.Open("pgx", c.direct)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open("pgx", c.direct))(c.t)
 	defer db.Close()
 	token := base64.StdEncoding.EncodeToString([]byte("a token: " + c.judge.consent(0)))
-	if _, err := db.Exec(`INSERT INTO state_rows (id, fence, generation, value) VALUES ($1, 1, 1, $2)`, []byte("planted"), []byte(token)); err != nil {
-		c.t.Fatal(err)
-	}
+	testworld.Must(db.Exec(`INSERT INTO state_rows (id, fence, generation, value) VALUES ($1, 1, 1, $2)`, []byte("planted"), []byte(token)))(c.t)
 	found := c.leaks("a dump with a token")
 	if !slices.ContainsFunc(found, func(leak string) bool {
 		return leak == "a dump with a token holds a refresh token of a consent, in base64 from byte 0 on"
@@ -36,10 +32,7 @@ func (c *cluster) searchDatabase() {
 // leaks returns a line for each secret that is in a dump of the database.
 func (c *cluster) leaks(where string) []string {
 	c.t.Helper()
-	dump, err := postgrestest.Dump(context.Background(), c.direct)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	dump := testworld.Must(postgrestest.Dump(context.Background(), c.direct))(c.t)
 	c.judge.Out(where, dump)
 	return c.judge.Leaks()
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var (
@@ -38,26 +40,18 @@ var faults = []fault{
 		c.signal(i, syscall.SIGCONT)
 	}},
 	{"the database restarts", func(c *cluster, _ *rand.Rand) {
-		if err := c.database.Restart(func() {}); err != nil {
-			c.t.Fatal(err)
-		}
+		testworld.Check(c.t, c.database.Restart(func() {}))
 	}},
 	{"the connections to the database are cut", func(c *cluster, random *rand.Rand) {
 		c.proxy.Stop()
 		time.Sleep(time.Duration(random.Intn(500)) * time.Millisecond)
-		if err := c.proxy.Start(); err != nil {
-			c.t.Fatal(err)
-		}
+		testworld.Check(c.t, c.proxy.Start())
 	}},
 	{"the database is slow", func(c *cluster, _ *rand.Rand) {
 		toxic := `{"name":"slow","stream":"downstream","type":"latency","attributes":{"latency":300,"jitter":200}}`
-		if _, err := c.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
-			c.t.Fatal(err)
-		}
+		testworld.Must(c.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)))(c.t)
 		time.Sleep(time.Second)
-		if err := c.proxy.Toxics.RemoveToxic(context.Background(), "slow"); err != nil {
-			c.t.Fatal(err)
-		}
+		testworld.Check(c.t, c.proxy.Toxics.RemoveToxic(context.Background(), "slow"))
 	}},
 	{"the endpoint redeems and is cut before it answers", during(cuts)},
 	{"the endpoint answers 503", during(refuses)},

@@ -121,31 +121,20 @@ func clientOf(grant int) string {
 func startProvider(t *testing.T, authority *testworld.Authority, clients []map[string]any) string {
 	t.Helper()
 	certificate := authority.Server()
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(x509.MarshalPKCS8PrivateKey(certificate.PrivateKey))(t)
 	text := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	config, err := json.Marshal(map[string]any{
+	config := testworld.Must(json.Marshal(map[string]any{
 		"key": text("PRIVATE KEY", key), "cert": text("CERTIFICATE", certificate.Certificate[0]), "ca": authority.PEM(), "clients": clients, "issuers": map[string]any{"keys": []any{}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	command := exec.Command("node", "server.mjs")
 	command.Dir = "../../../test/oidcprovider"
 	command.Stdin = bytes.NewReader(config)
 	var errs bytes.Buffer
 	command.Stderr = &errs
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := testworld.Must(command.StdoutPipe())(t)
+	testworld.Check(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
@@ -179,10 +168,7 @@ func (j *judge) fault(format string, args ...any) {
 // consent returns the refresh token of a new consent.
 func (j *judge) consent(grant int) string {
 	j.t.Helper()
-	response, err := j.provider.Get(j.issuer + "/grant?client=" + clientOf(grant))
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	response := testworld.Must(j.provider.Get(j.issuer + "/grant?client=" + clientOf(grant)))(j.t)
 	defer response.Body.Close()
 	var answer struct {
 		RefreshToken string `json:"refresh_token"`

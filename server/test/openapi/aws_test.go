@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // services prints the names of AWS's services in signatures, by the endpoint prefixes that botocore has.
@@ -30,9 +32,7 @@ func TestServicesOfAWS(t *testing.T) {
 		t.Fatalf("%v: run make deps, which installs python3-botocore", err)
 	}
 	var names map[string][]string
-	if err := json.Unmarshal(out, &names); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(out, &names))
 	compared := 0
 	entries, _ := readAll(t, "amazonaws.com")
 	for _, e := range entries {

@@ -11,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // keys are keys of objects, as URLs have them.
@@ -228,9 +229,7 @@ func TestStores(t *testing.T) {
 			t.Parallel()
 			s := newStore(t, name)
 			for _, bucket := range []string{ours, theirs} {
-				if err := s.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{Region: region}); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, s.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{Region: region}))
 			}
 			w := newWorld(t, s, definitions, host.MapSecrets{"s3": secretKey, "another": "bPxRfiCYEXAMPLEKEY/K7MDENG+wJalrXUtnFEMI"})
 			for _, key := range keys {

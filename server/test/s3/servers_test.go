@@ -21,6 +21,8 @@ import (
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/s3api"
 	"github.com/versity/versitygw/s3api/middlewares"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -75,21 +77,13 @@ type store struct {
 // newStore runs a server until the test ends.
 func newStore(t *testing.T, name string) *store {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testworld.Must(os.Executable())(t)
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &store{address: listener.Addr().String()}
 	_ = listener.Close() // the server takes the port
 	dir := t.TempDir()
 	for _, part := range []string{"objects", "meta"} {
-		if err := os.Mkdir(filepath.Join(dir, part), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.Mkdir(filepath.Join(dir, part), 0o700))
 	}
 	server := exec.Command(self, s.address, dir)
 	server.Env = append(os.Environ(), "S3_SERVER="+name, "HOME="+dir,
@@ -97,21 +91,16 @@ func newStore(t *testing.T, name string) *store {
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on") // no console, no look for a newer version, any file system
 	var said strings.Builder
 	server.Stdout, server.Stderr = &said, &said
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, server.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		<-ended
 	})
-	s.Client, err = minio.New(s.address, &minio.Options{
+	s.Client = testworld.Must(minio.New(s.address, &minio.Options{
 		Creds: credentials.NewStaticV4(accessKey, secretKey, ""), Region: region, MaxRetries: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
 		if _, err := s.ListBuckets(t.Context()); err == nil {
 			return s

@@ -8,6 +8,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const assume = `connectors:
@@ -40,20 +41,11 @@ const assume = `connectors:
 // MinIO's STS answers in XML, as AWS's does. The credentials of a role have the rights of their policy.
 func TestSTS(t *testing.T) {
 	s := newStore(t, "minio")
-	if err := s.MakeBucket(t.Context(), ours, minio.MakeBucketOptions{Region: region}); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := madmin.NewWithOptions(s.address, &madmin.Options{Creds: credentials.NewStaticV4(accessKey, secretKey, "")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.MakeBucket(t.Context(), ours, minio.MakeBucketOptions{Region: region}))
+	admin := testworld.Must(madmin.NewWithOptions(s.address, &madmin.Options{Creds: credentials.NewStaticV4(accessKey, secretKey, "")}))(t)
 	const user = "AKIAUSER7EXAMPLE0000"
-	if err := admin.AddUser(t.Context(), user, secretKey); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.AttachPolicy(t.Context(), madmin.PolicyAssociationReq{Policies: []string{"readwrite"}, User: user}); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, admin.AddUser(t.Context(), user, secretKey))
+	testworld.Must(admin.AttachPolicy(t.Context(), madmin.PolicyAssociationReq{Policies: []string{"readwrite"}, User: user}))(t)
 	w := newWorld(t, s, assume, host.MapSecrets{"s3": secretKey})
 	for range 3 {
 		for _, c := range []struct {

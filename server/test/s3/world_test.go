@@ -23,6 +23,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
@@ -79,9 +80,7 @@ func newWorld(t *testing.T, s *store, definitions string, secrets host.Secrets) 
 	}
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	definitions = strings.NewReplacer("STORE", s.address, "HEADERS", entries(headers), "QUERY", entries(query)).Replace(definitions)
-	if err := os.WriteFile(file, []byte(definitions), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(definitions), 0o600))
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -145,10 +144,7 @@ func (w *world) send(connector string, q request) (answer, error) {
 	if q.chunked {
 		body = io.MultiReader(body)
 	}
-	r, err := http.NewRequestWithContext(w.t.Context(), q.method, root+insert(q.target), body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), q.method, root+insert(q.target), body))(w.t)
 	for line := range strings.Lines(insert(q.header)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		r.Header.Set(name, value)
@@ -210,14 +206,8 @@ var (
 // then.
 func (w *world) same(t *testing.T, connector string, status int, q request) {
 	t.Helper()
-	want, err := w.send("", q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := w.send(connector, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testworld.Must(w.send("", q))(t)
+	got := testworld.Must(w.send(connector, q))(t)
 	if want.status != status {
 		t.Errorf("the store answers %d, want %d: %s", want.status, status, want.body)
 	}

@@ -28,6 +28,8 @@ import (
 	"github.com/hashicorp/vault/internalshared/configutil"
 	"github.com/hashicorp/vault/sdk/logical"
 	"github.com/hashicorp/vault/vault"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A Server is a Vault with a key-value engine, version 2, at kv, and a transit engine at transit. Its policy "gateway" allows
@@ -111,17 +113,11 @@ path "none/*" { capabilities = ["read"] }`})
 // kubernetesAPI starts a server for TokenReview requests, and returns the token of the service account default/gateway.
 func (s *Server) kubernetesAPI() (token string, api *httptest.Server) {
 	s.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	token, err = jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(s.t)
+	token = testworld.Must(jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
 		"iss": "https://kubernetes.default.svc.cluster.local", "sub": "system:serviceaccount:default:gateway",
 		"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]any{"name": "gateway", "uid": "uid-1"}},
-	}).SignedString(key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}).SignedString(key))(s.t)
 	api = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review struct{ Spec struct{ Token string } }
 		_ = json.NewDecoder(r.Body).Decode(&review)
@@ -141,10 +137,7 @@ func (s *Server) kubernetesAPI() (token string, api *httptest.Server) {
 // auth.
 func (s *Server) Do(method, path string, body map[string]any) map[string]any {
 	s.t.Helper()
-	document, err := json.Marshal(body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	document := testworld.Must(json.Marshal(body))(s.t)
 	r := httptest.NewRequestWithContext(s.t.Context(), method, "/v1/"+path, bytes.NewReader(document))
 	r.Header.Set("X-Vault-Token", s.Root)
 	w := httptest.NewRecorder()
@@ -175,18 +168,14 @@ func (s *Server) Token() string {
 // Seal seals the server. [Server.Unseal] unseals it.
 func (s *Server) Seal() {
 	s.t.Helper()
-	if err := vault.TestCoreSeal(s.core); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, vault.TestCoreSeal(s.core))
 }
 
 // Unseal unseals the server after [Server.Seal].
 func (s *Server) Unseal() {
 	s.t.Helper()
 	for _, key := range s.keys {
-		if _, err := vault.TestCoreUnseal(s.core, vault.TestKeyCopy(key)); err != nil {
-			s.t.Fatal(err)
-		}
+		testworld.Must(vault.TestCoreUnseal(s.core, vault.TestKeyCopy(key)))(s.t)
 	}
 	vault.TestWaitActive(s.t, s.core)
 }
@@ -197,9 +186,7 @@ func (s *Server) File(name string) string { return filepath.Join(s.dir, name) }
 // Write writes the file at [Server.File].
 func (s *Server) Write(name, content string) {
 	s.t.Helper()
-	if err := os.WriteFile(s.File(name), []byte(content), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, os.WriteFile(s.File(name), []byte(content), 0o600))
 }
 
 // Asked returns the number of times that a request was received, such as "POST /v1/auth/approle/login".

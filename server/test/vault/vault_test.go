@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -36,11 +37,7 @@ func (s *setup) store(c secretstore.VaultConfig) secretstore.VaultStore {
 		c.Prefix = cmp.Or(c.Prefix, "apps")
 	}
 	c.Clock = func() time.Time { return time.Now().Add(s.ahead) }
-	store, err := secretstore.Vault(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return store
+	return testworld.Must(secretstore.Vault(c))(s.t)
 }
 
 func (s *setup) appRole() secretstore.VaultConfig {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
@@ -51,10 +52,7 @@ func client(s *server.Server) *http.Client {
 func exchange(t *testing.T, s *server.Server, form url.Values) reply {
 	t.Helper()
 	began := time.Now()
-	response, err := client(s).PostForm(s.TokenURL, form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(client(s).PostForm(s.TokenURL, form))(t)
 	defer response.Body.Close()
 	got := reply{Status: response.StatusCode, Took: time.Since(began)}
 	if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
@@ -66,17 +64,11 @@ func exchange(t *testing.T, s *server.Server, form url.Values) reply {
 // callAPI calls the API. If authorization is not empty, it is the Authorization header.
 func callAPI(t *testing.T, s *server.Server, authorization string) (status int, caller server.Caller) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.APIURL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.APIURL, nil))(t)
 	if authorization != "" {
 		request.Header.Set("Authorization", authorization)
 	}
-	response, err := client(s).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(client(s).Do(request))(t)
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusOK {
 		if err := json.NewDecoder(response.Body).Decode(&caller); err != nil {
@@ -174,18 +166,14 @@ func makeKeys(t *testing.T) keys {
 	t.Helper()
 	var k keys
 	var err error
-	if k.rsa, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
-		t.Fatal(err)
-	}
+	k.rsa = testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	if _, k.ed25519, err = ed25519.GenerateKey(rand.Reader); err != nil {
 		t.Fatal(err)
 	}
 	for curve, key := range map[elliptic.Curve]**ecdsa.PrivateKey{
 		elliptic.P256(): &k.p256, elliptic.P384(): &k.p384, elliptic.P521(): &k.p521,
 	} {
-		if *key, err = ecdsa.GenerateKey(curve, rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		*key = testworld.Must(ecdsa.GenerateKey(curve, rand.Reader))(t)
 	}
 	return k
 }
@@ -334,10 +322,7 @@ func TestAPIRefuses(t *testing.T) {
 		})
 	}
 	t.Run("token in the query", func(t *testing.T) {
-		response, err := client(s).Get(s.APIURL + "?access_token=" + good.AccessToken)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(client(s).Get(s.APIURL + "?access_token=" + good.AccessToken))(t)
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized {
 			t.Errorf("got %d, want 401", response.StatusCode)

@@ -9,6 +9,8 @@ import (
 	"encoding/pem"
 	"math/big"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // jwk is a private JSON Web Key (RFC 7517) of a type that can sign.
@@ -60,19 +62,12 @@ func (k jwk) rsa() *rsa.PrivateKey {
 func (k jwk) ec(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	curves := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
-	key, err := ecdsa.ParseRawPrivateKey(curves[k.Curve], k.D)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return testworld.Must(ecdsa.ParseRawPrivateKey(curves[k.Curve], k.D))(t)
 }
 
 func pkcs8(t *testing.T, key any) string {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return encodePEM("PRIVATE KEY", der)
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	vectors "github.com/c2sp/wycheproof"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // file holds the members of a vector file that the tests use.
@@ -51,10 +53,7 @@ func (b *hexBytes) UnmarshalText(text []byte) error {
 // read returns the groups of a vector file.
 func read(t *testing.T, name string) []group {
 	t.Helper()
-	text, err := fs.ReadFile(vectors.TestVectors, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(fs.ReadFile(vectors.TestVectors, name))(t)
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
 		t.Fatalf("%s: err = %v", name, err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The signatures of RS256, RS384 and RS512, which are deterministic, equal those of the vectors, in whatever form the
@@ -270,10 +271,7 @@ func TestPEMKeys(t *testing.T) {
 func publicEC(t *testing.T, text string) *ecdsa.PublicKey {
 	t.Helper()
 	block, _ := pem.Decode([]byte(text))
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(x509.ParsePKCS8PrivateKey(block.Bytes))(t)
 	return &key.(*ecdsa.PrivateKey).PublicKey
 }
 
@@ -314,10 +312,7 @@ func TestRSAKeys(t *testing.T) {
 
 func publicRSA(t *testing.T, der []byte) *rsa.PublicKey {
 	t.Helper()
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(x509.ParsePKCS8PrivateKey(der))(t)
 	return &key.(*rsa.PrivateKey).PublicKey
 }
 

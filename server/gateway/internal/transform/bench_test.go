@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func records(n int) []byte {
@@ -25,9 +27,7 @@ func BenchmarkFilter(b *testing.B) {
 	b.SetBytes(int64(len(in.Response.Body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := filter.Run(b.Context(), in); err != nil {
-			b.Fatal(err)
-		}
+		testworld.Must(filter.Run(b.Context(), in))(b)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // No source and no document causes a panic, invalid JSON or an error with a value in it.
@@ -135,10 +137,7 @@ func takeApart(t *testing.T, document []byte) (records []string, around string) 
 			continue
 		}
 		for d.PeekKind() != ']' {
-			record, err := d.ReadValue()
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := testworld.Must(d.ReadValue())(t)
 			records = append(records, record.String())
 		}
 	}

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestRun(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	report, err := Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := testworld.Must(Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader}))(t)
 	if !report.OK || len(report.Problems) > 0 {
 		t.Fatalf("not as it has to be: %q", report.Problems)
 	}
@@ -40,10 +39,7 @@ func TestRun(t *testing.T) {
 
 // A report with wrong results is not OK.
 func TestJudge(t *testing.T) {
-	report, err := Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := testworld.Must(Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader}))(t)
 	spoil := map[string]func(*Report){
 		"none: request 1 was answered 401, not 200":                         func(r *Report) { r.Results[0].Requests[0].Status = 401 },
 		"jwt, ES256: request 2 did not reach the API exactly once":          func(r *Report) { r.Results[4].Requests[1].Received = nil },

@@ -7,22 +7,19 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var update = flag.Bool("update", false, "write docs/apis.md")
 
 // docs/apis.md has the text that the catalogue results in.
 func TestPageMatchesCatalogue(t *testing.T) {
-	apis, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(All())(t)
 	file := filepath.Join("..", "..", "..", "..", "docs", "apis.md")
 	want := Page(apis)
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("docs/apis.md is not what the catalogue says: go -C server test ./internal/onboard/catalogue -update (%v)", err)
@@ -31,10 +28,7 @@ func TestPageMatchesCatalogue(t *testing.T) {
 
 // A connector that is copied from the page is the one that connector new writes, with the path that callers of the gateway may use.
 func TestPageMatchesNew(t *testing.T) {
-	apis, err := read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}}))(t)
 	_, members, _ := strings.Cut(apis[0].Item(), "- name:")
 	written := "- name:" + members
 	if page := Page(apis); !strings.Contains(written, "paths: [/me]") || !strings.Contains(page, "```yaml\n"+written+"```\n") {
@@ -100,10 +94,7 @@ func TestFileProblems(t *testing.T) {
 
 // Options fill in texts, and a second connector of a product has secrets of its own.
 func TestWith(t *testing.T) {
-	apis, err := read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acme)}}))(t)
 	const first = `# Acme: https://acme.example/auth
 # Secret acme-eu: the key, such as two (It is there)
 - name: "Acme EU"

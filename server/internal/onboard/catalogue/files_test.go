@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // checked returns the product of a file and what is missing or wrong in the file.
@@ -21,15 +23,9 @@ func checked(name, text string) (*API, []string) {
 
 // Each file of the catalogue has everything that a newcomer needs.
 func TestFiles(t *testing.T) {
-	names, err := files.ReadDir("apis")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := testworld.Must(files.ReadDir("apis"))(t)
 	for _, name := range names {
-		text, err := files.ReadFile(path.Join("apis", name.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(files.ReadFile(path.Join("apis", name.Name())))(t)
 		if _, wrong := checked(name.Name(), string(text)); len(wrong) > 0 {
 			t.Errorf("%s: Join = %s", name.Name(), strings.Join(wrong, "; "))
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // host matches the host of a URL.
@@ -42,10 +44,7 @@ func produced(a *API, connector string, stay []string) (found []string) {
 // A connector for the sandbox of a product, or for another place, has no URL of production, so that no secret of one goes to the other
 // (threats.md 370). The URL of the place makes the same connector.
 func TestPlacesHaveNothingOfProduction(t *testing.T) {
-	apis, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(All())(t)
 	sandboxes := 0
 	for _, a := range apis {
 		if len(produced(a, a.Connector, a.Shared)) == 0 {
@@ -70,10 +69,7 @@ func TestPlacesHaveNothingOfProduction(t *testing.T) {
 					set[f.Replace] = fmt.Sprint("mine", i)
 				}
 			}
-			placed, err := a.With(Options{Place: place, Set: set})
-			if err != nil {
-				t.Fatal(err)
-			}
+			placed := testworld.Must(a.With(Options{Place: place, Set: set}))(t)
 			if left := produced(a, placed.Connector, a.Shared); len(left) > 0 {
 				t.Errorf("%s in %s has %q of production:\n%s", a.Name, place, left, placed.Connector)
 			}
@@ -91,10 +87,7 @@ func TestPlacesHaveNothingOfProduction(t *testing.T) {
 // A connector for a server of the user's own has no other URL of production, or is none, with an error that names the URLs that
 // cannot move (threats.md 370).
 func TestURLsMoveTogether(t *testing.T) {
-	apis, err := All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(All())(t)
 	refused := 0
 	for _, a := range apis {
 		_, path, _ := strings.Cut(strings.TrimPrefix(base(a.Connector), "https://"), "/")

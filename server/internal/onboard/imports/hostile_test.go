@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
@@ -127,10 +128,7 @@ func TestTokenEndpointElsewhere(t *testing.T) {
 	for token, want := range map[string]bool{
 		"https://evil.example/t": true, "//evil.example/t": true, "https://login.a.example/t": false, "https://A.example:8443/t": false, "t": false,
 	} {
-		result, err := imports.OpenAPI([]byte(at(token)), imports.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := testworld.Must(imports.OpenAPI([]byte(at(token)), imports.Options{}))(t)
 		if strings.Contains(strings.Join(result.Notes, "\n"), "token_url is at evil.example, and the API is not") != want {
 			t.Errorf("%s: result.Notes = %q", token, result.Notes)
 		}
@@ -153,16 +151,10 @@ func printable(t *testing.T, name, text string) {
 // Nothing of what the cases of curl have as a credential, which is canary in all of them, is in the connector, a note or an error
 // (threats.md 198).
 func TestCurlKeepsNoCredential(t *testing.T) {
-	files, err := filepath.Glob("testdata/curl-*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testworld.Must(filepath.Glob("testdata/curl-*.txtar"))(t)
 	with := 0
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(os.ReadFile(name))(t)
 		archive := txtar.Parse(text)
 		if strings.Contains(strings.ToLower(string(archive.Files[0].Data)), "canary") {
 			with++
@@ -195,10 +187,7 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 		checkNames(t, []string{"curl", "https://api.example.com/?" + canary + "=1"})
 	}
 	for _, name := range []string{"X-Amz-Content-Sha256", "Ocp-Apim-Subscription-Key", "X-Shopify-Access-Token", "subscriptionKeyOfTheClient"} {
-		result, err := imports.Curl([]string{"curl", "-H", name + ": x", "-H", "X-Key: y", "https://api.example.com/"}, imports.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := testworld.Must(imports.Curl([]string{"curl", "-H", name + ": x", "-H", "X-Key: y", "https://api.example.com/"}, imports.Options{}))(t)
 		if strings.Contains(strings.Join(result.Notes, "\n"), "left out") {
 			t.Errorf("%s: result.Notes = %q", name, result.Notes)
 		}
@@ -215,10 +204,7 @@ func checkNames(t *testing.T, line []string) {
 		t.Errorf("%q: err = %v", line, err)
 	}
 	line = append(line, "-u", "me:x") // with a credential that has a place, the name is left out
-	result, err := imports.Curl(line, imports.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testworld.Must(imports.Curl(line, imports.Options{}))(t)
 	out := result.Connector.YAML() + strings.Join(result.Notes, "\n")
 	for _, s := range append(result.Secrets, result.Variables...) {
 		out += s.Name + s.What
@@ -273,15 +259,9 @@ func TestCurlKeepsNoValue(t *testing.T) {
 // Whatever a document says, there is a connector that the gateway can load or refuse, or an error that a terminal can show
 // (threats.md 196, threats.md 197).
 func FuzzOpenAPI(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	files := testworld.Must(filepath.Glob("testdata/*.txtar"))(f)
 	for _, name := range files {
-		archive, err := txtar.ParseFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		archive := testworld.Must(txtar.ParseFile(name))(f)
 		f.Add(archive.Files[0].Name == "curl", archive.Files[0].Data)
 	}
 	f.Fuzz(func(t *testing.T, curl bool, text []byte) {

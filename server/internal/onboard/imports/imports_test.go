@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
@@ -26,10 +27,7 @@ func TestCases(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := testworld.Must(txtar.ParseFile(name))(t)
 			got := run(t, archive)
 			last := &archive.Files[len(archive.Files)-1]
 			if last.Name != "want" {
@@ -38,9 +36,7 @@ func TestCases(t *testing.T) {
 			}
 			if *update {
 				last.Data = []byte(got)
-				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, os.WriteFile(name, txtar.Format(archive), 0o644))
 				return
 			}
 			if got != string(last.Data) {

@@ -47,10 +47,7 @@ connectors:
 func (w *world) set(file string) *connectors.Set {
 	w.t.Helper()
 	text := strings.NewReplacer("$1", w.literal(1), "$2", w.literal(2)).Replace(file)
-	set, err := connectors.Read(w.t.Context(), "connectors.yaml", []byte(text), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: w.secrets}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	set := testworld.Must(connectors.Read(w.t.Context(), "connectors.yaml", []byte(text), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: w.secrets}}))(w.t)
 	w.t.Cleanup(func() { _ = set.Close(context.Background()) }) // there are no calls
 	return set
 }
@@ -98,9 +95,7 @@ func TestTheDifferenceOfAuthorities(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	text := "egress: {ca_file: " + file + "}\nconnectors:\n  - {name: Own, url: https://api.example.com, egress: {ca_file: " + file + "}, auth: {type: none}}\n"
 	read := func(a *testworld.Authority) *connectors.Set {
-		if err := os.WriteFile(file, []byte(a.PEM()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(file, []byte(a.PEM()), 0o600))
 		return w.set(text)
 	}
 	first := testworld.NewAuthority(t)
@@ -129,9 +124,7 @@ func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "connectors.yaml")
-			if err := os.WriteFile(file, []byte("connectors:\n"+c.line+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(file, []byte("connectors:\n"+c.line+"\n"), 0o600))
 			column := len([]rune(c.line)) + 1
 			if c.place != "" {
 				before, _, _ := strings.Cut(c.line, c.place)

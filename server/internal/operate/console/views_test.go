@@ -180,29 +180,20 @@ func TestSessionsShowTheKeysAndTheirAge(t *testing.T) {
 		for _, id := range ids {
 			all = append(all, `{"kty": "OKP", "crv": "Ed25519", "kid": "`+id+`", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`)
 		}
-		if err := os.WriteFile(keys, []byte(`{"keys": [`+strings.Join(all, ",")+`]}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(keys, []byte(`{"keys": [`+strings.Join(all, ",")+`]}`), 0o600))
 	}
 	write("first")
 	config := identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Cookie: "session", JWKSFile: keys, Issuer: "https://id.example.com", Audiences: []string{"gateway"}}}
-	sessions, err := identity.New(t.Context(), config, identity.Options{Clock: w.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sessions := testworld.Must(identity.New(t.Context(), config, identity.Options{Clock: w.clock.Now}))(t)
 	t.Cleanup(func() { _ = sessions.Close() })
 	w.state.Sessions, w.state.Set.Settings.User, w.state.CertificateEnds = sessions, config, now.Add(30*24*time.Hour)
 	w.clock.Advance(2 * time.Hour)
 	write("first", "second")
-	if err := sessions.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, sessions.Ready(t.Context()))
 	w.clock.Advance(time.Hour)
 	w.contains(w.get("/sessions"), "https://id.example.com", "the cookie session", `first</th><td>EdDSA</td><td>Ed25519</td><td>3 h</td>`, `second</th><td>EdDSA</td><td>Ed25519</td><td>1 h</td>`,
 		"1 h ago", "ends in 29 d, at ")
-	if err := os.Remove(keys); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(keys))
 	if err := sessions.Ready(t.Context()); err != nil && !errors.Is(err, identity.ErrUnavailable) {
 		t.Fatal(err)
 	}

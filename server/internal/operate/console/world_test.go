@@ -48,16 +48,13 @@ func newWorld(t *testing.T, file string) *world {
 	w.secrets["key"] = w.Secret("key")
 	w.recorder = console.NewRecorder(w.clock.Now)
 	w.gateway = gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.clock.Now, Base: w.servers, Observe: func(e gateway.Event) { w.recorder.Request(&e) }})
-	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{WithoutStore: true, Host: host.Config{
+	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{WithoutStore: true, Host: host.Config{
 		Secrets: w.secrets, Clock: w.clock.Now, Logger: w.log.Logger(), Base: w.servers, CodeCache: codeCache,
 		Observe: func(ctx context.Context, attempt host.Attempt) {
 			w.recorder.Attempted(&attempt)
 			gateway.Observe(ctx, attempt)
 		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	t.Cleanup(func() {
 		_ = set.Close(context.Background()) // its calls have ended
 		w.Out("log", w.log.String())

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/difference"
@@ -24,10 +25,7 @@ func read(t *testing.T, text string, mark byte) *connectors.Set {
 		}
 	}
 	secrets := host.MapSecrets{"key": "a-secret", "tls": "x"}
-	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(file.String()), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: secrets}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(file.String()), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: secrets}}))(t)
 	t.Cleanup(func() { _ = set.Close(context.Background()) }) // there are no calls
 	return set
 }

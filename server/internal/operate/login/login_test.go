@@ -42,10 +42,7 @@ func newWorld(t *testing.T, change ...func(*world, *login.Config)) *world {
 	for _, change := range change {
 		change(w, &c)
 	}
-	l, err := login.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testworld.Must(login.New(c))(t)
 	w.guarded = l.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, inside) }))
 	t.Cleanup(func() { w.Out("the log", w.log.String()) })
 	return w
@@ -54,9 +51,7 @@ func newWorld(t *testing.T, change ...func(*world, *login.Config)) *world {
 func (w *world) write(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -173,9 +168,7 @@ func TestSession(t *testing.T) {
 	session = w.logIn()
 	before := w.token
 	w.token = w.Word("the next token")
-	if err := os.WriteFile(w.file, []byte(w.token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(w.file, []byte(w.token), 0o600))
 	w.gets("the session after a change of the token", 401, cookie(session))
 	w.gets("the token before", 401, bearer(before))
 	w.gets("the new token", 200, bearer(w.token))
@@ -345,9 +338,7 @@ func TestTokenFiles(t *testing.T) {
 		}
 	}
 	open, writable := w.write("open", "0123456789abcdef"), w.write("writable", "0123456789abcdef")
-	if err := errors.Join(os.Chmod(open, 0o644), os.Chmod(writable, 0o602)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.Chmod(open, 0o644), os.Chmod(writable, 0o602)))
 	for name, c := range map[string]struct {
 		config login.Config
 		want   string
@@ -365,9 +356,7 @@ func TestTokenFiles(t *testing.T) {
 	}
 
 	session := w.logIn()
-	if err := os.Remove(w.file); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(w.file))
 	for range 3 {
 		w.gets("the token of a file that is gone", 503, bearer(w.token))
 		w.gets("a session of it", 503, cookie(session))
@@ -375,8 +364,6 @@ func TestTokenFiles(t *testing.T) {
 	if lines := strings.Count(w.log.String(), "cannot be read"); lines != 1 {
 		t.Errorf("the log says %d times that the file is gone", lines)
 	}
-	if err := os.WriteFile(w.file, []byte(w.token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(w.file, []byte(w.token), 0o600))
 	w.gets("the token of a file that is back", 200, bearer(w.token))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -14,10 +16,7 @@ const (
 // The same plugin is the same manifest each time, and what was made is read again.
 func TestMakeAndParse(t *testing.T) {
 	annotations := map[string]string{AnnotationVersion: "1.2.0", AnnotationTitle: "acme", AnnotationSource: "https://git.example"}
-	one, err := Make([]byte("module"), []byte("description"), annotations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := testworld.Must(Make([]byte("module"), []byte("description"), annotations))(t)
 	for range 10 {
 		if two, err := Make([]byte("module"), []byte("description"), annotations); err != nil || string(two.Manifest) != string(one.Manifest) || string(two.Config) != string(one.Config) {
 			t.Fatalf("%s\nand\n%s, %v", one.Manifest, two.Manifest, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/registry/signature"
@@ -188,10 +189,7 @@ func TestAcceptShownUpdate(t *testing.T) {
 	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
 	digest := func() string {
 		t.Helper()
-		r, err := w.get("1.3.0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(w.get("1.3.0"))(t)
 		digest, err := r.Plugin.Digest()
 		if err != nil || !artifact.IsDigest(digest) {
 			t.Fatalf("digest = %q, err = %v", digest, err)
@@ -289,18 +287,13 @@ func TestUnsignedPlugin(t *testing.T) {
 // sign puts a signature of some text where the one of a manifest belongs.
 func (w *world) sign(manifest, text []byte, signer *signature.Signer) {
 	w.Helper()
-	s, err := signer.Sign(rand.Reader, text, w.name, "acme")
-	if err != nil {
-		w.Fatal(err)
-	}
+	s := testworld.Must(signer.Sign(rand.Reader, text, w.name, "acme"))(w)
 	w.pushSignature(manifest, s)
 }
 
 func (w *world) pushSignature(manifest []byte, s signature.Signature) {
 	w.Helper()
-	if err := w.options.Client.PushSignature(w.Context(), w.ref("1.2.0"), artifact.Digest(manifest), s); err != nil {
-		w.Fatal(err)
-	}
+	testworld.Check(w, w.options.Client.PushSignature(w.Context(), w.ref("1.2.0"), artifact.Digest(manifest), s))
 }
 
 func answers(d *abi.Description) {
@@ -310,15 +303,9 @@ func answers(d *abi.Description) {
 // resized returns the manifest with another size of the module.
 func resized(w *world, size int64) []byte {
 	var m map[string]any
-	if err := json.Unmarshal(w.made.Manifest, &m); err != nil {
-		w.Fatal(err)
-	}
+	testworld.Check(w, json.Unmarshal(w.made.Manifest, &m))
 	m["layers"].([]any)[0].(map[string]any)["size"] = size
-	text, err := json.Marshal(m)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return text
+	return testworld.Must(json.Marshal(m))(w)
 }
 
 // opens returns a module that imports a function of WASI for files.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/lock"
@@ -59,10 +60,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.options = Options{Client: client}
 	w.made = w.publish("1.2.0", acme(), w.publisher, nil)
-	r, err := w.get("1.2.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(w.get("1.2.0"))(t)
 	w.accepted = &r.Plugin
 	return w
 }
@@ -86,33 +84,20 @@ func minisigner(t *testing.T) *signature.Signer {
 
 func cosigner(t *testing.T) *signature.Signer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return signerOf(t, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 func signerOf(t *testing.T, text []byte) *signature.Signer {
 	t.Helper()
-	signer, err := signature.ParsePrivate(text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
+	return testworld.Must(signature.ParsePrivate(text, nil))(t)
 }
 
 // module returns a module with a description, assembled with wat2wasm, of the Debian package wabt.
 func module(t *testing.T, d abi.Description) []byte {
 	t.Helper()
-	text, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(json.Marshal(d))(t)
 	return assemble(t, fmt.Sprintf(`(module
   (import "extism:host/user" "block_new" (func $block (param i32 i32) (result i64)))
   (import "extism:host/env" "output_set" (func $output (param i64 i64)))
@@ -127,9 +112,7 @@ func module(t *testing.T, d abi.Description) []byte {
 func assemble(t *testing.T, text string) []byte {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "module.wat")
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
 	wasm, err := exec.CommandContext(t.Context(), "wat2wasm", "--output=-", source).Output()
 	if err != nil {
 		t.Fatalf("wat2wasm (install wabt): %v", err)
@@ -168,11 +151,7 @@ func (w *world) publishModule(tag string, wasm, said []byte, version string, sig
 
 func (w *world) ref(tag string) registry.Reference {
 	w.Helper()
-	ref, err := registry.ParseReference(w.name + ":" + tag)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return ref
+	return testworld.Must(registry.ParseReference(w.name + ":" + tag))(w)
 }
 
 // get gets a version as plugin update does.

@@ -16,17 +16,14 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
 func inspect(t *testing.T, name string) host.PluginInfo {
 	t.Helper()
-	info, err := host.Inspect(t.Context(), host.Plugin{Name: name, Wasm: plugins.Of(name)}, host.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return testworld.Must(host.Inspect(t.Context(), host.Plugin{Name: name, Wasm: plugins.Of(name)}, host.Limits{}))(t)
 }
 
 // Capabilities come from the module: where each field may go, what is read of answers, and what is kept.
@@ -245,9 +242,7 @@ func TestCanonicalLock(t *testing.T) {
 	second.Put(a)
 	second.Put(a)
 	one, two := t.TempDir(), t.TempDir()
-	if err := errors.Join(first.Write(one), second.Write(two)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(first.Write(one), second.Write(two)))
 	x, _ := os.ReadFile(filepath.Join(one, Name))
 	y, _ := os.ReadFile(filepath.Join(two, Name))
 	if string(x) != string(y) || !strings.Contains(string(x), "\n      \"capabilities\": {\n        \"field secret\": [\n") {
@@ -294,9 +289,7 @@ func TestInvalidLock(t *testing.T) {
 // A pipe in place of a lock is an error, and does not wait for a writer.
 func TestLockFromPipe(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, Name), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Mkfifo(filepath.Join(dir, Name), 0o600))
 	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "keywright.lock is no regular file") {
 		t.Errorf("the error is %v", err)
 	}
@@ -317,9 +310,7 @@ func TestALockHasNoRoom(t *testing.T) {
 		dir := t.TempDir()
 		good := &Lock{}
 		good.Put(example())
-		if err := good.Write(dir); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, good.Write(dir))
 		if err := l.Write(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nand not %s", err, want)
 		}
@@ -341,32 +332,22 @@ func TestBytesOnThisMachine(t *testing.T) {
 	if _, err := read(); !errors.Is(err, ErrMissing) {
 		t.Errorf("without bytes: %v", err)
 	}
-	if err := Store(cache, content); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, Store(cache, content))
 	if got, err := read(); got != "module" || err != nil {
 		t.Errorf("from the cache: %q, %v", got, err)
 	}
-	if err := Store(vendor, content); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, Store(vendor, content))
 	file := filepath.Join(vendor, fileOf(artifact.Digest(content)))
-	if err := os.WriteFile(file, []byte("other"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("other"), 0o600))
 	if _, err := read(); err == nil || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("a changed file: %v", err)
 	}
-	if err := os.WriteFile(file, make([]byte, 101), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, make([]byte, 101), 0o600))
 	if _, err := read(); err == nil || !strings.Contains(err.Error(), "larger than 100 bytes") {
 		t.Errorf("a large file: %v", err)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-	if err := errors.Join(os.WriteFile(elsewhere, content, 0o600), os.Remove(file), os.Symlink(elsewhere, file)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.WriteFile(elsewhere, content, 0o600), os.Remove(file), os.Symlink(elsewhere, file)))
 	if _, err := read(); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("a link: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Of two processes that read a lock and write it, the second one is refused, and undoes nothing of the first (threats.md 193).
@@ -12,23 +14,13 @@ func TestTwoWriters(t *testing.T) {
 	for name, before := range map[string][]Plugin{"a new lock": nil, "one that is there": {named("other")}} {
 		dir := t.TempDir()
 		if before != nil {
-			if err := (&Lock{Plugins: before}).Write(dir); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, (&Lock{Plugins: before}).Write(dir))
 		}
-		first, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := testworld.Must(Read(dir))(t)
+		second := testworld.Must(Read(dir))(t)
 		first.Put(named("one"))
 		second.Put(named("two"))
-		if err := first.Write(dir); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, first.Write(dir))
 		if err := second.Write(dir); !errors.Is(err, ErrChanged) {
 			t.Errorf("%s: the second one writes: %v", name, err)
 		}
@@ -65,10 +57,7 @@ func TestManyWriters(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got, err := Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testworld.Must(Read(dir))(t)
 	for n, wrote := range wrote {
 		if there := got.Find(fmt.Sprint("p", n)) != nil; there != wrote {
 			t.Errorf("%d wrote: %t, and is there: %t", n, wrote, there)

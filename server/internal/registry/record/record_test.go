@@ -61,17 +61,11 @@ func newWorld(t *testing.T, authType string) *world {
 	for _, id := range []string{w.user.ID, w.user.TenantID} {
 		w.Hide("an id", id)
 	}
-	shared, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.host, err = host.New(t.Context(), host.Config{
+	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock}))(t)
+	w.host = testworld.Must(host.New(t.Context(), host.Config{
 		BuiltIns: []host.Plugin{{Name: authType, Wasm: plugins.Of(authType)}}, Secrets: w.secrets, Clock: clock, State: shared, Base: w.login,
 		CodeCache: codeCache, UserTokenHosts: []string{"login.contoso.test"}, Variables: map[string]string{"region": "eu-" + w.Word("a variable")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = w.host.Close(context.Background()) })
 	return w
 }
@@ -80,20 +74,14 @@ func newWorld(t *testing.T, authType string) *world {
 // request.
 func (w *world) record(config map[string]any) (file string) {
 	w.t.Helper()
-	connector, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: config},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	trace := &host.Trace{}
 	query := url.Values{"q": {w.Secret("a value of the query")}, w.Word("a name in the query"): {"x"}}
 	target := "https://api.contoso.test/v1/bot%7Btoken%7D/" + w.Word("a part of the path") + "/" + url.PathEscape(w.Secret("another part of the path")) + "?" + query.Encode()
 	body := `{"note":"` + w.Word("a part of the body") + `"}`
-	r, err := http.NewRequestWithContext(host.WithUser(w.t.Context(), w.user), http.MethodPost, target, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(host.WithUser(w.t.Context(), w.user), http.MethodPost, target, strings.NewReader(body)))(w.t)
 	r.Header = http.Header{
 		"Content-Type": {"application/json; charset=" + w.Word("a parameter of a header")}, "Cookie": {"session=" + w.Word("a cookie")},
 		"X-Note": {w.Secret("a header")}, "Date": {w.Word("a date that is none")},
@@ -106,23 +94,15 @@ func (w *world) record(config map[string]any) (file string) {
 		sent.Status = response.StatusCode
 		_ = response.Body.Close()
 	}
-	recording, err := record.Of(sent)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	text, err := recording.YAML(w.authType)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	recording := testworld.Must(record.Of(sent))(w.t)
+	text := testworld.Must(recording.YAML(w.authType))(w.t)
 	w.Out("the recorded file", string(text))
 	w.Out("what the operator is told", strings.Join(slices.Concat(recording.Replaced, recording.Check, recording.Differs), "\n"))
 	if !w.literals {
 		w.Out("the trace", trace.String())
 	}
 	file = filepath.Join(w.t.TempDir(), "cases.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.WriteFile(file, text, 0o600))
 	for _, theirs := range []string{"contoso", "no network"} {
 		if strings.Contains(string(text), theirs) {
 			w.t.Errorf("%q is in\n%s", theirs, text)
@@ -137,15 +117,9 @@ func (w *world) record(config map[string]any) (file string) {
 // replay runs the case of a file, and returns the text of the file.
 func (w *world) replay(file string) string {
 	w.t.Helper()
-	cases, err := casefile.Read(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	cases := testworld.Must(casefile.Read(file))(w.t)
 	cases[0].Run(w.t, hosttest.New(w.t, cases[0].Name, hosttest.Module{Name: w.authType, Wasm: plugins.Of(w.authType)}))
-	text, err := os.ReadFile(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(file))(w.t)
 	return string(text)
 }
 
@@ -303,12 +277,9 @@ func TestReplacedParts(t *testing.T) {
 // What needs a consent or a store of keys is not recorded.
 func TestUnrecordedParts(t *testing.T) {
 	w := newWorld(t, "oauth_authorization_code")
-	connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: testworld.AuthTypes(tokenURL)[w.authType]},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if _, err := record.Of(record.Sent{Host: w.host, Connector: connector}); err == nil || !strings.Contains(err.Error(), "consented") {
 		t.Errorf("the error is %v", err)
 	}

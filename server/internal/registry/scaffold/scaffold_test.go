@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func filesOf(t *testing.T, language pluginbuild.Language) map[string][]byte {
@@ -65,10 +66,7 @@ func TestAssemblyScriptVersion(t *testing.T) {
 	const example = "../../../../examples/acme_hmac_as/"
 	files := filesOf(t, pluginbuild.AssemblyScript)
 	for name, member := range map[string]string{"package.json": "devDependencies", "package-lock.json": "packages", "asconfig.json": "options"} {
-		tested, err := os.ReadFile(example + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tested := testworld.Must(os.ReadFile(example + name))(t)
 		want, got := members(t, tested, member), members(t, files[name], member)
 		for _, ownName := range []string{"", "outFile", "use"} {
 			delete(want, ownName)
@@ -90,9 +88,7 @@ func TestEditorsDoNotCheckTheSDKForAssemblyScript(t *testing.T) {
 func members(t *testing.T, document []byte, member string) map[string]any {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal(document, &all); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal(document, &all))
 	object, _ := all[member].(map[string]any)
 	return object
 }
@@ -105,10 +101,7 @@ func TestAPublishedVersion(t *testing.T) {
 	}
 	for _, language := range pluginbuild.Languages() {
 		for _, test := range tests {
-			files, err := Plugin{Language: language, Name: "acme", Type: "acme", Version: test.version, Checkout: test.checkout}.files()
-			if err != nil {
-				t.Fatal(err)
-			}
+			files := testworld.Must(Plugin{Language: language, Name: "acme", Type: "acme", Version: test.version, Checkout: test.checkout}.files())(t)
 			if workflow := string(files[".github/workflows/plugin.yml"]); !strings.Contains(workflow, test.workflow) {
 				t.Errorf("%s: the workflow has no %q:\n%s", language, test.workflow, workflow)
 			}
@@ -121,10 +114,7 @@ func TestAPublishedVersion(t *testing.T) {
 
 // A program that was built in a checkout finds it, unless the user names another directory. What the user names must be one.
 func TestCheckout(t *testing.T) {
-	want, err := filepath.Abs("../../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testworld.Must(filepath.Abs("../../../.."))(t)
 	for _, named := range []string{"", want} {
 		if got, err := Checkout(named); got != want || err != nil {
 			t.Errorf("the checkout of %q is %q: %v", named, got, err)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/nacl/secretbox"
 	"golang.org/x/crypto/scrypt"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
@@ -32,10 +33,7 @@ func signers(t *testing.T) map[string]*Signer {
 	t.Helper()
 	all := map[string]*Signer{}
 	for kind, text := range map[string][]byte{Minisign: minisignFile(t), Cosign: ecdsaFile(t, elliptic.P256())} {
-		s, err := ParsePrivate(text, noPassword)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testworld.Must(ParsePrivate(text, noPassword))(t)
 		all[kind] = s
 	}
 	return all
@@ -47,23 +45,13 @@ func minisignFile(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := private.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return testworld.Must(private.MarshalText())(t)
 }
 
 func ecdsaFile(t *testing.T, curve elliptic.Curve) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(curve, rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
@@ -71,14 +59,8 @@ func ecdsaFile(t *testing.T, curve elliptic.Curve) []byte {
 func TestSignatures(t *testing.T) {
 	others := signers(t)
 	for kind, s := range signers(t) {
-		key, err := s.Key()
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed, err := s.Sign(rand.Reader, manifest, "registry.example/acme/hmac", "acme 1.2.0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testworld.Must(s.Key())(t)
+		signed := testworld.Must(s.Sign(rand.Reader, manifest, "registry.example/acme/hmac", "acme 1.2.0"))(t)
 		if err := signed.Verify(key, manifest); err != nil || signed.Key != key {
 			t.Errorf("%s: err = %v", kind, err)
 		}
@@ -133,10 +115,7 @@ func TestShownKey(t *testing.T) {
 func TestTheCommentOfASignature(t *testing.T) {
 	s := signers(t)[Minisign]
 	key, _ := s.Key()
-	signed, err := s.Sign(rand.Reader, manifest, "", "acme 1.2.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := testworld.Must(s.Sign(rand.Reader, manifest, "", "acme 1.2.0"))(t)
 	signed.Signature = []byte(strings.Replace(string(signed.Signature), "acme 1.2.0", "acme 9.9.9", 1))
 	if signed.Verify(key, manifest) == nil {
 		t.Error("a changed comment is accepted")
@@ -171,11 +150,8 @@ func TestSignaturesOfSomethingElse(t *testing.T) {
 		"of nothing":               {"", "", false},
 	} {
 		sum := sha256.Sum256([]byte(c.signed))
-		signed, err := ecdsa.SignASN1(rand.Reader, s.ecdsa, sum[:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = Signature{Kind: Cosign, Payload: []byte(c.payload), Signature: signed}.Verify(key, manifest)
+		signed := testworld.Must(ecdsa.SignASN1(rand.Reader, s.ecdsa, sum[:]))(t)
+		err := Signature{Kind: Cosign, Payload: []byte(c.payload), Signature: signed}.Verify(key, manifest)
 		if (err == nil) != c.good {
 			t.Errorf("a signature %s: %v", name, err)
 		}
@@ -233,18 +209,12 @@ func TestPrivateKeys(t *testing.T) {
 func sealed(t *testing.T, der []byte, password string, work int) string {
 	t.Helper()
 	salt, nonce := make([]byte, 32), [24]byte{1}
-	derived, err := scrypt.Key([]byte(password), salt, 1<<10, 8, 1, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(map[string]any{
+	derived := testworld.Must(scrypt.Key([]byte(password), salt, 1<<10, 8, 1, 32))(t)
+	text := testworld.Must(json.Marshal(map[string]any{
 		"kdf":        map[string]any{"name": "scrypt", "params": map[string]int{"N": work, "r": 8, "p": 1}, "salt": salt},
 		"cipher":     map[string]any{"name": "nacl/secretbox", "nonce": nonce[:]},
 		"ciphertext": secretbox.Seal(nil, der, &nonce, (*[32]byte)(derived)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: text}))
 }
 
@@ -252,19 +222,13 @@ func sealed(t *testing.T, der []byte, password string, work int) string {
 func lightly(t *testing.T, file []byte, password string) string {
 	t.Helper()
 	const comment = "untrusted comment: minisign encrypted secret key\n"
-	b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(string(file), comment))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testworld.Must(base64.StdEncoding.DecodeString(strings.TrimPrefix(string(file), comment)))(t)
 	copy(b[2:], "Sc")
 	binary.LittleEndian.PutUint64(b[38:], 1<<15) // operations
 	binary.LittleEndian.PutUint64(b[46:], 1<<21) // memory
 	sum := blake2b.Sum256(append([]byte("Ed"), b[54:126]...))
 	copy(b[126:], sum[:])
-	stream, err := scrypt.Key([]byte(password), b[6:38], 1<<10, 8, 1, 104)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := testworld.Must(scrypt.Key([]byte(password), b[6:38], 1<<10, 8, 1, 104))(t)
 	for i, k := range stream {
 		b[54+i] ^= k
 	}

@@ -36,11 +36,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 func (w *world) open(name string, change ...func(*audit.Config)) *audit.Log {
 	w.t.Helper()
-	l, err := audit.Open(w.config(name, change...))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return l
+	return testworld.Must(audit.Open(w.config(name, change...)))(w.t)
 }
 
 func (w *world) config(name string, change ...func(*audit.Config)) audit.Config {
@@ -68,25 +64,18 @@ func (w *world) close(l *audit.Log) {
 
 func (w *world) read(name string) string {
 	w.t.Helper()
-	text, err := os.ReadFile(w.path(name))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(w.path(name)))(w.t)
 	return string(text)
 }
 
 func (w *world) write(name, text string) {
 	w.t.Helper()
-	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
 func (w *world) rename(from, to string) {
 	w.t.Helper()
-	if err := os.Rename(w.path(from), w.path(to)); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.Rename(w.path(from), w.path(to)))
 }
 
 // verify returns the report of files, as "lines uses torn ended: FILE:LINE why".
@@ -96,10 +85,7 @@ func (w *world) verify(names ...string) string {
 	for i, name := range names {
 		paths[i] = w.path(name)
 	}
-	r, err := audit.Verify(paths, "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(audit.Verify(paths, ""))(w.t)
 	text := fmt.Sprint(r.Lines, r.Uses, r.Torn, r.Ended)
 	if r.Broken != nil {
 		text += fmt.Sprintf(": %s:%d %s", filepath.Base(r.Broken.File), r.Broken.Line, r.Broken.Why)
@@ -228,12 +214,8 @@ func TestRotation(t *testing.T) {
 	_ = z.Close()
 	w.write("audit.log.1.gz", zipped.String())
 	w.check("8 3 0 true", "audit.log", "audit.log.1.gz", "audit.log.2")
-	if err := os.Remove(w.path("audit.log")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(w.path("audit.log.head")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(w.path("audit.log")))
+	testworld.Check(t, os.Remove(w.path("audit.log.head")))
 	l = w.open("audit.log") // nothing is left to continue
 	w.close(l)
 	w.check("2 1 0 false: audit.log:1 begins another log: the file before it is missing, or was removed before a process started", "audit.log.2", "audit.log")
@@ -245,9 +227,7 @@ func TestEmptiedFile(t *testing.T) {
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.write("copy", w.read("audit.log"))
-	if err := os.Truncate(w.path("audit.log"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Truncate(w.path("audit.log"), 0))
 	uses(l, "bob")
 	w.close(l)
 	w.check("5 2 0 true", "copy", "audit.log")
@@ -353,9 +333,7 @@ func TestHashOfTheLog(t *testing.T) {
 	w.close(l)
 	var logged struct{ Hash string }
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &logged); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal([]byte(lines[len(lines)-1]), &logged))
 	found := func(text string) bool {
 		t.Helper()
 		w.write("x", text)
@@ -378,10 +356,7 @@ func TestHashOfTheLog(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l, err := audit.Open(audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Node: "node-1", Logger: slog.New(slog.DiscardHandler), Clock: time.Now})
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := testworld.Must(audit.Open(audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Node: "node-1", Logger: slog.New(slog.DiscardHandler), Clock: time.Now}))(b)
 	r := &audit.Record{Time: noon, Use: "request", RequestID: "0af7651916cd43dd8448eb211c80319c", Tenant: "acme", User: "ann", Subject: subject, Origin: "https://api.example.com", Method: "GET", Pattern: "/orders/*", Status: 200, UpstreamStatus: 200, Sent: 1}
 	b.ReportAllocs()
 	for b.Loop() {

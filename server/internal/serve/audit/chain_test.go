@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
@@ -26,9 +27,7 @@ func TestReport(t *testing.T) {
 	w.write("empty", "")
 	var logged struct{ Hash string }
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &logged); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.Unmarshal([]byte(lines[len(lines)-1]), &logged))
 	r, err := audit.Verify([]string{w.path("audit.log"), w.path("empty")}, "")
 	want := audit.Report{
 		OK: true, Lines: 3, Uses: 1, First: 3, Last: 5, From: noon.Format(time.RFC3339), To: now.Format(time.RFC3339), Ended: true,

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
@@ -134,9 +135,7 @@ func TestTruncatedEnd(t *testing.T) {
 	}
 	w := newWorld(t)
 	for _, user := range []string{"ann", "eve"} {
-		if err := errors.Join(os.RemoveAll(w.path("audit.log")), os.RemoveAll(w.path("head")), os.RemoveAll(w.path("audit.log.head"))); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, errors.Join(os.RemoveAll(w.path("audit.log")), os.RemoveAll(w.path("head")), os.RemoveAll(w.path("audit.log.head"))))
 		l := w.open("audit.log")
 		uses(l, user)
 		w.close(l)
@@ -180,17 +179,13 @@ func TestIrregularHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			l := w.open("audit.log")
-			if err := put(w.path("audit.log.head")); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, put(w.path("audit.log.head")))
 			const want = "audit.log.head that was changed: remove that"
 			if _, err := audit.Verify([]string{w.path("audit.log")}, ""); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("to verify, the error is %v", err)
 			}
 			_ = l.Close() // which replaces it, but for a directory
-			if err := errors.Join(os.RemoveAll(w.path("audit.log.head")), put(w.path("audit.log.head"))); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, errors.Join(os.RemoveAll(w.path("audit.log.head")), put(w.path("audit.log.head"))))
 			if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("to open, the error is %v", err)
 			}

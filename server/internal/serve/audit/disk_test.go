@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
@@ -46,9 +47,7 @@ func TestFullDisk(t *testing.T) {
 	w, d := newWorld(t), &disk{space: 1000}
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer = "", d })
 	uses(l, "ann")
-	if err := l.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, l.Err())
 	uses(l, "bob", "cid", "dan")
 	if err := l.Err(); !errors.Is(err, errFull) || !errors.Is(l.Failure(), errFull) {
 		t.Errorf("the error is %v", err)

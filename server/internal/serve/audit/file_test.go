@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
@@ -151,10 +152,7 @@ func TestClosedFiles(t *testing.T) {
 
 func openFiles(t *testing.T) int {
 	t.Helper()
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testworld.Must(os.ReadDir("/proc/self/fd"))(t)
 	return len(files)
 }
 
@@ -226,17 +224,13 @@ func TestEndAfterAFailedSync(t *testing.T) {
 func TestLinks(t *testing.T) {
 	w := newWorld(t)
 	l := w.open("audit.log")
-	if err := errors.Join(os.Symlink("audit.log", w.path("symbolic.log")), os.Link(w.path("audit.log"), w.path("hard.log"))); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.Symlink("audit.log", w.path("symbolic.log")), os.Link(w.path("audit.log"), w.path("hard.log"))))
 	for name, want := range map[string]string{"symbolic.log": "is no regular file: name the file itself", "hard.log": "belongs to another process"} {
 		if _, err := audit.Open(w.config(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	if err := os.Symlink("elsewhere", w.path("dangling.log")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Symlink("elsewhere", w.path("dangling.log")))
 	if _, err := audit.Open(w.config("dangling.log")); err == nil {
 		t.Error("a link that leads nowhere is no error")
 	}
@@ -263,9 +257,7 @@ func TestPlaceOfAMovedFile(t *testing.T) {
 			l := w.open("audit.log")
 			uses(l, "ann")
 			w.rename("audit.log", "audit.log.1")
-			if err := put(w); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, put(w))
 			uses(l, "bob")
 			if err := l.Err(); err == nil || !strings.Contains(err.Error(), "the next file ") {
 				t.Errorf("the error is %v", err)
@@ -298,9 +290,7 @@ func TestRotationByLogrotate(t *testing.T) {
 			w.rename("audit.log", "moved")
 			w.write("audit.log", "") // create
 			w.zip("moved", moved)
-			if err := os.Remove(w.path("moved")); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.Remove(w.path("moved")))
 			time.Sleep(time.Second + time.Millisecond)
 			if !strings.Contains(w.read("audit.log"), `"continues":"`) {
 				t.Error("the new file has not begun")
@@ -314,23 +304,16 @@ func TestRotationByLogrotate(t *testing.T) {
 // zip compresses a file.
 func (w *world) zip(from, to string) {
 	w.t.Helper()
-	file, err := os.Create(w.path(to))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	file := testworld.Must(os.Create(w.path(to)))(w.t)
 	z := gzip.NewWriter(file)
-	_, err = z.Write([]byte(w.read(from)))
-	if err := errors.Join(err, z.Close(), file.Close()); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := z.Write([]byte(w.read(from)))
+	testworld.Check(w.t, errors.Join(err, z.Close(), file.Close()))
 }
 
 // While the directory is away, or the new file cannot be made in it, no credential is used. The lines of uses that had begun follow.
 func TestMissingDirectory(t *testing.T) {
 	w := newWorld(t)
-	if err := os.Mkdir(w.path("logs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(w.path("logs"), 0o700))
 	l := w.open("logs/audit.log")
 	uses(l, "ann")
 	w.rename("logs", "old")
@@ -338,9 +321,7 @@ func TestMissingDirectory(t *testing.T) {
 	if err := l.Err(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := os.Mkdir(w.path("logs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(w.path("logs"), 0o700))
 	uses(l, "cid")
 	if err := l.Err(); err != nil {
 		t.Error(err)

@@ -8,15 +8,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
 // A log of many lines is verified in constant memory, also from a pipe, and the report has the number of the line that does not fit.
 func TestVerifyLargeLog(t *testing.T) {
 	w := newWorld(t)
-	if err := syscall.Mkfifo(w.path("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Mkfifo(w.path("pipe"), 0o600))
 	type result struct {
 		audit.Report
 		err error
@@ -26,10 +25,7 @@ func TestVerifyLargeLog(t *testing.T) {
 		r, err := audit.Verify([]string{w.path("pipe")}, "")
 		verified <- result{r, err}
 	}()
-	pipe, err := os.OpenFile(w.path("pipe"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := testworld.Must(os.OpenFile(w.path("pipe"), os.O_WRONLY, 0))(t)
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer = "", pipe })
 	const block, blocks = 1000, 100
 	heap := make([]uint64, blocks)
@@ -44,9 +40,7 @@ func TestVerifyLargeLog(t *testing.T) {
 		heap[i] = m.HeapAlloc
 	}
 	w.close(l)
-	if _, err := io.WriteString(pipe, "{\"n\":2}\n{}\n"); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(io.WriteString(pipe, "{\"n\":2}\n{}\n"))(t)
 	_ = pipe.Close()
 	if early, late := heap[blocks/10], heap[blocks-1]; late > early+1<<20 {
 		t.Errorf("after %d lines, the heap has %d bytes, and after %d lines %d", block*blocks/10, early, block*blocks, late)
@@ -69,14 +63,10 @@ func TestVerifyManyFiles(t *testing.T) {
 		names = append(names, name)
 	}
 	w.close(l)
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	limit := before
 	limit.Cur = 50
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before) }()
 	w.check("120 60 0 false", names...)
 }

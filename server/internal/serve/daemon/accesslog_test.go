@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const headerUsers = `user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant, required: false}}`
@@ -36,9 +38,7 @@ func TestAccessLog(t *testing.T) {
 			var lines []map[string]any
 			for text := range strings.Lines(log) {
 				line := map[string]any{}
-				if err := json.Unmarshal([]byte(text), &line); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, json.Unmarshal([]byte(text), &line))
 				if line["msg"] == "request" {
 					lines = append(lines, line)
 				}
@@ -71,14 +71,8 @@ func TestAccessLog(t *testing.T) {
 // send sends a request of a caller, and drops the answer.
 func (w *world) send(method, path string, header http.Header) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.callers+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), method, w.callers+path, nil))(w.t)
 	r.Header = header
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
 	_ = response.Body.Close()
 }

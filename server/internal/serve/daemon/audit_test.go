@@ -29,15 +29,10 @@ func auditLines(t *testing.T, path string) (uses []map[string]any) {
 	if err != nil || report.Broken != nil || !report.Ended {
 		t.Errorf("the audit log: %+v, %v", report, err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(path))(t)
 	for line := range strings.Lines(string(text)) {
 		use := map[string]any{}
-		if err := json.Unmarshal([]byte(line), &use); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Unmarshal([]byte(line), &use))
 		if use["use"] != "begin" && use["use"] != "end" {
 			uses = append(uses, use)
 		}
@@ -147,14 +142,8 @@ func TestAuditLog(t *testing.T) {
 // test sends a test of an operator.
 func (w *world) test(connector, body string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+connector+"/test", strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+connector+"/test", strings.NewReader(body)))(w.t)
+	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
 	_ = response.Body.Close()
 }
 
@@ -192,9 +181,7 @@ func TestUnwritableAuditLog(t *testing.T) {
 				t.Error(err)
 			}
 			log := filepath.Join(t.TempDir(), "audit.log")
-			if err := os.WriteFile(log, full.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.WriteFile(log, full.Bytes(), 0o600))
 			if lines := auditLines(t, log); len(lines) != c.lines {
 				t.Errorf("the uses are %v", lines)
 			}

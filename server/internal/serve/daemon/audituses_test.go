@@ -77,10 +77,7 @@ func TestAuditLogOfAConsent(t *testing.T) {
 		return issued(r)
 	}))
 	t.Cleanup(login.Close)
-	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
 	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 	w := start(t, version, strings.NewReplacer("LOGIN", login.URL, "LOG", log).Replace(consented), func(config *daemon.Config) {
 		config.Options.Host.State = kept
@@ -127,23 +124,14 @@ func (b *browser) send(method, target string) string {
 	if strings.HasPrefix(target, "/") {
 		target = b.w.callers + target
 	}
-	r, err := http.NewRequestWithContext(b.w.t.Context(), method, target, nil)
-	if err != nil {
-		b.w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(b.w.t.Context(), method, target, nil))(b.w.t)
 	r.Header = http.Header{"X-User": {b.user}, "X-Tenant": {"acme"}, "Accept": {"application/json"}}
 	if b.cookie != nil {
 		r.AddCookie(b.cookie)
 	}
-	var recorded *http.Response
-	if recorded, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(r); err != nil {
-		b.w.t.Fatal(err)
-	}
+	recorded := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(b.w.t)
 	defer recorded.Body.Close()
-	body, err := io.ReadAll(recorded.Body)
-	if err != nil {
-		b.w.t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(recorded.Body))(b.w.t)
 	if cookies := recorded.Cookies(); len(cookies) > 0 {
 		b.cookie = cookies[0]
 	}
@@ -154,13 +142,8 @@ func (b *browser) send(method, target string) string {
 func (b *browser) begin(c *testworld.Canaries) string {
 	b.w.t.Helper()
 	var begun struct{ URL string }
-	if err := json.Unmarshal([]byte(b.send("GET", "/connect/drive")), &begun); err != nil {
-		b.w.t.Fatal(err)
-	}
-	to, err := url.Parse(begun.URL)
-	if err != nil {
-		b.w.t.Fatal(err)
-	}
+	testworld.Check(b.w.t, json.Unmarshal([]byte(b.send("GET", "/connect/drive")), &begun))
+	to := testworld.Must(url.Parse(begun.URL))(b.w.t)
 	c.Hide("the cookie of a consent", b.cookie.Value)
 	state := c.Hide("the state of a consent", to.Query().Get("state"))
 	return to.Query().Get("redirect_uri") + "?" + url.Values{"state": {state}, "code": {c.Word("a code")}}.Encode()

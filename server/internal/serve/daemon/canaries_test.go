@@ -62,18 +62,12 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	for name, server := range map[string]*httptest.Server{"issued": issuing, "refused": refusing} {
 		configs := testworld.AuthTypes(server.URL + "/token")
 		for i, authType := range types {
-			auth, err := json.Marshal(map[string]any{"type": authType, "config": configs[authType]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			auth := testworld.Must(json.Marshal(map[string]any{"type": authType, "config": configs[authType]}))(t)
 			fmt.Fprintf(&text, "  - {name: %s %d, url: API/%s, paths: [/notes/*], query: [{name: q, value: '', overridable: true}], auth: %s}\n", name, i, authType, auth)
 		}
 	}
 	var answer atomic.Pointer[testworld.Answer]
-	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
 	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 	w := start(t, answering(c, func(r *http.Request) (*http.Response, error) { return (*answer.Load())(r) }), text.String(), func(config *daemon.Config) {
 		config.Options.Host.State = kept

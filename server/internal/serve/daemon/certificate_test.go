@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
@@ -35,22 +36,13 @@ func issue(t *testing.T, serial int64) pair { return issueUntil(t, serial, time.
 
 func issueUntil(t *testing.T, serial int64, end time.Time) pair {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gateway"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := testworld.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
@@ -66,15 +58,9 @@ func (f files) key() string  { return filepath.Join(f.dir, "key.pem") }
 // put replaces one of the files, like programs that renew certificates.
 func (f files) put(name string, content []byte, mode os.FileMode) {
 	f.t.Helper()
-	if err := os.WriteFile(name+".new", content, mode); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Chmod(name+".new", mode); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		f.t.Fatal(err)
-	}
+	testworld.Check(f.t, os.WriteFile(name+".new", content, mode))
+	testworld.Check(f.t, os.Chmod(name+".new", mode))
+	testworld.Check(f.t, os.Rename(name+".new", name))
 }
 
 func (f files) putPair(p pair) {
@@ -117,10 +103,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(transport.RoundTrip(request))(t)
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if string(body) != "1 true" || response.ProtoAtLeast(2, 0) != http2 || response.Header.Get("Strict-Transport-Security") != "max-age=31536000" {
@@ -137,10 +120,7 @@ func TestTLS(t *testing.T) {
 
 func TestPlainHTTP(t *testing.T) {
 	w := start(t, version, echo)
-	response, err := http.Get(w.callers + "/connectors/echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.Get(w.callers + "/connectors/echo"))(t)
 	defer response.Body.Close()
 	if got := response.Header.Get("Strict-Transport-Security"); got != "" {
 		t.Errorf("browsers are told %q without TLS", got)
@@ -176,9 +156,7 @@ func TestRenewal(t *testing.T) {
 	check(2, "the certificate is in use")
 	f.put(f.key(), issue(t, 3).key, 0o644)
 	check(2, "is open to everybody on this machine (its mode is 0644)")
-	if err := os.Remove(f.cert()); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(f.cert()))
 	check(2, "no such file")
 	f.putPair(issue(t, 4))
 	check(4, "the certificate is in use")
@@ -208,9 +186,7 @@ func TestIrregularCertificate(t *testing.T) {
 			t.Errorf("the log says %s, want %s", got, said)
 		}
 	}
-	if err := errors.Join(syscall.Mkfifo(f.cert()+".new", 0o600), os.Rename(f.cert()+".new", f.cert())); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(syscall.Mkfifo(f.cert()+".new", 0o600), os.Rename(f.cert()+".new", f.cert())))
 	check("is no regular file")
 	f.put(f.cert(), bytes.Repeat([]byte("-"), 1<<20+1), 0o600)
 	check("has more than 1 MiB")
@@ -276,9 +252,7 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 	w.said() // the mode of the key again
 	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	err := daemon.Run(context.Background(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "0604") {
 		t.Errorf("the error is %v", err)

@@ -139,20 +139,13 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 func (w *world) write(text string) {
 	w.t.Helper()
 	temporary := w.file + ".new"
-	if err := os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.Rename(temporary, w.file); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600))
+	testworld.Check(w.t, os.Rename(temporary, w.file))
 }
 
 func (w *world) get(url string) (status int, body string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil))(w.t)
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(r)
 	if err != nil {
@@ -228,9 +221,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("/readyz is %d %s with a good file", status, body)
 	}
 	state(1, 2, 1, "1.9e+09")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	if got := w.said(); got != "the configuration is in use: " {
 		t.Errorf("on SIGHUP, the log says %s", got)
 	}
@@ -239,9 +230,7 @@ func TestReload(t *testing.T) {
 
 func TestBadInitialFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600))
 	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
 		t.Errorf("the error is %v", err)
@@ -289,10 +278,7 @@ func TestOperators(t *testing.T) {
 func TestTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
 	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
-	response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.Post(w.operators+"/connectors/echo/test", "application/json", body))(t)
 	defer response.Body.Close()
 	answer, _ := io.ReadAll(response.Body)
 	var shown gateway.TestResult
@@ -350,9 +336,7 @@ func TestLaterPlugin(t *testing.T) {
 	if got := w.said(); !strings.Contains(got, "names a file that does not exist") {
 		t.Errorf("the log says %s", got)
 	}
-	if err := os.WriteFile(plugin, []byte("not a module"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(plugin, []byte("not a module"), 0o600))
 	if got := w.said(); !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
 		t.Errorf("the log says %s", got)
 	}
@@ -363,16 +347,10 @@ func TestFilesBehindLinks(t *testing.T) {
 	w := start(t, version, echo)
 	target := filepath.Join(t.TempDir(), "target.yaml")
 	text := strings.ReplaceAll(strings.Replace(echo, `"1"`, `"2"`, 1), "API", w.api.URL)
-	if err := os.WriteFile(target, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Symlink(target, w.file+".new"), os.Rename(w.file+".new", w.file)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(target, []byte(text), 0o600))
+	testworld.Check(t, errors.Join(os.Symlink(target, w.file+".new"), os.Rename(w.file+".new", w.file)))
 	w.said()
-	if err := os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600))
 	w.eventually("the new text is in use", func() bool { // the file may have been read half-written
 		_, body := w.get(w.callers + "/connectors/echo")
 		return body == "3 true"

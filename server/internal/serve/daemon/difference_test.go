@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 )
@@ -56,9 +57,7 @@ func TestFileChanges(t *testing.T) {
 		t.Errorf("a bad file is shown as %+v", bad)
 	}
 	r.write(changed)
-	if err := r.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, r.reload(t.Context()))
 	used := r.consoleState()
 	has("the file in use", used.Changed)
 	if used.Waiting != nil || len(used.Problems) > 0 || used.Set.SHA256 == first.Set.SHA256 {
@@ -70,9 +69,7 @@ func TestFileChanges(t *testing.T) {
 func TestBadFileLinesWithoutLock(t *testing.T) {
 	r := newReader(t, file)
 	slow := filepath.Join(t.TempDir(), "slow.yaml")
-	if err := syscall.Mkfifo(slow, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Mkfifo(slow, 0o600))
 	r.read = func(context.Context) (*connectors.Set, error) {
 		return nil, &connectors.Error{File: r.file, Problems: []connectors.Problem{{File: slow, Line: 1, Column: 1, Message: "is wrong"}}}
 	}

@@ -6,25 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The files of connectors_dir are followed: one that is added, one that is wrong, and one that is taken away. All of them count, or
 // nothing does.
 func TestConnectorDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "connectors.d")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Mkdir(dir, 0o700))
 	w := start(t, version, "connectors_dir: "+dir+"\n"+echo)
 	put := func(name, text string) {
 		t.Helper()
 		temporary := filepath.Join(filepath.Dir(dir), "new")
-		if err := os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(temporary, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600))
+		testworld.Check(t, os.Rename(temporary, filepath.Join(dir, name)))
 	}
 	status := func(connector string) int {
 		t.Helper()
@@ -44,9 +40,7 @@ func TestConnectorDirectory(t *testing.T) {
 	for said := w.said(); !strings.Contains(said, "the configuration is in use"); {
 		said = w.said()
 	}
-	if err := os.Remove(filepath.Join(dir, "added.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.Remove(filepath.Join(dir, "added.yaml")))
 	if said := w.said(); !strings.Contains(said, "the configuration is in use") || status("added") != http.StatusNotFound || status("mended") != http.StatusOK {
 		t.Errorf("with a file less: %s, %d, %d", said, status("added"), status("mended"))
 	}

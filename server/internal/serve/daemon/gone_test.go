@@ -66,13 +66,9 @@ func TestMetricsOfLastingRequest(t *testing.T) {
 // A file of authorities that changes is read again.
 func TestChangedAuthorities(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "company.pem")
-	if err := os.WriteFile(ca, []byte(testworld.NewAuthority(t).PEM()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(ca, []byte(testworld.NewAuthority(t).PEM()), 0o600))
 	w := start(t, version, "egress: {ca_file: "+ca+"}\n"+echo)
-	if err := os.WriteFile(ca, []byte("not a certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(ca, []byte("not a certificate"), 0o600))
 	if got := w.said(); !strings.Contains(got, "egress.ca_file: has no certificate in PEM") {
 		t.Errorf("the log says %s", got)
 	}
@@ -88,9 +84,7 @@ func TestLaterLock(t *testing.T) {
 	if got := w.said(); !strings.Contains(got, "is not in keywright.lock") {
 		t.Errorf("the log says %s", got)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600))
 	if got := w.said(); !strings.Contains(got, "keywright.lock cannot be read") {
 		t.Errorf("the log says %s", got)
 	}

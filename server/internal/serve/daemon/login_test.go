@@ -14,6 +14,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
@@ -23,12 +24,8 @@ func operatorWorld(t *testing.T) (w *world, token func(role string) string) {
 	dir := t.TempDir()
 	key := []byte(strings.Repeat("k", 32))
 	keys := fmt.Sprintf(`{"keys": [{"kty": "oct", "kid": "1", "alg": "HS256", "k": %q}]}`, base64.RawURLEncoding.EncodeToString(key))
-	if err := os.WriteFile(filepath.Join(dir, "keys.json"), []byte(keys), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(secret+secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "keys.json"), []byte(keys), 0o600))
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "token"), []byte(secret+secret+"\n"), 0o600))
 	text := "gateway:\n  user: {type: jwt, jwt: {cookie: session, jwks_file: " + filepath.Join(dir, "keys.json") +
 		", issuer: https://id.example.com, audiences: gateway, algorithms: HS256}}\n" + echo
 	w = start(t, version, text, func(c *daemon.Config) {
@@ -40,11 +37,7 @@ func operatorWorld(t *testing.T) (w *world, token func(role string) string) {
 		claims := jwt.MapClaims{"iss": "https://id.example.com", "aud": "gateway", "sub": "1", "role": role, "exp": time.Now().Add(time.Hour).Unix()}
 		signed := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
 		signed.Header["kid"] = "1"
-		text, err := signed.SignedString(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return testworld.Must(signed.SignedString(key))(t)
 	}
 }
 
@@ -58,17 +51,11 @@ func TestLoginOfOperators(t *testing.T) {
 		if strings.HasSuffix(path, "/test") {
 			method = http.MethodPost
 		}
-		r, err := http.NewRequestWithContext(context.Background(), method, w.operators+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(context.Background(), method, w.operators+path, nil))(t)
 		if header != "" {
 			r.Header.Set(header, value)
 		}
-		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(t)
 		_ = response.Body.Close()
 		return response.StatusCode
 	}
@@ -103,9 +90,7 @@ func TestLoginOfOperators(t *testing.T) {
 func TestInvalidLogin(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(echo, "API", "https://api.example.com")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(strings.ReplaceAll(echo, "API", "https://api.example.com")), 0o600))
 	for name, c := range map[string]struct {
 		change func(*daemon.Config)
 		want   string

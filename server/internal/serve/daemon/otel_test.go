@@ -58,23 +58,14 @@ func keyValues(all []slog.Attr) (list []attribute.KeyValue) {
 func TestTheTracerOfTheDocumentation(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
-	h, err := host.New(t.Context(), host.Config{
+	h := testworld.Must(host.New(t.Context(), host.Config{
 		Secrets: host.MapSecrets{"key": secret}, Tracer: tracer{provider.Tracer("example")}, Base: testworld.Respond(http.StatusTeapot, ""),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer h.Close(t.Context())
-	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: host.Auth{
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: host.Auth{
 		Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := (&http.Client{Transport: c.Transport(nil)}).Get("https://api.example.com/orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
+	response := testworld.Must((&http.Client{Transport: c.Transport(nil)}).Get("https://api.example.com/orders"))(t)
 	defer response.Body.Close()
 	var b strings.Builder
 	for _, s := range exporter.GetSpans() {
@@ -92,16 +83,10 @@ func TestTheTracerOfTheDocumentation(t *testing.T) {
 
 // The documentation has the code that is tested here.
 func TestTheDocumentationHasTheTracer(t *testing.T) {
-	file, err := os.ReadFile("otel_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testworld.Must(os.ReadFile("otel_test.go"))(t)
 	_, code, _ := strings.Cut(string(file), "this code.\n\n")
 	code, _, _ = strings.Cut(code, "\n// mark")
-	documented, err := os.ReadFile("../../../../host/tracer.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	documented := testworld.Must(os.ReadFile("../../../../host/tracer.go"))(t)
 	var b strings.Builder
 	for line := range strings.Lines(code) {
 		if line == "\n" {

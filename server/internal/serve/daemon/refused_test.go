@@ -68,10 +68,7 @@ func newReaderOf(t *testing.T, name string) *reader {
 		return set, err
 	}
 	r.gateway = gateway.New(gateway.Config{})
-	first, err := r.heard(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testworld.Must(r.heard(t.Context()))(t)
 	r.use(first)
 	t.Cleanup(func() {
 		r.end()
@@ -84,9 +81,7 @@ func newReaderOf(t *testing.T, name string) *reader {
 
 func (r *reader) write(text string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	testworld.Check(r.t, os.WriteFile(r.file, []byte(text), 0o600))
 }
 
 // open returns the number of hosts that are not closed.
@@ -107,9 +102,7 @@ func TestNothingOfARefusedFileStaysOpen(t *testing.T) {
 	keys := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_file: none.json, issuer: https://id.example.com, audiences: gateway}}}\n"
 	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	certText, keyText := testworld.NewAuthority(t).Client("gateway", time.Now().Add(time.Hour))
-	if err := errors.Join(os.WriteFile(cert, []byte(certText), 0o600), os.WriteFile(key, []byte(keyText), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(os.WriteFile(cert, []byte(certText), 0o600), os.WriteFile(key, []byte(keyText), 0o600)))
 	for name, c := range map[string]struct{ first, next, want string }{
 		"users are taken away":  {users + file, file, "gateway.user cannot be taken away"},
 		"TLS is added":          {file, "gateway: {tls: {cert: " + cert + ", key: " + key + "}}\n" + file, "gateway.tls cannot be added"},
@@ -171,10 +164,7 @@ func TestLateSetClosed(t *testing.T) {
 // When the system has lost events, the file is read, because any file may have changed.
 func TestAnOverflowOfEventsHasTheFileRead(t *testing.T) {
 	r := newReader(t, file)
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		t.Fatal(err)
-	}
+	watcher := testworld.Must(fsnotify.NewWatcher())(t)
 	defer watcher.Close()
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})

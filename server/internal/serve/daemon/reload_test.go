@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
@@ -45,9 +46,7 @@ func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 		}
 		_, _ = io.WriteString(rw, "as "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer token-"))
 	}, oauth+named("Other"))
-	if err := os.WriteFile(filepath.Join(filepath.Dir(w.file), "key"), []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "key"), []byte(secret), 0o600))
 	use := func(text, want string) {
 		t.Helper()
 		w.write(text)
@@ -214,12 +213,8 @@ func reading(t *testing.T, name string) (release func()) {
 // pipe replaces the file by a pipe, which blocks its readers.
 func (w *world) pipe() {
 	w.t.Helper()
-	if err := syscall.Mkfifo(w.file+".new", 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.Rename(w.file+".new", w.file); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, syscall.Mkfifo(w.file+".new", 0o600))
+	testworld.Check(w.t, os.Rename(w.file+".new", w.file))
 }
 
 // A gateway ends while it reads a file that hangs, and does not report the file as invalid.
@@ -249,9 +244,7 @@ func TestEndingWhileAFileHangs(t *testing.T) {
 func TestEndingWhileTheFirstFileHangs(t *testing.T) {
 	defer noneLeft(t)()
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := syscall.Mkfifo(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, syscall.Mkfifo(file, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -317,17 +310,11 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 	w := start(t, version, settings("first")+echo)
 	ask := func(host, origin string, want int) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil))(t)
 		if r.Host = host; origin != "" {
 			r.Header.Set("Origin", origin)
 		}
-		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(t)
 		_ = response.Body.Close()
 		if response.StatusCode != want {
 			t.Errorf("Host %s, Origin %s: %d, want %d", host, origin, response.StatusCode, want)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -129,9 +130,7 @@ func TestFailedStoreProbe(t *testing.T) {
 // A store of state that is open only when the process has ended already, as on a disk that hangs, is closed again.
 func TestLateStore(t *testing.T) {
 	s := &sharedState{clock: time.Now}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.close())
 	file := filepath.Join(t.TempDir(), "state.db")
 	text := fmt.Sprintf("connectors: [{name: a, url: 'https://api.test', auth: {type: none}}]\nstate: {type: sqlite, path: %q, keys: \"{{ get_secret('k') }}\"}", file)
 	var late error

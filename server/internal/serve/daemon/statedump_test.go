@@ -46,14 +46,9 @@ func keep(t *testing.T, driver string) *keeping {
 	k.users, k.tenant = [2]string{word("a user"), word("a user")}, word("a tenant")
 	state := fmt.Sprintf("{type: sqlite, path: %q, keys: ", k.address)
 	if driver == "pgx" {
-		server, err := postgrestest.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := testworld.Must(postgrestest.Start())(t)
 		t.Cleanup(func() { _ = server.Stop() })
-		if k.address, err = server.Database(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		k.address = testworld.Must(server.Database(t.Context()))(t)
 		state = `{type: postgres, url: "{{ get_secret('state-url') }}", keys: `
 	}
 	issued := k.hidden.Issued(time.Now)
@@ -70,10 +65,7 @@ func keep(t *testing.T, driver string) *keeping {
 		"state: " + state + "\"{{ get_secret('state-key') }}\"}\nconnectors:\n"
 	for authType, config := range testworld.AuthTypes(login.URL + "/token") {
 		k.connectors[authType] = word("the name of a connector")
-		auth, err := json.Marshal(map[string]any{"type": authType, "config": config})
-		if err != nil {
-			t.Fatal(err)
-		}
+		auth := testworld.Must(json.Marshal(map[string]any{"type": authType, "config": config}))(t)
 		text += fmt.Sprintf("  - {name: %s, url: API/v1, auth: %s}\n", k.connectors[authType], auth)
 	}
 	stateKey := make([]byte, 32)
@@ -89,23 +81,14 @@ func keep(t *testing.T, driver string) *keeping {
 // get sends a request of a user, with a cookie if it is not nil. It returns the cookie of the answer, if there is one.
 func (k *keeping) get(user, target string, cookie *http.Cookie) (status int, body string, set *http.Cookie) {
 	k.t.Helper()
-	r, err := http.NewRequestWithContext(k.t.Context(), http.MethodGet, target, nil)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(k.t.Context(), http.MethodGet, target, nil))(k.t)
 	r.Header = http.Header{"X-User": {user}, "X-Tenant": {k.tenant}, "Accept": {"application/json"}}
 	if cookie != nil {
 		r.AddCookie(cookie)
 	}
-	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(k.t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	text := testworld.Must(io.ReadAll(response.Body))(k.t)
 	if cookies := response.Cookies(); len(cookies) > 0 {
 		set = cookies[0]
 	}
@@ -121,10 +104,7 @@ func (k *keeping) begin(user string) (callback string, cookie *http.Cookie) {
 		k.t.Fatalf("the consent does not begin: %d %s", status, body)
 	}
 	k.hidden.Hide("the cookie of a consent", cookie.Value)
-	to, err := url.Parse(begun.URL)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	to := testworld.Must(url.Parse(begun.URL))(k.t)
 	state := k.hidden.Hide("the state of a consent", to.Query().Get("state"))
 	return to.Query().Get("redirect_uri") + "?" + url.Values{"state": {state}, "code": {k.hidden.Word("a code")}}.Encode(), cookie
 }
@@ -133,10 +113,7 @@ func (k *keeping) begin(user string) (callback string, cookie *http.Cookie) {
 func (k *keeping) search(where string) []string {
 	k.t.Helper()
 	if k.driver == "pgx" {
-		dump, err := postgrestest.Dump(k.t.Context(), k.address)
-		if err != nil {
-			k.t.Fatal(err)
-		}
+		dump := testworld.Must(postgrestest.Dump(k.t.Context(), k.address))(k.t)
 		k.hidden.Out(where, dump)
 		return k.hidden.Leaks()
 	}
@@ -145,10 +122,7 @@ func (k *keeping) search(where string) []string {
 		k.t.Fatal(err)
 	}
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			k.t.Fatal(err)
-		}
+		content := testworld.Must(os.ReadFile(file))(k.t)
 		k.hidden.Out(where, string(content))
 	}
 	return k.hidden.Leaks()
@@ -157,14 +131,9 @@ func (k *keeping) search(where string) []string {
 // plant writes a text into the database.
 func (k *keeping) plant(text string) {
 	k.t.Helper()
-	db, err := sql.Open(k.driver, k.address)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	db := testworld.Must(sql.Open(k.driver, k.address))(k.t)
 	defer db.Close()
-	if _, err := db.ExecContext(context.Background(), `INSERT INTO state_rows (id, fence, generation, value) VALUES ($1, 1, 1, $2)`, []byte("planted"), []byte(text)); err != nil {
-		k.t.Fatal(err)
-	}
+	testworld.Must(db.ExecContext(context.Background(), `INSERT INTO state_rows (id, fence, generation, value) VALUES ($1, 1, 1, $2)`, []byte("planted"), []byte(text)))(k.t)
 }
 
 // threats.md 107: two users of a tenant have called connectors of all auth types, one has connected an account, and the other has

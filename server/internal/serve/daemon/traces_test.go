@@ -16,6 +16,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // collected holds the traces that a collector received.
@@ -149,19 +151,13 @@ func TestTraces(t *testing.T) {
 	ids := map[string]string{}
 	ask := func(name, path, parent string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+path+"?q=of-a-caller", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+path+"?q=of-a-caller", nil))(t)
 		r.Header.Set("X-Own", "of-a-caller")
 		if parent != "" {
 			r.Header.Set("Traceparent", parent)
 		}
 		transport := &http.Transport{DisableKeepAlives: true}
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(transport.RoundTrip(r))(t)
 		response.Body.Close()
 		ids[name] = response.Header.Get("X-Request-Id")
 	}

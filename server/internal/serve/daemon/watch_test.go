@@ -15,6 +15,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -26,9 +27,7 @@ func TestPolledChanges(t *testing.T) {
 	other := strings.Replace(file, "Echo", "Other", 1)
 	put := func(t *testing.T, dir, text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "connectors.yaml"), []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "connectors.yaml"), []byte(text), 0o600)))
 	}
 	for name, change := range map[string]func(t *testing.T, root string) error{
 		"a link on the way leads elsewhere": func(t *testing.T, root string) error {
@@ -50,16 +49,9 @@ func TestPolledChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			put(t, filepath.Join(root, "v1"), file)
-			if err := os.Symlink("v1", filepath.Join(root, "current")); err != nil {
-				t.Fatal(err)
-			}
-			silent, err := fsnotify.NewWatcher()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := silent.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, os.Symlink("v1", filepath.Join(root, "current")))
+			silent := testworld.Must(fsnotify.NewWatcher())(t)
+			testworld.Check(t, silent.Close())
 			silent.Events, silent.Errors = nil, nil
 			synctest.Test(t, func(t *testing.T) {
 				r := newReaderOf(t, filepath.Join(root, "current", "connectors.yaml"))
@@ -68,9 +60,7 @@ func TestPolledChanges(t *testing.T) {
 				go func() { defer close(done); r.follow(ctx, silent) }()
 				defer func() { end(); <-done }()
 				<-time.After(time.Minute) // bubble time
-				if err := change(t, root); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, change(t, root))
 				<-time.After(10 * time.Second)
 				if _, err := r.current().Find("other"); err != nil {
 					t.Error(err)
@@ -89,9 +79,7 @@ func TestPolledChanges(t *testing.T) {
 // A reload that hangs is ended: the file is refused, and the next one is read.
 func TestHangingReload(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(name, []byte(file), 0o600))
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaderOf(t, name)
 		read, late := r.read, make(chan struct{})
@@ -122,9 +110,7 @@ func TestHangingReload(t *testing.T) {
 // A check of files on a disk that hangs blocks nothing else, and ends with the program.
 func TestHangingDisk(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(name, []byte(file), 0o600))
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaderOf(t, name)
 		disk, looked := make(chan struct{}), make(chan string, 1)

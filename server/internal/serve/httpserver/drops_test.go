@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 49: a body that arrives in drops is cut off, and one that arrives slowly but steadily is not.
@@ -42,10 +44,7 @@ func TestBodyInDrops(t *testing.T) {
 						}
 					}
 				}()
-				response, err := http.ReadResponse(bufio.NewReader(client), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
 				defer response.Body.Close()
 				if took := time.Since(began); response.StatusCode != c.status || took > 5*time.Minute {
 					t.Errorf("after %v: %d", took, response.StatusCode)

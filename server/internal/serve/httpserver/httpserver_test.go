@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
@@ -57,17 +58,11 @@ func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
 		"image of a page":  {"", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"neighbouring one": {"", []string{"Sec-Fetch-Site", "same-site"}, 403},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/healthz", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/healthz", nil))(t)
 		if r.Host = c.host; len(c.header) > 0 {
 			r.Header.Set(c.header[0], c.header[1])
 		}
-		response, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.DefaultTransport.RoundTrip(r))(t)
 		_ = response.Body.Close()
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", name, response.StatusCode, c.status)
@@ -86,10 +81,7 @@ func TestBodiesPassInBothDirections(t *testing.T) {
 	})
 	for range 3 { // on one connection
 		body := strings.Repeat("x", 1<<20)
-		response, err := http.Post(callers, "text/plain", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.Post(callers, "text/plain", strings.NewReader(body)))(t)
 		got, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || string(got) != body {
@@ -118,10 +110,7 @@ func TestPanicLog(t *testing.T) {
 		}),
 	})
 	for path, ok := range map[string]bool{"/bad": false, "/good": true} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, callers+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, callers+path, nil))(t)
 		response, err := http.DefaultClient.Do(r)
 		if (err == nil) != ok {
 			t.Errorf("%s: err = %v", path, err)
@@ -151,10 +140,7 @@ func TestDrainDelay(t *testing.T) {
 	urls := <-started
 	status := func(url string) int {
 		transport := &http.Transport{DisableKeepAlives: true} // a connection of its own
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 		response, err := transport.RoundTrip(r)
 		if err != nil {
 			return 0

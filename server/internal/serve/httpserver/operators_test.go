@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
@@ -41,24 +42,15 @@ type answered struct{ *http.Response }
 // get sends a request to operators, and returns the answer with its body.
 func get(t *testing.T, client *http.Client, method, url string, header ...string) (answered, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	for i := 0; i < len(header); i += 2 {
 		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			r.Host = header[i+1]
 		}
 	}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(client.Do(r))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(response.Body))(t)
 	return answered{response}, string(body)
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // pipes is a listener of connections in memory, whose deadlines use the bubble's time.
@@ -82,9 +84,7 @@ func TestStalledClients(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				client := dial(t, c.handler)
-				if _, err := io.WriteString(client, c.send); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Must(io.WriteString(client, c.send))(t)
 				answer, err := io.ReadAll(client)
 				if took := time.Since(began); took < c.after || took > c.after+time.Second {
 					t.Errorf("the connection was closed after %v, want %v", took, c.after)
@@ -170,10 +170,7 @@ func TestHandlerMayTakeItsTime(t *testing.T) {
 					}
 				})
 				_, _ = io.WriteString(client, request)
-				response, err := http.ReadResponse(bufio.NewReader(client), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
 				defer response.Body.Close()
 				if body, err := io.ReadAll(response.Body); err != nil || string(body) != strings.Repeat("piece", 3) {
 					t.Errorf("the client got %q, %v", body, err)

@@ -5,21 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 )
 
 // BenchmarkStore measures reading a row, and acquiring its lease and writing its value, which is that of an exchange. The
 // PostgreSQL of the benchmark waits for its disk, as that of the tests does not.
 func BenchmarkStore(b *testing.B) {
-	server, err := postgrestest.Start("fsync=on", "full_page_writes=on", "synchronous_commit=on")
-	if err != nil {
-		b.Fatal(err)
-	}
+	server := testworld.Must(postgrestest.Start("fsync=on", "full_page_writes=on", "synchronous_commit=on"))(b)
 	defer func() { _ = server.Stop() }()
-	address, err := server.Database(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	address := testworld.Must(server.Database(b.Context()))(b)
 	value := string(make([]byte, 2048))
 	for _, db := range []database{{name: "sqlite", address: b.TempDir() + "/state.db"}, {name: "postgres", address: address}} {
 		store := db.open(b)
@@ -35,8 +30,8 @@ func BenchmarkStore(b *testing.B) {
 		b.Run(db.name+"/acquire and put", func(b *testing.B) {
 			lease := acquire(b, store, id("0"), time.Nanosecond)
 			for b.Loop() {
-				var taken bool
-				if lease, taken, err = store.Acquire(b.Context(), lease.ID, lease.Generation, time.Minute); err != nil || !taken {
+				next, taken, err := store.Acquire(b.Context(), lease.ID, lease.Generation, time.Minute)
+				if lease = next; err != nil || !taken {
 					b.Fatal(taken, err)
 				}
 				put(b, store, lease, value, time.Hour)

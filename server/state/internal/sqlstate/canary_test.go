@@ -28,14 +28,8 @@ func TestADumpHasNoCanary(t *testing.T) {
 		mac := hmac.New(sha256.New, key)
 		mac.Write(name)
 		row := hoststate.ID(mac.Sum(nil))
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		block := testworld.Must(aes.NewCipher(key))(t)
+		aead := testworld.Must(cipher.NewGCMWithRandomNonce(block))(t)
 		sealed := aead.Seal(nil, nil, text, row[:])
 		lease := acquire(t, store, row, time.Hour)
 		put(t, store, lease, string(sealed), time.Hour)
@@ -60,19 +54,12 @@ func TestADumpHasNoCanary(t *testing.T) {
 func (db database) dump(t *testing.T) string {
 	t.Helper()
 	if db.name == "postgres" {
-		dump, err := postgrestest.Dump(t.Context(), db.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return dump
+		return testworld.Must(postgrestest.Dump(t.Context(), db.address))(t)
 	}
 	var all strings.Builder
 	files, _ := filepath.Glob(db.address + "*")
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testworld.Must(os.ReadFile(file))(t)
 		all.Write(content)
 	}
 	return all.String()

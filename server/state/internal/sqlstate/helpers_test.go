@@ -10,6 +10,7 @@ import (
 	"time"
 
 	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/state"
 	"github.com/keywright/keywright/server/state/postgres"
@@ -52,20 +53,14 @@ func empty(t testing.TB, name string) database {
 	} else {
 		db.address = filepath.Join(t.TempDir(), "state.db")
 	}
-	var err error
-	if db.raw, err = sql.Open(driver, db.address); err != nil {
-		t.Fatal(err)
-	}
+	db.raw = testworld.Must(sql.Open(driver, db.address))(t)
 	t.Cleanup(func() { _ = db.raw.Close() })
 	return db
 }
 
 func (db database) open(t testing.TB) state.Database {
 	t.Helper()
-	store, err := db.store(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(db.store(t))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -79,9 +74,7 @@ func (db database) store(t testing.TB) (state.Database, error) {
 
 func (db database) exec(t testing.TB, statement string, arguments ...any) {
 	t.Helper()
-	if _, err := db.raw.ExecContext(t.Context(), statement, arguments...); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(db.raw.ExecContext(t.Context(), statement, arguments...))(t)
 }
 
 // later moves all times of the rows back, as if time had passed.
@@ -94,11 +87,7 @@ func id(name string) hoststate.ID { return sha256.Sum256([]byte(name)) }
 
 func get(t testing.TB, store hoststate.Store, id hoststate.ID) hoststate.Row {
 	t.Helper()
-	row, err := store.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return row
+	return testworld.Must(store.Get(t.Context(), id))(t)
 }
 
 // acquire takes the lease of a row as it is.

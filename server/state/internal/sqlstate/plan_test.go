@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/state/internal/sqlstate"
 )
 
@@ -37,26 +38,18 @@ func checkPlan(t *testing.T, db database, store *sqlstate.Store, statement strin
 	if strings.HasPrefix(statement, "INSERT") { // it looks for nothing
 		return
 	}
-	connection, err := store.Reads().Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := testworld.Must(store.Reads().Conn(t.Context()))(t)
 	defer connection.Close()
 	explain, byKey, byIndex, all := "EXPLAIN QUERY PLAN "+statement, "sqlite_autoindex_state_rows_1 (id", "INDEX state_rows_expires (expires<", "SCAN state_rows"
 	arguments := make([]any, parameters)
 	if db.name == "postgres" {
 		byKey, byIndex, all = "using state_rows_pkey", "Index Cond: (expires < ", "Seq Scan on state_rows"
-		if _, err := connection.ExecContext(t.Context(), "PREPARE it AS "+statement); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(connection.ExecContext(t.Context(), "PREPARE it AS "+statement))(t)
 		defer func() { _, _ = connection.ExecContext(t.Context(), "DEALLOCATE it") }()
 		explain = "EXPLAIN EXECUTE it(NULL" + strings.Repeat(", NULL", parameters-1) + ")" // the plan for any arguments
 		arguments = nil
 	}
-	rows, err := connection.QueryContext(t.Context(), explain, arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testworld.Must(connection.QueryContext(t.Context(), explain, arguments...))(t)
 	defer rows.Close()
 	var plan strings.Builder
 	for rows.Next() {
@@ -65,14 +58,10 @@ func checkPlan(t *testing.T, db database, store *sqlstate.Store, statement strin
 		for n := range line {
 			line[n] = new(any)
 		}
-		if err := rows.Scan(line...); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, rows.Scan(line...))
 		fmt.Fprintln(&plan, *line[len(line)-1].(*any))
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, rows.Err())
 	if text := plan.String(); !strings.Contains(text, byKey) || sweep && !strings.Contains(text, byIndex) || strings.Contains(text, all) {
 		t.Errorf("statement = %s\ntext = %s", statement, text)
 	}

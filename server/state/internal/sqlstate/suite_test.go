@@ -7,6 +7,7 @@ import (
 
 	hoststate "github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/host/state/statetest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/state"
 )
@@ -26,9 +27,7 @@ func TestSuite(t *testing.T) {
 				},
 				Advance: func(t *testing.T, _ hoststate.Store, d time.Duration) { db.later(t, d) },
 				Sweep: func(t *testing.T, s hoststate.Store) {
-					if _, err := s.(state.Database).Sweep(t.Context(), 1000); err != nil {
-						t.Fatal(err)
-					}
+					testworld.Must(s.(state.Database).Sweep(t.Context(), 1000))(t)
 				},
 			})
 		})
