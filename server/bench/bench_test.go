@@ -1,20 +1,16 @@
-// Package bench compares Keywright with other software that does the same work, and with bounds. The file of each row describes
-// what it measures, and measure_test.go the method. "make bench" measures all rows; as a test, each runs once.
+// Package bench compares Keywright with other software that does the same work, and with bounds. docs/benchmarks.md describes the rows
+// and the method. "make bench" measures all rows; as a test, each runs once.
 package bench
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
 	"os"
-	"os/signal"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,176 +24,97 @@ var (
 	articles   = flag.Int("articles", 2000, "how many articles the databases of content have, a multiple of 100")
 )
 
-// TestMain runs a child or a server if a row started this process.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == childVerb || os.Args[1] == serverVerb) {
-		if err := runPart(os.Args[1], os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	code := m.Run()
-	_ = servingCommand.remove()
+	stopPostgres()
+	removeProgram()
 	os.Exit(code)
-}
-
-func runPart(verb string, args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if verb == serverVerb {
-		return runServer(ctx, args, os.Stdout)
-	}
-	return runChild(ctx, args, os.Stdout)
-}
-
-// table has a line for each line of the table of goals, with the number of its rows.
-var table = []struct {
-	work, against string
-	rows          int
-	noGoal        bool
-}{
-	{work: `^RoundTrip, (api_key|oauth_client_credentials with a cached token|oauth_jwt_bearer with a cached token)$`, against: "golang.org/x/oauth2", rows: 3},
-	{work: `^RoundTrip with a search of the answer, a cached token of 8,000 bytes$`, against: "200 bytes", rows: 1},
-	{work: `^RoundTrip, (oauth_jwt_bearer|oauth_password|token_exchange|login|github_app|google_service_account|dpop|aws_assume_role) with a cached token`, against: "RoundTrip, oauth_client_credentials", rows: 8},
-	{work: `^RoundTrip, oauth_client_credentials with a cached token and a store of state$`, against: "without a store", rows: 1},
-	{work: `^first RoundTrip with a token that another node has stored in (SQLite|PostgreSQL): p50 ÷ 2 ms$`, against: "2 ms", rows: 2},
-	{work: `^one call of the api_key plugin, reuse of mutations off$`, against: "extism/go-sdk", rows: 2},
-	{work: `^jwt, .*(RS256|ES256|EdDSA|HS256)$`, against: "golang-jwt", rows: 4},
-	{work: `^aws_sigv4, a whole call$`, against: "aws-sdk-go-v2", rows: 1},
-	{work: `^http_signature, a whole call, Ed25519, `, against: "crypto/ed25519", rows: 1},
-	{work: `^dpop, a whole call `, against: "golang-jwt", rows: 1, noGoal: true},
-	{work: `^aws_assume_role, a whole call `, against: "aws-sdk-go-v2", rows: 1, noGoal: true},
-	{work: `^metered guest code, (base64|json) `, against: "unmetered", rows: 2},
-	{work: `^host.New and connecting the five types, (nothing cached|code cache warm)$`, against: "wazero compiles", rows: 2},
-	{work: `^10,000 connectors, .* ÷ 200 MiB$`, against: "200 MiB", rows: 1},
-	{work: `^throughput .* 1.8 ÷ \(two cores ÷ one\)$`, against: "one core", rows: 2},
-	{work: `^10,000 requests at once .* ÷ 1$`, against: "1 exchange", rows: 1},
-	{work: `allocations beyond the request's clone ÷ 2$`, against: "2 allocations", rows: 1},
-	{work: `^keywright version: processor time ÷ 20 ms$`, against: "20 ms", rows: 1},
-	{work: `^gateway, api_key, 16 clients: (time for a request at full load|p99)$`, against: "httputil.ReverseProxy", rows: 2},
-	{work: `^gateway, api_key, 16 clients: time for a request at full load$`, against: "Caddy", rows: 1},
-	{work: `^gateway, api_key, 16 clients: p99$`, against: "Caddy", rows: 1, noGoal: true},
-	{work: `^gateway, api_key, 16 clients: (time for a request at full load|p99)$`, against: "nginx", rows: 2, noGoal: true},
-	{work: `^gateway, api_key, 16 clients: (time for a request at full load|p99)$`, against: "HAProxy", rows: 2, noGoal: true},
-	{work: `^gateway with an audit log, api_key, 16 clients: time for a request at full load$`, against: "the gateway without one", rows: 1},
-	{work: `^content in (SQLite|PostgreSQL), 2,000 articles: page (40|80) of 25: p50$`, against: "page 1", rows: 4},
-	{work: `^content in (SQLite|PostgreSQL), 2,000 articles: page 1 of 25: p99 ÷ 5 ms$`, against: "5 ms", rows: 2},
-	{work: `^import of 200 records into (SQLite|PostgreSQL): time ÷ 120 ms$`, against: "120 ms", rows: 2},
 }
 
 // Every row runs and is written completely. The values are not tested.
 func TestGoals(t *testing.T) {
-	// With the default, a process as small as this one would collect garbage after every few calls of a peer that allocates
-	// much. A server has a larger heap, and collects less often.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	databases, keywright := newContents(*articles, t.Output()), &command{}
-	t.Cleanup(func() {
-		if err := errors.Join(databases.close(), keywright.remove()); err != nil {
-			t.Error(err)
-		}
-	})
-	all := measure(t, slices.Concat(
-		roundTripRows(), exchangingRows(), nodeRows(), callRows(), jwtRows(), signatureRows(), meteringRows(), startRows(),
-		idleRows(), throughputRows(), exchangeRows(), allocationRows(), versionRows(keywright), gatewayRows(keywright),
-		contentRows(databases), importRows(databases),
-	), figureRows(databases))
-	tables := markdown(all, *roundCount)
-	if testing.Verbose() {
-		fmt.Print("\n", tables, "\n")
-	}
-	for _, m := range all.rows {
-		if !(m.ratio >= 0) || math.IsInf(m.ratio, 0) || m.goal < 0 || m.peer <= 0 || m.low > m.ratio || m.high < m.ratio {
-			t.Errorf("%s: ratio %v in %v to %v, against %v, goal %v", m.work, m.ratio, m.low, m.high, m.peer, m.goal)
-		}
-		if !strings.Contains(tables, "| "+m.work+" | "+m.against+" |") {
-			t.Errorf("%s is missing in the table", m.work)
-		}
-	}
-	if *rowPattern == "" {
-		checkRows(t, all.rows)
-		checkFigures(t, all.figures, tables)
-	}
-}
-
-// measure measures the rows that the flag selects.
-func measure(t *testing.T, rows []row, figures []figureRow) (m measurements) {
-	t.Helper()
 	if *roundCount < 1 || *sliceTime <= 0 || *articles < 100 || *articles%100 != 0 {
 		t.Fatal("-rounds and -slice have to be positive, and -articles a multiple of 100")
 	}
+	// With the default, a process as small as this one would collect garbage after every few calls of a peer that allocates
+	// much. A server has a larger heap, and collects less often.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	rows := slices.Concat(
+		roundTripRows(), exchangingRows(), nodeRows(), callRows(), jwtRows(), signatureRows(), meteringRows(), startRows(),
+		idleRows(), throughputRows(), exchangeRows(), allocationRows(), versionRows(), gatewayRows(), contentRows(newContents(t, *articles)),
+	)
 	pattern := regexp.MustCompile(*rowPattern)
-	s := session{count: *roundCount, slice: *sliceTime, now: time.Now}
+	var all []measuredRow
 	for i, r := range rows {
 		if !pattern.MatchString(r.work) && !pattern.MatchString(r.against) {
 			continue
 		}
 		_, _ = fmt.Fprintf(t.Output(), "%d of %d: %s, against %s\n", i+1, len(rows), r.work, r.against)
-		result, err := r.alone(t.Context(), s)
-		if err != nil {
-			t.Fatalf("%s, against %s: %v", r.work, r.against, err)
-		}
-		m.rows = append(m.rows, measuredRow{r, result})
+		t.Run(r.work, func(t *testing.T) {
+			all = append(all, measuredRow{r, r.measure(session{T: t, count: *roundCount, slice: *sliceTime, now: time.Now})})
+		})
 	}
-	for _, r := range figures {
-		if !pattern.MatchString(r.work) {
-			continue
-		}
-		measured, err := r.measure(t.Context(), s)
-		if err != nil {
-			t.Fatalf("%s: err = %v", r.work, err)
-		}
-		m.figures = append(m.figures, measured)
-	}
-	if len(m.rows)+len(m.figures) == 0 {
+	if len(all) == 0 {
 		t.Fatalf("-rows: no row matches %q", pattern)
 	}
-	return m
+	tables := markdown(all, *roundCount)
+	if testing.Verbose() {
+		fmt.Print("\n", tables, "\n")
+	}
+	for _, m := range all {
+		switch {
+		case m.against == "":
+			if m.p50 <= 0 || m.p99 < m.p50 || m.busy <= 0 || math.IsInf(m.busy, 0) {
+				t.Errorf("%s: %+v", m.work, m.result)
+			}
+		case !(m.ratio >= 0) || math.IsInf(m.ratio, 0) || m.goal < 0 || m.peer <= 0 || m.low > m.ratio || m.high < m.ratio:
+			t.Errorf("%s: ratio %v in %v to %v, against %v, goal %v", m.work, m.ratio, m.low, m.high, m.peer, m.goal)
+		}
+		if !strings.Contains(tables, strings.TrimSuffix("| "+m.work+" | "+m.against, " | ")+" | ") {
+			t.Errorf("%s is missing in the table", m.work)
+		}
+	}
+	checkDocumented(t, rows)
 }
 
-// checkRows fails the test unless the rows are those of the table of goals.
-func checkRows(t *testing.T, measured []measuredRow) {
-	t.Helper()
-	found := 0
-	for _, want := range table {
-		n := 0
-		for _, m := range measured {
-			if regexp.MustCompile(want.work).MatchString(m.work) && strings.Contains(m.against, want.against) {
-				n++
-				if m.hasGoal() == want.noGoal {
-					t.Errorf("%s, against %s: goal %v", m.work, m.against, m.goal)
-				}
-			}
-		}
-		if n != want.rows {
-			t.Errorf("%d rows are like %s, against %s, want %d", n, want.work, want.against, want.rows)
-		}
-		found += n
-	}
-	if found != len(measured) {
-		t.Errorf("there are %d rows, and %d of them are in the table of goals", len(measured), found)
-	}
-}
+// figure matches the numbers in the names of rows. They depend on flags and on the versions of peers.
+var figure = regexp.MustCompile(` ?v?\d([\d.,]*\d)?( m?s)?`)
 
-func checkFigures(t *testing.T, all []figures, tables string) {
+// checkDocumented fails the test unless the rows that docs/benchmarks.md shows are there, with the same goals.
+func checkDocumented(t *testing.T, rows []row) {
 	t.Helper()
-	n := 0
-	for _, f := range all {
-		for _, l := range f.lines {
-			n++
-			if l.p50 <= 0 || l.p99 < l.p50 || l.busy <= 0 || math.IsInf(l.busy, 0) {
-				t.Errorf("l = %+v", l)
-			}
-			if !strings.Contains(tables, "| "+l.work+" |") {
-				t.Errorf("%s is missing in the table", l.work)
-			}
-		}
-		if !strings.Contains(f.note, "a million articles take ") || !strings.Contains(tables, f.note) {
-			t.Errorf("the note is %q, or missing", f.note)
-		}
+	text := testworld.Must(os.ReadFile("../../docs/benchmarks.md"))(t)
+	type name struct{ work, against string }
+	nameOf := func(work, against string) name {
+		return name{figure.ReplaceAllString(work, ""), figure.ReplaceAllString(against, "")}
 	}
-	if n != 10 {
-		t.Errorf("%d figures, want five of each database", n)
+	goals := map[name][]float64{}
+	for _, r := range rows {
+		n := nameOf(r.work, r.against)
+		goals[n] = append(goals[n], r.goal)
+	}
+	documented := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
+		if len(cells) == 4 {
+			cells = []string{cells[0], "", "", "", "", "", "–", ""} // without a comparison and a goal
+		}
+		if len(cells) < 8 || cells[0] == "work" || strings.HasPrefix(cells[0], "---") {
+			continue
+		}
+		documented++
+		n := nameOf(cells[0], cells[1])
+		if len(goals[n]) == 0 {
+			t.Errorf("docs/benchmarks.md shows %s, against %s, which is not measured", cells[0], cells[1])
+			continue
+		}
+		if goal, _ := mostOf(goals[n][0]); goal != cells[6] {
+			t.Errorf("%s, against %s: goal %s, and docs/benchmarks.md has %s", cells[0], cells[1], goal, cells[6])
+		}
+		goals[n] = goals[n][1:]
+	}
+	if documented < 50 {
+		t.Errorf("docs/benchmarks.md shows %d rows", documented)
 	}
 }
 
@@ -212,11 +129,9 @@ func TestSignificant(t *testing.T) {
 // The result of rounds is the median.
 func TestRounds(t *testing.T) {
 	values := [][2]float64{{1, 2}, {9, 9}, {3, 1}}
-	got, err := session{count: 3}.rounds(context.Background(),
-		func(round int) ([2]float64, error) { return values[round], nil },
-		func(v [2]float64) float64 { return v[0] / v[1] })
-	if err != nil || got != (result{ours: 3, peer: 2, ratio: 1, low: 0.5, high: 3}) {
-		t.Errorf("got = %+v, err = %v", got, err)
+	got := session{T: t, count: 3}.rounds(func(round int) [2]float64 { return values[round] }, quotient)
+	if got != (result{ours: 3, peer: 2, ratio: 1, low: 0.5, high: 3}) {
+		t.Errorf("got = %+v", got)
 	}
 	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
 		t.Errorf("the median is %v", m)
@@ -234,10 +149,23 @@ func TestPairs(t *testing.T) {
 			return nil
 		}}
 	}
-	s := session{count: 2, slice: parts * time.Millisecond, now: func() time.Time { return now }}
-	testworld.Must(s.pair(context.Background(), side("o"), side("p")))(t)
+	session{T: t, count: 2, slice: parts * time.Millisecond, now: func() time.Time { return now }}.pair(side("o"), side("p"))
 	const round = "oppooppooppooppooppo"
 	if want := "op" + round + strings.NewReplacer("o", "p", "p", "o").Replace(round); order.String() != want {
 		t.Errorf("the order was %s, want %s", &order, want)
+	}
+}
+
+// Rows without a goal are in all reports, and are not counted as goals.
+func TestReportWithoutGoal(t *testing.T) {
+	measured := func(work string, goal float64) measuredRow {
+		return measuredRow{row{work: work, against: "another", goal: goal}, result{ours: 30, peer: 20, ratio: 1.5, low: 1.5, high: 1.5}}
+	}
+	tables := markdown([]measuredRow{measured("one", 0), measured("two", 1), measured("three", 1.5)}, 1)
+	const values = " | another | 30 ns | 20 ns | 1.5 | 1.5–1.5 | "
+	for _, want := range []string{"| one" + values + "– | – |\n", "| two" + values + "1 | no |\n", "| three" + values + "1.5 | yes |\n"} {
+		if !strings.Contains(tables, want) {
+			t.Errorf("the table has no %q:\n%s", want, tables)
+		}
 	}
 }

@@ -8,56 +8,53 @@ import (
 	"net/http"
 
 	extism "github.com/extism/go-sdk"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// peerWasm is compiled from server/bench/peer with the same compiler as the built-in plugins.
-//
-//go:embed peer/peer.wasm
-var peerWasm []byte
+var (
+	// peerWasm is compiled from server/bench/peer with the same compiler as the built-in plugins.
+	//
+	//go:embed peer/peer.wasm
+	peerWasm []byte
+	// guestWasm is compiled from server/bench/guest like plugins.
+	//
+	//go:embed guest/guest.wasm
+	guestWasm []byte
+)
 
 // callRows returns the rows for one call of the api_key plugin. Our side does more than the call: it checks and clones the
 // request, reads the secret, and checks and applies the mutation. The peer only returns the mutation. The peer's plugin gets
 // the three values of the configuration as its input, which is the cheapest way that go-sdk offers.
-func callRows() []row {
-	var all []row
+func callRows() (all []row) {
 	for _, instances := range []struct {
 		name string
 		goal float64
-		work func(context.Context, *extism.CompiledPlugin) op
+		work func(session, *extism.CompiledPlugin) op
 	}{
-		{"a fresh instance for each call", 1.0 / 70, freshInstances},
-		{"one reused instance", 1.0 / 12, oneInstance},
+		{"a fresh instance each", 1.0 / 70, freshInstances},
+		{"one instance", 1.0 / 12, oneInstance},
 	} {
 		all = append(all, row{
-			work:    "one call of the api_key plugin, reuse of mutations off",
-			against: "extism/go-sdk v1.7.1, time limit on, " + instances.name + ", a comparable plugin",
-			unit:    nanoseconds, goal: instances.goal,
-			measure: func(ctx context.Context, s session) (result, error) {
-				return oneCall(ctx, s, func(c *extism.CompiledPlugin) op { return instances.work(ctx, c) })
+			work: "one call of the api_key plugin, reuse of mutations off", against: "extism/go-sdk v1.7.1, " + instances.name,
+			unit: nanoseconds, goal: instances.goal,
+			measure: func(s session) result {
+				compiled, err := extism.NewCompiledPlugin(s.Context(), extism.Manifest{
+					Wasm:    []extism.Wasm{extism.WasmData{Data: peerWasm}},
+					Timeout: 1000, // milliseconds
+				}, extism.PluginConfig{EnableWasi: true}, nil) // without WASI, it does not call _initialize
+				testworld.Check(s, err)
+				defer compiled.Close(s.Context())
+				c := connected(s, &base{}, apiKeyAuth, withoutReuse)
+				return s.pair(roundTrip(c.Transport(keyed{}), request(s.Context())), instances.work(s, compiled))
 			},
 		})
 	}
 	return all
-}
-
-func oneCall(ctx context.Context, s session, peer func(*extism.CompiledPlugin) op) (result, error) {
-	b := &base{}
-	h, c, err := connected(ctx, b, apiKeyAuth, withoutReuse)
-	if err != nil {
-		return result{}, err
-	}
-	defer h.Close(ctx)
-	r := request(ctx)
-	compiled, err := extism.NewCompiledPlugin(ctx, extism.Manifest{
-		Wasm:    []extism.Wasm{extism.WasmData{Data: peerWasm}},
-		Timeout: 1000, // milliseconds
-	}, extism.PluginConfig{EnableWasi: true}, nil) // without WASI, it does not call _initialize
-	if err != nil {
-		return result{}, err
-	}
-	defer compiled.Close(ctx)
-	transport := c.Transport(keyed{})
-	return s.pair(ctx, op{run: func() error { return send(transport, r) }}, peer(compiled))
 }
 
 // keyed is a base that responds at once if the key is in the request, and fails otherwise.
@@ -82,33 +79,88 @@ func call(plugin *extism.Plugin) error {
 	return err
 }
 
-func freshInstances(ctx context.Context, compiled *extism.CompiledPlugin) op {
+func freshInstances(s session, compiled *extism.CompiledPlugin) op {
 	return op{run: func() error {
-		plugin, err := compiled.Instance(ctx, extism.PluginInstanceConfig{})
+		plugin, err := compiled.Instance(s.Context(), extism.PluginInstanceConfig{})
 		if err != nil {
 			return err
 		}
-		return errors.Join(call(plugin), plugin.Close(ctx))
+		return errors.Join(call(plugin), plugin.Close(s.Context()))
 	}}
 }
 
 // oneInstance uses each instance for 250 calls, because the plugin never frees memory.
-func oneInstance(ctx context.Context, compiled *extism.CompiledPlugin) op {
+func oneInstance(s session, compiled *extism.CompiledPlugin) op {
 	var plugin *extism.Plugin
 	return op{
 		batch: 250,
-		before: func() error {
+		before: func() (err error) {
 			if plugin != nil {
-				if err := plugin.Close(ctx); err != nil {
-					return err
-				}
+				testworld.Check(s, plugin.Close(s.Context()))
 			}
-			var err error
-			if plugin, err = compiled.Instance(ctx, extism.PluginInstanceConfig{}); err != nil {
-				return err
-			}
+			plugin = testworld.Must(compiled.Instance(s.Context(), extism.PluginInstanceConfig{}))(s)
 			return call(plugin) // the first call initializes the instance
 		},
 		run: func() error { return call(plugin) },
+	}
+}
+
+// meteringRows returns the rows for the cost of fuel in code that only computes: the original module and the one that package
+// admission makes from it, both in plain wazero.
+func meteringRows() (all []row) {
+	for _, export := range []string{"base64", "json"} {
+		all = append(all, row{
+			work: "metered guest code, " + export + " of 300 bytes, there and back", against: "the same, unmetered",
+			unit: nanoseconds, goal: 1.25,
+			measure: func(s session) result {
+				limits := host.Limits{}.WithDefaults()
+				admitted := testworld.Must(admission.Admit(guestWasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel}))(s)
+				return s.pair(guestWork(s, admitted.Wasm, export, true), guestWork(s, guestWasm, export, false))
+			},
+		})
+	}
+	return all
+}
+
+// guestWork calls an export of a module, fifty times on each instance, because the guest never frees memory.
+func guestWork(s session, wasm []byte, export string, metered bool) op {
+	const plenty = 1 << 40
+	ctx := context.WithoutCancel(s.Context())
+	runtime := wazero.NewRuntime(ctx)
+	s.Cleanup(func() { _ = runtime.Close(ctx) })
+	compiled := testworld.Must(runtime.CompileModule(ctx, wasm))(s)
+	var (
+		instance api.Module
+		function api.Function
+		fuel     api.MutableGlobal // nil if the module is not metered
+		stack    [1]uint64
+	)
+	call := func() error {
+		if fuel != nil {
+			fuel.Set(plenty)
+		}
+		if err := function.CallWithStack(ctx, stack[:]); err != nil {
+			return err
+		}
+		if stack[0] != 0 {
+			return errors.New("the guest says that it failed")
+		}
+		return nil
+	}
+	return op{
+		batch: 50,
+		before: func() (err error) {
+			if instance != nil {
+				testworld.Check(s, instance.Close(ctx))
+			}
+			instance = testworld.Must(runtime.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize")))(s)
+			function = instance.ExportedFunction(export)
+			fuel, _ = instance.ExportedGlobal(admission.FuelExport).(api.MutableGlobal)
+			if metered != (fuel != nil) {
+				return errors.New("the wrong one of the two has fuel")
+			}
+			return call() // initialization must not be measured
+		},
+		run: call,
 	}
 }

@@ -1,112 +1,281 @@
 package bench
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/content/importer"
+	"github.com/keywright/keywright/server/content/postgres"
+	"github.com/keywright/keywright/server/content/sqlite"
+	"github.com/keywright/keywright/server/internal/contentserver"
 )
 
-// contentRows returns the rows for how the time of a page depends on its position in the list, and for the time of the first
-// page: over HTTP, with one client, on the server of "keywright content serve". Client and server share a process.
-func contentRows(databases contents) []row {
-	var all []row
-	for _, d := range databases {
-		for _, number := range []int{d.lastPage() / 2, d.lastPage()} {
+// A contentServer is a database with a community, and the server that "keywright content serve" runs for it. Both are created
+// for the first row that needs them, and end with the test of all rows.
+type contentServer struct {
+	testing.TB
+	engine    string
+	community community
+	// run fills the database, starts the server, and returns its URL. The note describes how the database was filled.
+	run  func() (address string)
+	note string
+}
+
+const (
+	pageSize   = 25
+	writeBatch = 1000 // records, as in the importer
+)
+
+// newContents returns the servers of both databases.
+func newContents(t testing.TB, articles int) (all []*contentServer) {
+	for _, engine := range engines {
+		s := &contentServer{TB: t, engine: engine, community: community{articles}}
+		s.run = sync.OnceValue(func() string { return s.serve(s.fill()) })
+		all = append(all, s)
+	}
+	return all
+}
+
+// openContent opens the content in a database.
+func openContent(t testing.TB, address string) content.Database {
+	t.Helper()
+	if file, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		return testworld.Must(sqlite.Open(t.Context(), file))(t)
+	}
+	return testworld.Must(postgres.Open(t.Context(), address, postgres.Options{}))(t)
+}
+
+// settle does the maintenance that a server would do some minutes after a database was filled, and returns the size of the
+// database in bytes. The database must not be open.
+func settle(t testing.TB, address string) (octets float64) {
+	t.Helper()
+	if file, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		info := testworld.Must(os.Stat(file))(t)
+		return float64(info.Size())
+	}
+	db := testworld.Must(sql.Open("pgx", address))(t)
+	defer db.Close()
+	for _, statement := range []string{`VACUUM ANALYZE`, `CHECKPOINT`} {
+		testworld.Must(db.ExecContext(t.Context(), statement))(t)
+	}
+	testworld.Check(t, db.QueryRowContext(t.Context(), `SELECT pg_database_size(current_database())`).Scan(&octets))
+	return octets
+}
+
+// fill creates and fills a database, and returns its address.
+func (s *contentServer) fill() (address string) {
+	_, _ = fmt.Fprintf(s.Output(), "%s: writing %s articles and what belongs to them\n", s.engine, thousands(s.community.articles))
+	address = newDatabase(s, s.engine)
+	store := openContent(s, address)
+	begin, written := time.Now(), 0
+	for records := range batches(s.community, writeBatch) {
+		testworld.Check(s, store.Write(s.Context(), records))
+		written += len(records)
+	}
+	took := time.Since(begin)
+	testworld.Check(s, store.Close())
+	s.note = fmt.Sprintf("%s: %s records were written in %.0f s. With what belongs to them, a million articles take %.0f MiB.",
+		s.engine, thousands(written), took.Seconds(), settle(s, address)/(1<<20)*1e6/float64(s.community.articles))
+	_, _ = fmt.Fprintln(s.Output(), s.note)
+	return address
+}
+
+// batches returns the records of a community in batches of size.
+func batches(c community, size int) iter.Seq[[]content.Record] {
+	return func(yield func([]content.Record) bool) {
+		var batch []content.Record
+		for record := range c.records() {
+			if batch = append(batch, record); len(batch) == size {
+				if !yield(batch) {
+					return
+				}
+				batch = nil
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
+// serve runs the server of a database, and checks that the pages that are measured are full and have no article twice.
+func (s *contentServer) serve(database string) (address string) {
+	store := openContent(s, database)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- contentserver.Run(ctx, contentserver.Config{
+			Store: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+			Started: func(callers, _ string) { started <- callers },
+		})
+	}()
+	s.Cleanup(func() {
+		cancel()
+		testworld.Check(s, <-ended)
+		testworld.Check(s, store.Close())
+	})
+	address = <-started
+	seen := map[string]bool{}
+	for _, number := range []int{1, s.lastPage() / 2, s.lastPage()} {
+		var body bytes.Buffer
+		testworld.Check(s, fetch(ctx, newClient(s), page(address, number)(), &body))
+		var answer struct{ Result []content.Article }
+		testworld.Check(s, json.Unmarshal(body.Bytes(), &answer))
+		for _, article := range answer.Result {
+			seen[article.ID] = true
+		}
+	}
+	if len(seen) != 3*pageSize {
+		s.Fatalf("three pages have %d articles", len(seen))
+	}
+	return address
+}
+
+// lastPage returns the number of the last page.
+func (s *contentServer) lastPage() int { return s.community.articles / pageSize }
+
+func page(address string, number int) target {
+	return always(address + "/articles?page=" + strconv.Itoa(number))
+}
+
+// contentRows returns the rows of the content interface: for how the time of a page depends on its position in the list, for the time
+// of the first page, and for imports. Pages are read over HTTP, with one client, from the server of "keywright content serve". Client
+// and server share a process.
+func contentRows(servers []*contentServer) (all []row) {
+	for _, c := range servers {
+		name := func(number int) string {
+			return fmt.Sprintf("%s: page %s of %d", c.engine, thousands(number), pageSize)
+		}
+		for _, number := range []int{c.lastPage() / 2, c.lastPage()} {
 			all = append(all, row{
-				work: d.pageWork(number) + ": p50", against: "page 1", unit: nanoseconds, goal: 3,
-				measure: func(ctx context.Context, s session) (result, error) {
-					if err := d.run(ctx); err != nil {
-						return result{}, err
-					}
-					return s.byTurns(ctx, 1, [2]target{d.page(number), d.page(1)}, load.p50)
+				work: name(number) + ": p50", against: "page 1", unit: nanoseconds, goal: 3,
+				measure: func(s session) result {
+					return s.byTurns(1, [2]target{page(c.run(), number), page(c.run(), 1)}, load.p50)
 				},
 			})
 		}
 		all = append(all, row{
-			work: d.pageWork(1) + ": p99 ÷ 5 ms", against: "5 ms", unit: nanoseconds, goal: 1,
-			measure: func(ctx context.Context, s session) (result, error) {
-				if err := d.run(ctx); err != nil {
-					return result{}, err
-				}
-				client := newClient()
-				defer client.CloseIdleConnections()
-				return s.bound(ctx, float64(5*time.Millisecond), func() (float64, error) {
-					l, err := drive(ctx, client, d.page(1), 1, s.slice)
-					if err != nil {
-						return 0, err
-					}
-					return l.p99(), nil
-				})
+			work: name(1) + ": p99 ÷ 5 ms", against: "5 ms", unit: nanoseconds, goal: 1,
+			measure: func(s session) result {
+				client, first := newClient(s), page(c.run(), 1)
+				return s.bound(float64(5*time.Millisecond), func() float64 { return s.drive(client, first, 1, s.slice).p99() })
 			},
-		})
-	}
-	return all
-}
-
-// figureRow is work that is measured without a comparison.
-type figureRow struct {
-	work    string
-	measure func(context.Context, session) (figures, error)
-}
-
-type figures struct {
-	lines []figure
-	// note is an additional remark for the report.
-	note string
-}
-
-// figure holds the measurements of one kind of request.
-type figure struct {
-	work string
-	// p50 and p99 are times of a request with one client, in nanoseconds. busy is the number of requests per second with
-	// loadClients clients.
-	p50, p99, busy float64
-}
-
-// figureRows returns the rows for all operations of the content interface.
-func figureRows(databases contents) []figureRow {
-	var all []figureRow
-	for _, d := range databases {
-		all = append(all, figureRow{work: d.work(), measure: d.figures})
-	}
-	return all
-}
-
-func (d *contentServer) figures(ctx context.Context, s session) (figures, error) {
-	if err := d.run(ctx); err != nil {
-		return figures{}, err
-	}
-	work := []struct {
-		name string
-		to   target
-	}{
-		{d.pageWork(1), d.page(1)},
-		{d.pageWork(d.lastPage() / 2), d.page(d.lastPage() / 2)},
-		{d.pageWork(d.lastPage()), d.page(d.lastPage())},
-		{d.work() + ": one product update", d.update},
-		{d.work() + ": one reply", d.reply},
-	}
-	client := newClient()
-	defer client.CloseIdleConnections()
-	p50, p99, busy := make([][]float64, len(work)), make([][]float64, len(work)), make([][]float64, len(work))
-	for range s.count {
-		for i, w := range work {
-			runtime.GC()
-			one, err := drive(ctx, client, w.to, 1, s.slice)
-			if err != nil {
-				return figures{}, err
-			}
-			many, err := drive(ctx, client, w.to, loadClients, s.slice)
-			if err != nil {
-				return figures{}, err
-			}
-			p50[i], p99[i] = append(p50[i], one.p50()), append(p99[i], one.p99())
-			busy[i] = append(busy[i], float64(time.Second)/many.each())
+		}, c.importRow())
+		for _, number := range []int{1, c.lastPage() / 2, c.lastPage()} {
+			all = append(all, row{work: name(number), measure: func(s session) result { return c.figures(s, page(c.run(), number)) }})
 		}
+		all = append(all, row{work: c.engine + ": one product update", measure: func(s session) result {
+			return c.figures(s, func() string { return c.run() + "/productUpdates/" + updateID(rand.IntN(c.community.updates())) })
+		}}, row{work: c.engine + ": one reply", measure: func(s session) result {
+			return c.figures(s, func() string {
+				article, reply := c.community.replyOf(rand.IntN(c.community.articles))
+				return c.run() + "/articles/" + article + "/replies/" + reply
+			})
+		}})
 	}
-	found := figures{note: d.note}
-	for i, w := range work {
-		found.lines = append(found.lines, figure{w.name, median(p50[i]), median(p99[i]), median(busy[i])})
+	return all
+}
+
+// figures measures requests without a comparison.
+func (c *contentServer) figures(s session, to target) result {
+	client := newClient(s)
+	to() // runs the server
+	var p50, p99, busy []float64
+	for range s.count {
+		runtime.GC()
+		one, many := s.drive(client, to, 1, s.slice), s.drive(client, to, loadClients, s.slice)
+		p50, p99, busy = append(p50, one.p50()), append(p99, one.p99()), append(busy, float64(time.Second)/many.each())
 	}
-	return found, nil
+	return result{p50: median(p50), p99: median(p99), busy: median(busy), note: c.note}
+}
+
+// importRow returns the row for importing a file into an empty database. The goal is a minute for 100,000 records. There are three
+// rounds at most, because each is long.
+func (c *contentServer) importRow() row {
+	records := c.community.articles / 10
+	most := float64(time.Minute) * float64(records) / 100_000
+	bound := nanoseconds.format(most)
+	return row{
+		work: fmt.Sprintf("import of %s records into %s: time ÷ %s", thousands(records), c.engine, bound), against: bound, unit: nanoseconds, goal: 1,
+		measure: func(s session) result {
+			s.count = min(s.count, 3)
+			path := filepath.Join(s.TempDir(), "records.ndjson")
+			writeRecords(s, path, c.community, records)
+			measured := s.bound(most, func() float64 { return importTime(s, c.engine, path, records) })
+			measured.note = fmt.Sprintf("%s records a second, in %d rounds.", thousands(int(float64(records)/measured.ours*float64(time.Second))), s.count)
+			return measured
+		},
+	}
+}
+
+// importTime imports a file into a new database. It returns the time of the import alone.
+func importTime(s session, engine, path string, records int) float64 {
+	store := openContent(s, newDatabase(s, engine))
+	defer store.Close()
+	file := testworld.Must(os.Open(path))(s)
+	defer file.Close()
+	begin := time.Now()
+	imported, err := importer.Import(s.Context(), store, path, file, importer.Options{})
+	took := time.Since(begin)
+	if err != nil || imported.Written() != records || imported.Problems > 0 {
+		s.Fatalf("of %d records, %d were imported, with %d problems, err = %v", records, imported.Written(), imported.Problems, err)
+	}
+	return float64(took)
+}
+
+// writeRecords writes the first records of a community, as NDJSON.
+func writeRecords(t testing.TB, path string, c community, records int) {
+	t.Helper()
+	file := testworld.Must(os.Create(path))(t)
+	buffered := bufio.NewWriter(file)
+	lines, n := json.NewEncoder(buffered), 0
+	for record := range c.records() {
+		if n++; n > records {
+			break
+		}
+		testworld.Check(t, lines.Encode(importable(record)))
+	}
+	testworld.Check(t, buffered.Flush())
+	testworld.Check(t, file.Close())
+}
+
+// importable returns a record with its type, in the form that the importer reads.
+func importable(r content.Record) any {
+	type typed struct {
+		Type      string `json:"type"`
+		ArticleID string `json:"articleId,omitempty"`
+	}
+	switch {
+	case r.ProductUpdate != nil:
+		return struct {
+			typed
+			*content.ProductUpdate
+		}{typed{Type: "productUpdate"}, r.ProductUpdate}
+	case r.Article != nil:
+		return struct {
+			typed
+			*content.Article
+		}{typed{Type: "article"}, r.Article}
+	}
+	return struct {
+		typed
+		*content.Reply
+	}{typed{"reply", r.ArticleID}, r.Reply}
 }

@@ -6,13 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -21,22 +18,14 @@ var crawls = flag.Int("crawls", 20, "the crawls of each database, while 200 repl
 // A crawl by cursor of "keywright content serve" sees each article that exists all the time exactly once, while replies arrive and
 // articles come and go.
 func TestCrawls(t *testing.T) {
-	for _, c := range newContents(300, t.Output()) {
-		t.Run(c.name, func(t *testing.T) {
-			t.Cleanup(func() { _ = c.close() })
-			db := testworld.Must(c.fill(t.Context()))(t)
-			address := fmt.Sprint(db)
-			if file, ok := db.(sqliteFile); ok {
-				address = "sqlite:" + string(file)
-			}
-			program := testworld.Must(servingCommand.path(t.Context()))(t)
-			ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-			var all sync.WaitGroup
-			t.Cleanup(func() { stop(); all.Wait() })
-			articles := testworld.Must(start(ctx, &all, exec.CommandContext(ctx, program, "content", "serve", "--db", address, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")))(t)
-			store := testworld.Must(db.open(ctx))(t)
+	for _, c := range newContents(t, 300) {
+		t.Run(c.engine, func(t *testing.T) {
+			c.TB = t
+			address := c.fill()
+			articles, _ := start(t, keywright(t, "content", "serve", "--db", address, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
+			store := openContent(t, address)
 			defer store.Close()
-			writing, end := context.WithCancel(ctx)
+			writing, end := context.WithCancel(t.Context())
 			replies := make(chan int, 1)
 			go func() { replies <- reply(writing, store, c.community.articles) }()
 			began, wrong := time.Now(), 0
@@ -67,9 +56,12 @@ func crawl(t *testing.T, articles string) (seen map[string]int) {
 	seen = map[string]int{}
 	origin, _, _ := strings.Cut(articles, "/articles")
 	for next := articles + "?cursor="; next != ""; {
-		response := testworld.Must(http.Get(next))(t)
+		response, err := http.Get(next)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var page struct{ Result []content.Article }
-		err := json.NewDecoder(response.Body).Decode(&page)
+		err = json.NewDecoder(response.Body).Decode(&page)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%s: response.Status = %s, err = %v", next, response.Status, err)

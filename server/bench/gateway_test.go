@@ -1,136 +1,65 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
+	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A gatewayPeer is a proxy that the gateway is compared with.
 type gatewayPeer struct {
 	against string
-	// time and p99 are the goals of its two rows, or 0.
-	time, p99 float64
-	// start starts the proxy in front of the API, with a directory for its files. It returns the URL for requests, and a note for
-	// the report.
-	start func(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error)
+	// start starts the proxy in front of the API. It returns the URL for requests, and a note for the report.
+	start func(s session, api string) (address, note string)
 	// settings is the beginning of our side's file, which has the settings of the gateway.
 	settings string
 }
 
-// gatewayPeers returns ReverseProxy and the proxies of Debian packages.
-func gatewayPeers() []gatewayPeer {
-	all := []gatewayPeer{{
-		// The goal is 0.95 times its requests per second.
-		against: "httputil.ReverseProxy with a BufferPool, without authentication, same API", time: 1 / 0.95, p99: 1,
-		start: startReverseProxy,
-	}}
-	for _, p := range proxies {
-		all = append(all, gatewayPeer{
-			against: p.name + " with a static header, same API", time: p.time, p99: p.p99,
-			start: p.start,
-		})
-	}
-	return all
-}
-
 // gatewayRows returns the rows for the cost of the gateway, over loopback. Our side is the command that users run, with its
 // defaults and a directory of secrets. It, the peer and the API are separate processes on the same machine as the clients.
-func gatewayRows(keywright *command) []row {
-	var all []row
-	for _, peer := range gatewayPeers() {
-		for _, f := range []struct {
-			name   string
-			goal   float64
-			figure func(load) float64
-		}{{"time for a request at full load", peer.time, load.each}, {"p99", peer.p99, load.p99}} {
-			all = append(all, row{
-				work: "gateway, api_key, 16 clients: " + f.name, against: peer.against, unit: nanoseconds, goal: f.goal,
-				measure: func(ctx context.Context, s session) (result, error) {
-					return throughGateway(ctx, s, keywright, peer, f.figure)
-				},
-			})
-		}
+func gatewayRows() []row {
+	// A ReverseProxy sets no key, so the URL is that of a path that needs none.
+	reverseProxy := gatewayPeer{against: "ReverseProxy, no credential", start: func(s session, api string) (address, note string) {
+		address, _ = start(s, self(s, "proxy", api))
+		return address + "/", ""
+	}}
+	const prefix = "gateway, 16 clients: "
+	all := []row{
+		gatewayRow(prefix+"time for a request", reverseProxy, 1/0.95, load.each), // 0.95 times its requests per second
+		gatewayRow(prefix+"p99", reverseProxy, 1, load.p99),
 	}
-	return append(all, auditedRow(keywright))
+	for _, p := range proxies {
+		peer := gatewayPeer{against: p.name + ", static header", start: p.start}
+		all = append(all, gatewayRow(prefix+"time for a request", peer, p.time, load.each), gatewayRow(prefix+"p99", peer, 0, load.p99))
+	}
+	unaudited := gatewayPeer{
+		against: "the gateway without one", settings: "gateway: {audit: {file: audit.log}}\n",
+		start: func(s session, api string) (address, note string) { return startGateway(s, "", api), "" },
+	}
+	// At most 3 % of the requests per second.
+	return append(all, gatewayRow("gateway with an audit log, 16 clients: time for a request", unaudited, 1/0.97, load.each))
 }
 
-// auditedRow returns the row for the cost of the audit log. The peer is the same command without it.
-func auditedRow(keywright *command) row {
-	peer := gatewayPeer{
-		settings: "gateway: {audit: {file: audit.log}}\n",
-		start: func(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error) {
-			program, err := keywright.path(ctx)
-			if err != nil {
-				return "", "", err
-			}
-			address, err = startGateway(ctx, all, program, directory, "", api+keyedPath)
-			return address + "weather", "", err
-		},
-	}
-	return row{
-		work: "gateway with an audit log, api_key, 16 clients: time for a request at full load", against: "the gateway without one", unit: nanoseconds,
-		goal: 1 / 0.97, // at most 3 % of the requests per second
-		measure: func(ctx context.Context, s session) (result, error) {
-			return throughGateway(ctx, s, keywright, peer, load.each)
-		},
-	}
+func gatewayRow(work string, peer gatewayPeer, goal float64, figure func(load) float64) row {
+	return row{work: work, against: peer.against, unit: nanoseconds, goal: goal, measure: func(s session) result {
+		api, _ := start(s, self(s, "api", ""))
+		ours := startGateway(s, peer.settings, api)
+		theirs, note := peer.start(s, api)
+		measured := s.byTurns(loadClients, [2]target{always(ours), always(theirs)}, figure)
+		measured.note = note
+		return measured
+	}}
 }
 
-func throughGateway(ctx context.Context, s session, keywright *command, peer gatewayPeer, figure func(load) float64) (measured result, err error) {
-	program, err := keywright.path(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	dir, err := os.MkdirTemp("", "keywright-bench-")
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }() // after the gateway, which watches its files
-	ctx, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	api, err := startSelf(ctx, &all, "api")
-	if err != nil {
-		return result{}, err
-	}
-	ours, err := startGateway(ctx, &all, program, dir, peer.settings, api+keyedPath)
-	if err != nil {
-		return result{}, err
-	}
-	files := filepath.Join(dir, "peer")
-	if err := os.Mkdir(files, 0o700); err != nil {
-		return result{}, err
-	}
-	theirs, note, err := peer.start(ctx, &all, files, api)
-	if err != nil {
-		return result{}, err
-	}
-	measured, err = s.byTurns(ctx, loadClients, [2]target{always(ours + "weather"), always(theirs)}, figure)
-	measured.note = note
-	return measured, err
-}
-
-// startReverseProxy starts a ReverseProxy. It sets no key, so the URL is that of a path that needs none.
-func startReverseProxy(ctx context.Context, all *sync.WaitGroup, _, api string) (address, note string, err error) {
-	address, err = startSelf(ctx, all, "proxy", api)
-	return address + "/", "", err
-}
-
-// startGateway runs keywright serve with these settings and a connector for the URL.
-func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, settings, url string) (address string, err error) {
+// startGateway runs keywright serve with these settings and a connector for the API, and returns the URL for requests.
+func startGateway(s session, settings, api string) string {
+	s.Helper()
+	dir := s.TempDir()
 	secrets, file := filepath.Join(dir, "secrets"), filepath.Join(dir, "connectors.yaml")
-	if err := os.Mkdir(secrets, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(filepath.Join(secrets, "weather"), []byte(apiKey+"\n"), 0o600); err != nil {
-		return "", err
-	}
 	const connectors = `connectors:
   - name: Weather
     url: %s
@@ -138,10 +67,25 @@ func startGateway(ctx context.Context, all *sync.WaitGroup, program, dir, settin
       type: api_key
       config: {key: X-API-Key, value: "{{ get_secret('weather') }}", in: header}
 `
-	if err := os.WriteFile(file, fmt.Appendf(nil, settings+connectors, url), 0o600); err != nil {
-		return "", err
-	}
+	testworld.Check(s, errors.Join(os.Mkdir(secrets, 0o700), os.WriteFile(filepath.Join(secrets, "weather"), []byte(apiKey+"\n"), 0o600),
+		os.WriteFile(file, fmt.Appendf(nil, settings+connectors, api+keyedPath), 0o600)))
 	// --dev allows an API on this machine without TLS.
-	return start(ctx, all, exec.CommandContext(ctx, program,
-		"serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
+	address, _ := start(s, keywright(s, "serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
+	return address + "weather"
+}
+
+// versionRows returns the row for what every run of the command costs: the processor time of "keywright version".
+func versionRows() []row {
+	return []row{{
+		work: "keywright version: processor time ÷ 20 ms", against: "20 ms", unit: nanoseconds, goal: 1,
+		measure: func(s session) result {
+			return s.bound(float64(20*time.Millisecond), func() float64 {
+				cmd := keywright(s, "version")
+				if out, err := cmd.Output(); err != nil || len(out) == 0 {
+					s.Fatalf("%s: it wrote %q, err = %v", cmd, out, err)
+				}
+				return float64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
+			})
+		},
+	}}
 }

@@ -2,35 +2,34 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"runtime"
 	"slices"
+	"sync"
+	"testing"
 	"time"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// A row is one line of the table: some work of ours, and what it is compared with.
+// A row is one line of the tables: some work of ours, and what it is compared with.
 type row struct {
+	// against is empty for work that is measured without a comparison. The result then has figures.
 	work, against string
 	// unit is the unit of the measured values, not of the ratio.
 	unit unit
 	// goal is the largest ratio that reaches the goal. It is 0 for a row without a goal, which is only for orientation.
-	goal    float64
-	measure func(context.Context, session) (result, error)
+	goal float64
+	// measure runs on a goroutine and stack of its own. The speed of some work, such as signing with RSA, differs by a tenth
+	// depending on where its buffers are on the stack.
+	measure func(session) result
 }
 
-// alone measures a row on its own goroutine and stack. The speed of some work, such as signing with RSA, differs by a tenth
-// depending on where its buffers are on the stack, which must not depend on the caller.
-func (r row) alone(ctx context.Context, s session) (measured result, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		measured, err = r.measure(ctx, s)
-	}()
-	<-done
-	return measured, err
-}
-
-// A session configures how thoroughly rows are measured.
+// A session measures one row. It is the row's test, which fails if the row cannot be measured.
 type session struct {
+	*testing.T
 	// count is the number of rounds.
 	count int
 	// slice is the time of one measurement.
@@ -46,6 +45,9 @@ type result struct {
 	low, high float64
 	// note is an additional remark for the report.
 	note string
+	// p50 and p99 are times of a request with one client, in nanoseconds. busy is the number of requests per second with
+	// loadClients clients.
+	p50, p99, busy float64
 }
 
 // An op is work that can be repeated.
@@ -59,18 +61,17 @@ type op struct {
 }
 
 // spend runs the work for at least a slice of time. It returns the time that this took and the number of runs.
-func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int, err error) {
+func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int) {
+	s.Helper()
 	n := max(o.batch, 1)
 	for took < slice {
 		if o.before != nil {
-			if err := o.before(); err != nil {
-				return 0, 0, err
-			}
+			testworld.Check(s, o.before())
 		}
 		begin := s.now()
 		for range n {
 			if err := o.run(); err != nil {
-				return 0, 0, err
+				s.Fatal(err)
 			}
 		}
 		batch := s.now().Sub(begin)
@@ -80,71 +81,59 @@ func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int, 
 			n *= 2
 		}
 	}
-	return took, ran, nil
+	return took, ran
 }
 
 // parts is the number of parts of a measurement. The two sides take turns, so that a disturbance affects both.
 const parts = 10
 
-// pair measures our work and the peer's in turn, in nanoseconds. Each side is first in every other part and round.
-func (s session) pair(ctx context.Context, ours, peer op) (result, error) {
-	sides := [2]op{ours, peer}
-	for _, o := range sides { // warms up
-		if _, _, err := s.spend(o, s.slice/10); err != nil {
-			return result{}, err
-		}
+// turns calls do for the parts of a round, with the number of the side. Each side is first in every other part and round.
+func turns(round, parts int, do func(side int)) {
+	for turn := range 2 * parts {
+		do((turn + turn/2 + round) % 2) // 0 1 1 0 0 1 1 0 …
 	}
-	return s.rounds(ctx, func(round int) ([2]float64, error) {
-		var took [2]time.Duration
-		var ran [2]int
-		for turn := range 2 * parts {
-			which := (turn + turn/2 + round) % 2 // 0 1 1 0 0 1 1 0 …
-			runtime.GC()
-			t, n, err := s.spend(sides[which], s.slice/parts)
-			if err != nil {
-				return [2]float64{}, err
-			}
-			took[which] += t
-			ran[which] += n
-		}
-		return [2]float64{float64(took[0]) / float64(ran[0]), float64(took[1]) / float64(ran[1])}, nil
-	}, func(v [2]float64) float64 { return v[0] / v[1] })
 }
 
+// pair measures our work and the peer's in turn, in nanoseconds.
+func (s session) pair(ours, peer op) result {
+	s.Helper()
+	sides := [2]op{ours, peer}
+	for _, o := range sides { // warms up
+		s.spend(o, s.slice/10)
+	}
+	return s.rounds(func(round int) (each [2]float64) {
+		var took [2]time.Duration
+		var ran [2]int
+		turns(round, parts, func(side int) {
+			runtime.GC()
+			t, n := s.spend(sides[side], s.slice/parts)
+			took[side] += t
+			ran[side] += n
+		})
+		return [2]float64{float64(took[0]) / float64(ran[0]), float64(took[1]) / float64(ran[1])}
+	}, quotient)
+}
+
+func quotient(v [2]float64) float64 { return v[0] / v[1] }
+
 // rounds calls sample once in each round. It returns the medians of the two values, and of their ratio.
-func (s session) rounds(ctx context.Context, sample func(round int) ([2]float64, error), ratio func([2]float64) float64) (result, error) {
+func (s session) rounds(sample func(round int) [2]float64, ratio func([2]float64) float64) result {
 	var ours, peers, ratios []float64
 	for round := range s.count {
-		if err := ctx.Err(); err != nil {
-			return result{}, err
-		}
-		values, err := sample(round)
-		if err != nil {
-			return result{}, err
-		}
+		values := sample(round)
 		ours, peers, ratios = append(ours, values[0]), append(peers, values[1]), append(ratios, ratio(values))
 	}
 	return result{
 		ours: median(ours), peer: median(peers), ratio: median(ratios), low: slices.Min(ratios), high: slices.Max(ratios),
-	}, nil
+	}
 }
 
 // bound compares measured values with a bound.
-func (s session) bound(ctx context.Context, most float64, sample func() (float64, error)) (result, error) {
-	var values []float64
-	for range s.count {
-		if err := ctx.Err(); err != nil {
-			return result{}, err
-		}
+func (s session) bound(most float64, sample func() float64) result {
+	return s.rounds(func(int) [2]float64 {
 		runtime.GC()
-		value, err := sample()
-		if err != nil {
-			return result{}, err
-		}
-		values = append(values, value)
-	}
-	middle := median(values)
-	return result{ours: middle, peer: most, ratio: middle / most, low: slices.Min(values) / most, high: slices.Max(values) / most}, nil
+		return [2]float64{sample(), most}
+	}, quotient)
 }
 
 func median(values []float64) float64 {
@@ -154,4 +143,101 @@ func median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// loadClients is a number of clients that fully loads a server.
+const loadClients = 16
+
+// load holds the measurements of clients.
+type load struct {
+	took time.Duration
+	// latencies is sorted.
+	latencies []time.Duration
+}
+
+func (l *load) add(more load) {
+	l.took += more.took
+	l.latencies = append(l.latencies, more.latencies...)
+	slices.Sort(l.latencies)
+}
+
+// each returns the total time divided by the number of requests, in nanoseconds.
+func (l load) each() float64 { return float64(l.took) / float64(len(l.latencies)) }
+
+func (l load) p50() float64 { return float64(l.latencies[len(l.latencies)/2]) }
+func (l load) p99() float64 { return float64(l.latencies[len(l.latencies)*99/100]) }
+
+// A target is a function that returns the URL of the next request. It is safe for concurrent use.
+type target func() string
+
+func always(address string) target { return func() string { return address } }
+
+// newClient returns a transport that keeps the connections of all clients. Like most callers, it accepts gzip.
+func newClient(t testing.TB) *http.Transport {
+	client := &http.Transport{MaxIdleConnsPerHost: loadClients}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+// byTurns sends load to our side and the peer's in turn, and compares a figure of both loads.
+func (s session) byTurns(clients int, sides [2]target, figure func(load) float64) result {
+	client := newClient(s)
+	for _, side := range sides { // warms up
+		s.drive(client, side, clients, s.slice/10)
+	}
+	return s.rounds(func(round int) [2]float64 {
+		var loads [2]load
+		turns(round, parts, func(side int) {
+			loads[side].add(s.drive(client, sides[side], clients, s.slice/parts))
+		})
+		return [2]float64{figure(loads[0]), figure(loads[1])}
+	}, quotient)
+}
+
+// drive sends requests from several clients for a slice of time, at least one from each.
+func (s session) drive(client http.RoundTripper, to target, clients int, slice time.Duration) (l load) {
+	s.Helper()
+	var mu sync.Mutex
+	var failed error
+	var all sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		all.Go(func() {
+			var latencies []time.Duration
+			var err error
+			for more := true; more && err == nil; more = time.Since(began) < slice {
+				address := to()
+				begin := time.Now()
+				err = fetch(s.Context(), client, address, io.Discard)
+				latencies = append(latencies, time.Since(begin))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			l.latencies, failed = append(l.latencies, latencies...), errors.Join(failed, err)
+		})
+	}
+	all.Wait()
+	testworld.Check(s, failed)
+	l.took = time.Since(began)
+	slices.Sort(l.latencies)
+	return l
+}
+
+func fetch(ctx context.Context, client http.RoundTripper, address string, body io.Writer) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(body, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
 }

@@ -1,18 +1,17 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"time"
+	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A proxy is a program of a Debian package. It sends requests on to the API, and sets a static header with the key.
@@ -27,8 +26,8 @@ type proxy struct {
 	// config is the configuration. LISTEN and UPSTREAM stand for the addresses of the proxy and of the API, and CREDENTIAL for
 	// the key.
 	config string
-	// time and p99 are goals, as in gatewayPeer.
-	time, p99 float64
+	// time is the goal of the time for a request, or 0.
+	time float64
 }
 
 const proxyFile = "proxy.conf"
@@ -104,82 +103,44 @@ backend api
 	},
 }
 
-// path returns the path of the program. Debian has servers in a directory that is on the PATH of root only.
-func (p proxy) path() (string, error) {
-	for _, name := range []string{p.program, filepath.Join("/usr/sbin", p.program)} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
+// start starts the proxy, and waits until it accepts connections. The note has its version.
+func (p proxy) start(s session, api string) (address, note string) {
+	s.Helper()
+	path, err := exec.LookPath(p.program)
+	if err != nil { // Debian has servers in a directory that is on the PATH of root only
+		path, err = exec.LookPath(filepath.Join("/usr/sbin", p.program))
 	}
-	return "", fmt.Errorf("there is no %s: install the Debian package %[1]s, as make bench does", p.program)
-}
-
-// start starts the proxy, which runs until ctx ends, and waits until it accepts connections.
-func (p proxy) start(ctx context.Context, all *sync.WaitGroup, directory, api string) (address, note string, err error) {
-	path, err := p.path()
 	if err != nil {
-		return "", "", err
+		s.Fatalf("there is no %s: install the Debian package %[1]s, as make bench does", p.program)
 	}
-	if note, err = p.note(ctx, path); err != nil {
-		return "", "", err
-	}
-	listen, err := freeAddress(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	config := strings.NewReplacer("LISTEN", listen, "UPSTREAM", strings.TrimPrefix(api, "http://"), "CREDENTIAL", apiKey).Replace(p.config)
-	if err := os.WriteFile(filepath.Join(directory, proxyFile), []byte(config), 0o600); err != nil {
-		return "", "", err
-	}
-	cmd := exec.CommandContext(ctx, path, p.args...)
-	cmd.Dir = directory
-	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+directory, "XDG_DATA_HOME="+directory) // Caddy writes there
-	return "http://" + listen + keyedPath, note, startListening(ctx, all, cmd, listen)
-}
-
-// note returns the version of the program in a sentence.
-func (p proxy) note(ctx context.Context, path string) (string, error) {
-	out, err := exec.CommandContext(ctx, path, p.version).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", path, p.version, err, out)
-	}
+	out := testworld.Must(exec.CommandContext(s.Context(), path, p.version).CombinedOutput())(s)
 	version := regexp.MustCompile(`\d+\.\d\S*`).Find(out)
 	if version == nil {
-		return "", fmt.Errorf("%s %s wrote no version, but %q", path, p.version, out)
+		s.Fatalf("%s %s wrote no version, but %q", path, p.version, out)
 	}
-	return fmt.Sprintf("The version of %s is %s.", p.name, version), nil
+	listen, directory := freeAddress(s), s.TempDir()
+	config := strings.NewReplacer("LISTEN", listen, "UPSTREAM", strings.TrimPrefix(api, "http://"), "CREDENTIAL", apiKey).Replace(p.config)
+	testworld.Check(s, os.WriteFile(filepath.Join(directory, proxyFile), []byte(config), 0o600))
+	cmd := exec.CommandContext(context.WithoutCancel(s.Context()), path, p.args...)
+	cmd.Dir = directory
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+directory, "XDG_DATA_HOME="+directory) // Caddy writes there
+	startListening(s, cmd, listen)
+	return "http://" + listen + keyedPath, fmt.Sprintf("The version of %s is %s.", p.name, version)
 }
 
-// freeAddress returns an address of this machine at which nothing listens, for programs that cannot choose one themselves.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
-// startListening starts a server, which runs until ctx ends, and returns when it accepts connections.
-func startListening(ctx context.Context, all *sync.WaitGroup, cmd *exec.Cmd, address string) error {
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	endBySignal(cmd)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	all.Go(func() { ended <- cmd.Wait() })
-	late := time.After(time.Minute)
-	for {
-		if connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address); err == nil {
-			return connection.Close()
-		}
-		select {
-		case err := <-ended:
-			return errors.Join(fmt.Errorf("%s ended before it listened: %s", cmd, &output), err, context.Cause(ctx))
-		case <-late:
-			return fmt.Errorf("%s does not listen on %s", cmd, address)
-		case <-time.After(10 * time.Millisecond):
-		}
+// A proxy is measured only if the API finds the key in each request that comes through it.
+func TestProxiesSetKey(t *testing.T) {
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			s := session{T: t}
+			api, _ := start(t, self(t, "api", ""))
+			address, _ := p.start(s, api)
+			testworld.Check(t, fetch(t.Context(), newClient(t), address, io.Discard))
+			p.config = strings.Replace(p.config, "CREDENTIAL", "another", 1)
+			address, _ = p.start(s, api)
+			if err := fetch(t.Context(), newClient(t), address, io.Discard); err == nil || !strings.Contains(err.Error(), "401") {
+				t.Errorf("with another key: %v, want 401", err)
+			}
+		})
 	}
 }

@@ -60,55 +60,42 @@ func thousands(n int) string {
 	return text
 }
 
-type measurements struct {
-	rows    []measuredRow
-	figures []figures
-}
-
 type measuredRow struct {
 	row
 	result
 }
 
-func (m measuredRow) hasGoal() bool { return m.goal > 0 }
-
-func (m measuredRow) reached() bool { return m.hasGoal() && m.ratio <= m.goal }
-
-func (m measuredRow) spread() string { return significant(m.low) + "–" + significant(m.high) }
+// mostOf returns a goal as the tables have it. A row without one has none to reach.
+func mostOf(goal float64) (most string, none bool) {
+	if goal == 0 {
+		return "–", true
+	}
+	return significant(goal), false
+}
 
 // markdown returns the tables of docs/benchmarks.md.
-func markdown(all measurements, count int) string {
-	var text, notes strings.Builder
+func markdown(all []measuredRow, count int) string {
+	var text, figures, notes strings.Builder
 	_, _ = fmt.Fprintf(&text, "%s; medians of %d rounds.\n", machine(), count)
-	if len(all.rows) > 0 {
-		writeTableHead(&text, "work", "against", "ours", "theirs", "ratio", "in rounds", "at most", "reached")
-	}
-	for _, m := range all.rows {
-		most, reached := significant(m.goal), "no"
-		switch {
-		case !m.hasGoal():
-			most, reached = "–", "–"
-		case m.reached():
-			reached = "yes"
-		}
-		writeTableRow(&text, m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), m.spread(), most, reached)
+	writeTableHead(&text, "work", "against", "ours", "theirs", "ratio", "in rounds", "at most", "reached")
+	writeTableHead(&figures, "work", "p50", "p99", fmt.Sprint(loadClients)+" clients")
+	for _, m := range all {
 		if m.note != "" {
 			notes.WriteString("- " + m.work + ": " + m.note + "\n")
 		}
-	}
-	if len(all.figures) > 0 {
-		writeTableHead(&text, "work", "p50", "p99", fmt.Sprint(loadClients)+" clients")
-	}
-	for _, f := range all.figures {
-		for _, l := range f.lines {
-			writeTableRow(&text, l.work, nanoseconds.format(l.p50), nanoseconds.format(l.p99), perSecond.format(l.busy))
+		if m.against == "" {
+			writeTableRow(&figures, m.work, nanoseconds.format(m.p50), nanoseconds.format(m.p99), perSecond.format(m.busy))
+			continue
 		}
-		notes.WriteString("- " + f.note + "\n")
+		most, none := mostOf(m.goal)
+		reached := map[bool]string{true: "yes", false: "no"}[m.ratio <= m.goal]
+		if none {
+			reached = most
+		}
+		spread := significant(m.low) + "–" + significant(m.high)
+		writeTableRow(&text, m.work, m.against, m.unit.format(m.ours), m.unit.format(m.peer), significant(m.ratio), spread, most, reached)
 	}
-	if notes.Len() > 0 {
-		text.WriteString("\n" + notes.String())
-	}
-	return text.String()
+	return text.String() + figures.String() + "\n" + notes.String()
 }
 
 func writeTableHead(text *strings.Builder, cells ...string) {

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -26,51 +25,37 @@ import (
 // A serving is a process of keywright serve, and its callers.
 type serving struct {
 	t              *testing.T
-	process        *os.Process
 	callers, admin string
 	client         http.Client
 	// end ends the process by SIGTERM, and returns after how long it has ended.
 	end func() time.Duration
 }
 
-// servingCommand is the command of all tests.
-var servingCommand command
-
 // serve runs keywright serve with connectors and further members of the file. Its callers say in X-User who they are. The directory of
 // the secrets has one, and those of users.
 func serve(t *testing.T, connectors, more string, users ...string) *serving {
 	t.Helper()
-	program := testworld.Must(servingCommand.path(t.Context()))(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "connectors.yaml")
 	text := "gateway: {user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User}}}\n" + more + "connectors:\n" + connectors
 	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	secrets := filepath.Join(dir, "secrets")
 	secret := base64.StdEncoding.AppendEncode(nil, []byte(textOf(32))) // which may be a state key, too
-	for _, of := range append(users, "..") {
-		of = filepath.Join(secrets, "users", of)
-		testworld.Check(t, errors.Join(os.MkdirAll(of, 0o700), os.WriteFile(filepath.Join(of, "secret"), secret, 0o600)))
+	for _, user := range append(users, "..") {
+		directory := filepath.Join(secrets, "users", user)
+		testworld.Check(t, errors.Join(os.MkdirAll(directory, 0o700), os.WriteFile(filepath.Join(directory, "secret"), secret, 0o600)))
 	}
 	s := &serving{t: t}
 	s.client.Transport = &http.Transport{MaxIdleConnsPerHost: 4 * loadClients}
-	listen := testworld.Must(freeAddress(t.Context()))(t)
+	listen := freeAddress(t)
 	s.admin = "http://" + listen
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var all sync.WaitGroup
-	var err error
-	cmd := exec.CommandContext(ctx, program, "serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", listen)
-	if s.callers, err = start(ctx, &all, cmd); err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	s.process = cmd.Process
-	s.end = sync.OnceValue(func() time.Duration {
+	callers, stop := start(t, keywright(t, "serve", "-c", file, "--secrets-dir", secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", listen))
+	s.callers = callers
+	s.end = func() time.Duration {
 		begin := time.Now()
-		cancel()
-		all.Wait()
+		stop()
 		return time.Since(begin)
-	})
-	t.Cleanup(func() { s.end() })
+	}
 	return s
 }
 
@@ -116,7 +101,8 @@ func (s *serving) metric(name string) float64 {
 	if found == nil {
 		s.t.Fatalf("/metrics has no %s", name)
 	}
-	return testworld.Must(strconv.ParseFloat(found[1], 64))(s.t)
+	v := testworld.Must(strconv.ParseFloat(found[1], 64))(s.t)
+	return v
 }
 
 // operate returns what an operators' path answers.

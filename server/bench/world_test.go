@@ -4,15 +4,25 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -58,7 +68,8 @@ func (b *base) RoundTrip(r *http.Request) (*http.Response, error) {
 func withoutReuse(c *host.Config) { c.NoReuse = true }
 
 // newHost returns a host with the secrets of all configurations.
-func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.Host, error) {
+func newHost(t testing.TB, b *base, change ...func(*host.Config)) *host.Host {
+	t.Helper()
 	config := host.Config{Base: b, Secrets: host.MapSecrets{
 		"key": apiKey, "client": "9tW3vYb6Nq1xZc8eRk5u",
 		"RS256": keys().rsaPEM, "ES256": keys().ecdsaPEM, "EdDSA": keys().ed25519PEM, "HS256": hmacKey,
@@ -66,7 +77,9 @@ func newHost(ctx context.Context, b *base, change ...func(*host.Config)) (*host.
 	for _, c := range change {
 		c(&config)
 	}
-	return host.New(ctx, config)
+	h := testworld.Must(host.New(t.Context(), config))(t)
+	t.Cleanup(func() { testworld.Check(t, h.Close(context.WithoutCancel(t.Context()))) })
+	return h
 }
 
 // auths holds configurations of the five auth types, in a fixed order.
@@ -105,25 +118,20 @@ func authOf(authType string) host.Auth {
 	panic("there is no auth type " + authType)
 }
 
-func connect(ctx context.Context, h *host.Host, name string, a host.Auth) (*host.Connector, error) {
-	return h.NewConnector(ctx, host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a})
+func connect(t testing.TB, h *host.Host, name string, a host.Auth) *host.Connector {
+	t.Helper()
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a}))(t)
+	return c
 }
 
-// connected returns a host with one connector. If the host does not load its auth type by default, it gets the module.
-func connected(ctx context.Context, b *base, a host.Auth, change ...func(*host.Config)) (*host.Host, *host.Connector, error) {
-	h, err := newHost(ctx, b, append(change, func(c *host.Config) {
+// connected returns the only connector of a host. If the host does not load its auth type by default, it gets the module.
+func connected(t testing.TB, b *base, a host.Auth, change ...func(*host.Config)) *host.Connector {
+	t.Helper()
+	return connect(t, newHost(t, b, append(change, func(c *host.Config) {
 		if module := plugins.Of(a.Type); !slices.ContainsFunc(plugins.Default(), func(m []byte) bool { return bytes.Equal(m, module) }) {
 			c.Plugins = append(c.Plugins, host.Plugin{Name: a.Type, Wasm: module})
 		}
-	})...)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := connect(ctx, h, "bench", a)
-	if err != nil {
-		return nil, nil, errors.Join(err, h.Close(ctx))
-	}
-	return h, c, nil
+	})...), "bench", a)
 }
 
 // request returns a request with three headers.
@@ -136,6 +144,26 @@ func request(ctx context.Context) *http.Request {
 	r.Header.Set("User-Agent", "bench/1")
 	r.Header.Set("X-Request-Id", "0b9f4c1e-6a53-4c0e-9d1f-2f6c3b7f6a11")
 	return r
+}
+
+// roundTrip returns a round trip.
+func roundTrip(transport http.RoundTripper, r *http.Request) op {
+	return op{run: func() error { return send(transport, r) }}
+}
+
+// whole returns a whole call of a plugin.
+func whole(c *host.Connector, r *http.Request) op {
+	return op{run: func() error {
+		_, err := c.Authenticate(r)
+		return err
+	}}
+}
+
+// authenticate returns the request that a plugin has authenticated.
+func authenticate(t testing.TB, c *host.Connector, r *http.Request) *http.Request {
+	t.Helper()
+	signed := testworld.Must(c.Authenticate(r))(t)
+	return signed
 }
 
 // send does one round trip.
@@ -152,3 +180,31 @@ func send(transport http.RoundTripper, r *http.Request) error {
 	}
 	return nil
 }
+
+const hmacKey = "h7Jq2wXv9mLs4TzB8nRc5pKd1yGf6aUe3oVi0tQxZkMb" // 44 bytes
+
+type keyRing struct {
+	rsa     *rsa.PrivateKey
+	ecdsa   *ecdsa.PrivateKey
+	ed25519 ed25519.PrivateKey
+
+	rsaPEM, ecdsaPEM, ed25519PEM string
+}
+
+// keys returns the keys, which are generated once per process.
+var keys = sync.OnceValue(func() keyRing {
+	var k keyRing
+	var errs [3]error
+	k.rsa, errs[0] = rsa.GenerateKey(rand.Reader, 2048)
+	k.ecdsa, errs[1] = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	_, k.ed25519, errs[2] = ed25519.GenerateKey(rand.Reader)
+	if err := errors.Join(errs[:]...); err != nil {
+		panic(err) // randomness does not fail
+	}
+	text := func(key any) string {
+		der, _ := x509.MarshalPKCS8PrivateKey(key) // these are of known types
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	}
+	k.rsaPEM, k.ecdsaPEM, k.ed25519PEM = text(k.rsa), text(k.ecdsa), text(k.ed25519)
+	return k
+})
