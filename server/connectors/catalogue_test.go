@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
@@ -42,10 +43,7 @@ type account struct {
 // Each connector of the catalogue gets an answer from a server that checks what the product documents, when a user has filled in
 // what the catalogue lists. With a wrong secret, another value, or without a member of its configuration, it gets none.
 func TestCatalogue(t *testing.T) {
-	apis, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(catalogue.All())(t)
 	accounts := accounts(t)
 	cache := t.TempDir()
 	for _, a := range apis {
@@ -61,9 +59,7 @@ func TestCatalogue(t *testing.T) {
 			send := func(text string, secrets map[string]string) error {
 				return send(t, cache, a, text, secrets, account)
 			}
-			if err := send(filled.Item(), account.secrets); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, send(filled.Item(), account.secrets))
 			for name, value := range account.secrets {
 				others := maps.Clone(account.secrets)
 				others[name] = otherSecret(t, value)
@@ -95,11 +91,7 @@ func TestCatalogue(t *testing.T) {
 // fillIn returns a product whose connector has the values of an account.
 func fillIn(t *testing.T, a *catalogue.API, set map[string]string) *catalogue.API {
 	t.Helper()
-	filled, err := a.With(catalogue.Options{Set: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filled
+	return testworld.Must(a.With(catalogue.Options{Set: set}))(t)
 }
 
 // send sends the catalogue's first request with the connector of a text, as keywright request does. It returns an error unless the
@@ -187,9 +179,7 @@ func agree(t *testing.T, set *connectors.Set, page http.HandlerFunc) error {
 func without(t *testing.T, a *catalogue.API) map[string]string {
 	t.Helper()
 	read := func() (connector, config map[string]any) {
-		if err := yaml.Load([]byte(a.Connector), &connector); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, yaml.Load([]byte(a.Connector), &connector))
 		auth, _ := connector["auth"].(map[string]any)
 		config, _ = auth["config"].(map[string]any)
 		return connector, config
@@ -199,10 +189,7 @@ func without(t *testing.T, a *catalogue.API) map[string]string {
 	for name := range members {
 		connector, config := read()
 		delete(config, name)
-		text, err := json.Marshal(connector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testworld.Must(json.Marshal(connector))(t)
 		texts[name] = "- " + string(text) + "\n"
 	}
 	return texts
@@ -228,16 +215,10 @@ func otherSecret(t *testing.T, value string) string {
 // but for regions, which are those of many. Once it is filled in there is none.
 func TestWarningsOfTheCatalogue(t *testing.T) {
 	cache := t.TempDir()
-	apis, err := catalogue.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(catalogue.All())(t)
 	all := accounts(t)
 	warnings := func(a *catalogue.API) []connectors.Problem {
-		file, err := connectors.AddConnector(t.Context(), []byte("gateway: {user: {type: header, header: {proxies: [10.0.0.1], id: X-User}}}\n"), a.Item())
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testworld.Must(connectors.AddConnector(t.Context(), []byte("gateway: {user: {type: header, header: {proxies: [10.0.0.1], id: X-User}}}\n"), a.Item()))(t)
 		_, warnings := inspect(t, string(file), connectors.Options{Host: host.Config{CodeCache: cache}})
 		return warnings
 	}

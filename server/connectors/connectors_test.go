@@ -50,18 +50,10 @@ func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []s
 
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	if err := os.WriteFile(file, []byte(weather), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	set, err := connectors.Load(t.Context(), file, connectors.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, []byte(weather), 0o600))
+	set := testworld.Must(connectors.Load(t.Context(), file, connectors.Options{}))(t)
 	defer set.Close(t.Context())
-	c, err := set.Find("Weather API")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testworld.Must(set.Find("Weather API"))(t)
 	if c.Definition().Permalink != "weather-api" || c.Upstream().Config().Name != "weather-api" || c.Definition().Name != "Weather API" || c.BaseURL().String() != "https://api.example.com/v1" {
 		t.Errorf("got %q %q %q %s", c.Definition().Permalink, c.Upstream().Config().Name, c.Definition().Name, c.BaseURL())
 	}

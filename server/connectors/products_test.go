@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -54,17 +55,11 @@ func TestProducts(t *testing.T) {
 			client := &http.Client{Transport: set.Connectors[0].Upstream().Transport(base)}
 			for range 2 {
 				method, path, _ := strings.Cut(p.request, " ")
-				r, err := http.NewRequestWithContext(t.Context(), method, set.Connectors[0].BaseURL().String()+path, strings.NewReader(p.body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testworld.Must(http.NewRequestWithContext(t.Context(), method, set.Connectors[0].BaseURL().String()+path, strings.NewReader(p.body)))(t)
 				if p.body != "" {
 					r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 				}
-				response, err := client.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(client.Do(r))(t)
 				body, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if response.StatusCode != http.StatusOK || err != nil || !strings.Contains(string(body), `"ok":true`) {
@@ -83,10 +78,7 @@ func TestProducts(t *testing.T) {
 // documented returns the connector of a name in docs/auth-types.md.
 func documented(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "auth-types.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testworld.Must(os.ReadFile(filepath.Join("..", "..", "docs", "auth-types.md")))(t)
 	_, text, found := strings.Cut(string(page), "\n- name: "+name+"\n")
 	if !found {
 		t.Fatalf("docs/auth-types.md has no connector %s", name)
@@ -173,23 +165,14 @@ var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 // keys returns a key as GitHub's PEM file and as Google's JSON file, and its public half.
 func keys(t *testing.T) (github, google string, public *rsa.PublicKey) {
 	t.Helper()
-	key, err := rsaKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(rsaKey())(t)
 	github = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := json.MarshalIndent(map[string]string{
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	file := testworld.Must(json.MarshalIndent(map[string]string{
 		"type": "service_account", "project_id": "my-project", "private_key_id": googleKeyID,
 		"private_key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 		"client_email": googleEmail, "client_id": "103200000000000000000", "auth_uri": "https://accounts.google.com/o/oauth2/auth",
 		"token_uri": "https://oauth2.googleapis.com/token", "universe_domain": "googleapis.com",
-	}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, "", "  "))(t)
 	return github, string(file), &key.PublicKey
 }

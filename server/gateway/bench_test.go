@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -34,13 +35,10 @@ func BenchmarkHandler(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer h.Close(b.Context())
-	c, err := gateway.NewConnector(b.Context(), h, gateway.Definition{
+	c := testworld.Must(gateway.NewConnector(b.Context(), h, gateway.Definition{
 		Name: "Weather", Permalink: "weather", URL: "https://api.example.com/v1",
 		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	g := gateway.New(gateway.Config{Base: atOnce{}, Observe: func(gateway.Event) {}})
 	g.Use(gateway.Setup{Connectors: []*gateway.Connector{c}})
 	api := &url.URL{Scheme: "https", Host: "api.example.com"}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -189,10 +190,7 @@ func (b *browser) begin(code string) string {
 	if err != nil || got.status != http.StatusFound || !strings.HasPrefix(to.String(), loginServer) {
 		b.w.t.Fatalf("the browser got %+v", got)
 	}
-	back, err := url.Parse(to.Query().Get("redirect_uri"))
-	if err != nil {
-		b.w.t.Fatal(err)
-	}
+	back := testworld.Must(url.Parse(to.Query().Get("redirect_uri")))(b.w.t)
 	return back.Path + "?" + url.Values{"state": {to.Query().Get("state")}, "code": {code}}.Encode()
 }
 

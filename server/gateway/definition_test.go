@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -129,10 +130,7 @@ func TestMissingList(t *testing.T) {
 		if got := w.get("/connectors/weather"); (got.status == http.StatusOK) != (c.want != "") || c.want != "" && got.body != c.want {
 			t.Errorf("%s: the caller got %+v", body, got)
 		}
-		result, err := w.gateway.RunTest(t.Context(), "weather", gateway.Try{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := testworld.Must(w.gateway.RunTest(t.Context(), "weather", gateway.Try{}))(t)
 		if named := strings.Contains(result.NoRecords, "no list "+c.records); named != c.named {
 			t.Errorf("%s: the test says %q", body, result.NoRecords)
 		}
@@ -233,9 +231,7 @@ func TestDefinitionsInvalidForHost(t *testing.T) {
 	if _, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: host.Auth{Type: "none"}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
 		t.Errorf("the error without a name is %v", err)
 	}
-	if err := w.host.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, w.host.Close(t.Context()))
 	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}
 	if _, err := gateway.NewConnector(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("the error of a host that is closed is %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -29,18 +30,12 @@ func FuzzOutgoing(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], "a header")
 	}
-	h, err := host.New(context.Background(), host.Config{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	h := testworld.Must(host.New(context.Background(), host.Config{}))(f)
 	d := gateway.Definition{
 		Name: "A", Permalink: "a", URL: "https://api.test/ü1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
 		Headers: []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}}, Query: []gateway.Parameter{{Name: "q", Overridable: true}},
 	}
-	c, err := gateway.NewConnector(context.Background(), h, d)
-	if err != nil {
-		f.Fatal(err)
-	}
+	c := testworld.Must(gateway.NewConnector(context.Background(), h, d))(f)
 	f.Fuzz(func(t *testing.T, path, query, user, header string) {
 		ctx := host.WithUser(context.Background(), host.User{ID: user})
 		out, err := c.Outgoing(ctx, gateway.Incoming{Path: path, Query: query, Header: http.Header{"X-Lang": {header}, "X-Key": {header}}})

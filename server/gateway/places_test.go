@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/fairqueue"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 58: with any number of processors, one connector's share leaves at least two places to others.
@@ -20,9 +21,7 @@ func TestShareLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newPlaces()
 		for range all.Share() {
-			if _, err := all.Enter(t.Context(), time.Second, "weather"); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Must(all.Enter(t.Context(), time.Second, "weather"))(t)
 		}
 		if _, err := all.Enter(t.Context(), time.Second, "weather"); !errors.Is(err, fairqueue.ErrNone) {
 			t.Errorf("one more gets %v", err)
@@ -65,10 +64,7 @@ func TestWaitingForAPlaceEnds(t *testing.T) {
 		g := New(Config{})
 		var leave func()
 		for range g.places.Share() {
-			var err error
-			if leave, err = g.places.Enter(t.Context(), time.Hour, "weather"); err != nil {
-				t.Fatal(err)
-			}
+			leave = testworld.Must(g.places.Enter(t.Context(), time.Hour, "weather"))(t)
 		}
 		c := &call{gateway: g, connector: &Connector{definition: Definition{Permalink: "weather", Timeout: 3 * time.Second}}}
 		began := time.Now()

@@ -30,10 +30,7 @@ import (
 // signing returns a change to a connector that signs its requests, with a limit for bodies in bytes.
 func signing(t *testing.T, limit int64) change {
 	t.Helper()
-	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/keywright/keywright").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := testworld.Must(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/keywright/keywright").Output())(t)
 	wasm, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(top)), "examples", "acme_hmac", "acme_hmac.wasm"))
 	if err != nil {
 		t.Fatalf("%v: make plugins compiles it", err)
@@ -195,14 +192,9 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 func TestSignedBodyRequested(t *testing.T) {
 	w := signingWorld(t, 0)
 	address := strings.TrimPrefix(w.server.URL, "http://")
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testworld.Must(net.Dial("tcp", address))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	_, _ = io.WriteString(conn, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
 	from := bufio.NewReader(conn)
 	if line, err := from.ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 100 ") || err != nil {
@@ -212,10 +204,7 @@ func TestSignedBodyRequested(t *testing.T) {
 	if _, err := from.ReadString('\n'); err != nil { // the empty line after 100 Continue
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.ReadResponse(from, nil))(t)
 	if _ = response.Body.Close(); response.StatusCode != http.StatusOK || w.last().Header.Get("Expect") != "" {
 		t.Errorf("the answer is %d", response.StatusCode)
 	}
@@ -228,10 +217,7 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 		sent, events := 0, []gateway.Event(nil)
 		o, d := &options{}, gateway.Definition{Name: "Weather", Permalink: "weather", URL: "http://api.test/v1", Timeout: time.Second}
 		signing(t, 0)(o, &d)
-		h, err := host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true}, Plugins: o.Plugins})
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := testworld.Must(host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true}, Plugins: o.Plugins}))(t)
 		defer func() { _ = h.Close(context.Background()) }()
 		c, err := gateway.NewConnector(t.Context(), h, d)
 		if err != nil {

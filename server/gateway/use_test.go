@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 )
 
@@ -69,10 +70,7 @@ func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	setup := gateway.Setup{Users: users}
 	for _, permalink := range permalinks {
 		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}}
-		c, err := gateway.NewConnector(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		c := testworld.Must(gateway.NewConnector(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits}))(s.t)
 		setup.Connectors = append(setup.Connectors, c)
 	}
 	return s.gateway.Use(setup)

@@ -82,13 +82,10 @@ func newWorld(t *testing.T, changes ...change) *world {
 	for _, c := range changes {
 		c(o, &d)
 	}
-	h, err := host.New(t.Context(), host.Config{
+	h := testworld.Must(host.New(t.Context(), host.Config{
 		Secrets: w, UserAgent: agent, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, Variables: map[string]string{"region": "eu"}, Plugins: o.Plugins, Clock: o.HostClock, CodeCache: codeCache,
 		Logger: slog.New(gateway.LogHandler(slog.NewJSONHandler(&w.hostLog, nil))),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.host = h
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	w.gateway = gateway.New(o.Config)
@@ -114,11 +111,7 @@ func (w *world) Secret(ctx context.Context, name string) (string, error) {
 
 func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	w.t.Helper()
-	c, err := gateway.NewConnector(w.t.Context(), w.host, d)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return c
+	return testworld.Must(gateway.NewConnector(w.t.Context(), w.host, d))(w.t)
 }
 
 // problems returns the problems of a definition. It sets auth to none.
@@ -143,15 +136,9 @@ type answer struct {
 
 func (w *world) do(r *http.Request) answer {
 	w.t.Helper()
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultTransport.RoundTrip(r))(w.t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := testworld.Must(io.ReadAll(response.Body))(w.t)
 	a := answer{status: response.StatusCode, header: response.Header, body: string(body)}
 	w.Out("the answer to a caller", fmt.Sprint(a))
 	if response.Header.Get("Content-Type") == "application/problem+json" {
@@ -167,10 +154,7 @@ func (w *world) do(r *http.Request) answer {
 // request returns a request to the gateway. Names and values alternate in headers.
 func (w *world) request(method, path, body string, headers ...string) *http.Request {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body)))(w.t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
 	}

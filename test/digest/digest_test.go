@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var lion = Account{User: "Mufasa", Password: "the password, or: a \"canary\"", Realm: "a savannah"}
@@ -29,21 +30,15 @@ func client(t *testing.T, address, user, password string) (*http.Client, *counte
 	if err != nil {
 		t.Fatalf("%v: `go run ./tools/plugin build plugins/digest` builds it", err)
 	}
-	h, err := host.New(t.Context(), host.Config{
+	h := testworld.Must(host.New(t.Context(), host.Config{
 		Secrets: host.MapSecrets{"lion": password}, Egress: host.Egress{AllowHTTP: true},
 		BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{{Name: "digest.wasm", Wasm: wasm}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "pages", Origins: []string{address},
 		Auth: host.Auth{Type: "digest", Config: map[string]any{"username": user, "password": "{{ get_secret('lion') }}"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	base := &counter{}
 	return &http.Client{Transport: connector.Transport(base)}, base
 }
@@ -70,10 +65,7 @@ func TestLetIn(t *testing.T) {
 			address := test.start(t, test.account)
 			c, count := client(t, address, test.account.User, test.account.Password)
 			for i, target := range []string{"/lions", "/lions?a=b&c=%22", "/lions?", "/lions"} {
-				response, err := c.Get(address + target)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testworld.Must(c.Get(address + target))(t)
 				body, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if err != nil || response.StatusCode != http.StatusOK || string(body) != Page {
@@ -83,10 +75,7 @@ func TestLetIn(t *testing.T) {
 					t.Errorf("%s: %d requests so far", target, count.requests)
 				}
 			}
-			response, err := c.Post(address+"/lions", "text/plain", io.NopCloser(strings.NewReader("a body that can be read only once")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := testworld.Must(c.Post(address+"/lions", "text/plain", io.NopCloser(strings.NewReader("a body that can be read only once"))))(t)
 			response.Body.Close()
 			if response.StatusCode == http.StatusUnauthorized || count.requests != 6 { // a file takes no body
 				t.Errorf("POST: status %d, %d requests so far", response.StatusCode, count.requests)
@@ -102,10 +91,7 @@ func TestRefused(t *testing.T) {
 	} {
 		for _, account := range []Account{{User: lion.User, Password: "wrong password"}, {User: "Scar", Password: lion.Password}} {
 			c, count := client(t, address, account.User, account.Password)
-			response, err := c.Get(address + "/lions")
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := testworld.Must(c.Get(address + "/lions"))(t)
 			response.Body.Close()
 			if response.StatusCode != http.StatusUnauthorized || count.requests != 2 {
 				t.Errorf("%s: status %d after %d requests", name, response.StatusCode, count.requests)

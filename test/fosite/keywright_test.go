@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
@@ -185,10 +186,7 @@ func jwtBearer(s *setup, algorithm string) map[string]any {
 // register registers a key with the server, and sets the secret "key" to its PEM text.
 func (s *setup) register(t *testing.T, key crypto.Signer) {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	s.secrets["key"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	s.server.RegisterKey(issuer, subject, kid, key.Public())
 }
@@ -209,18 +207,11 @@ func (a asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newECKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return testworld.Must(ecdsa.GenerateKey(curve, rand.Reader))(t)
 }
 
 func TestJWTBearerWithEachAsymmetricAlgorithm(t *testing.T) {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rsaKey := testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)

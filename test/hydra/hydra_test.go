@@ -25,6 +25,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -69,9 +70,7 @@ func newServer(t *testing.T) *server {
 	}
 	var said bytes.Buffer
 	hydra.Stdout, hydra.Stderr = &said, &said
-	if err := hydra.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, hydra.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- hydra.Wait() }()
 	t.Cleanup(func() {
@@ -96,10 +95,7 @@ func newServer(t *testing.T) *server {
 		"client_id": "keywright", "client_secret": secret, "token_endpoint_auth_method": "client_secret_post", "scope": "offline_access",
 		"grant_types": []string{"authorization_code", "refresh_token"}, "redirect_uris": []string{callbackURL},
 	}, &object{})
-	target, err := url.Parse(s.public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testworld.Must(url.Parse(s.public))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ModifyResponse = func(r *http.Response) error {
 		s.mu.Lock()
@@ -116,10 +112,7 @@ func newServer(t *testing.T) *server {
 // port returns a port that is free.
 func port(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, p, _ := net.SplitHostPort(listener.Addr().String())
 	return p
@@ -128,32 +121,21 @@ func port(t *testing.T) string {
 // ask sends a document to Hydra's administrator, and decodes the answer.
 func (s *server) ask(method, path string, document, answer any) {
 	s.t.Helper()
-	body, err := json.Marshal(document)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.admin+path, bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	body := testworld.Must(json.Marshal(document))(s.t)
+	r := testworld.Must(http.NewRequestWithContext(s.t.Context(), method, s.admin+path, bytes.NewReader(body)))(s.t)
 	r.Header.Set("Content-Type", "application/json")
 	s.do(r, answer)
 }
 
 func (s *server) do(r *http.Request, answer any) {
 	s.t.Helper()
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(s.t)
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
 	if response.StatusCode/100 != 2 {
 		s.t.Fatalf("%s %s: response.Status = %s text = %s", r.Method, r.URL, response.Status, text)
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, json.Unmarshal(text, answer))
 }
 
 func (s *server) clock() time.Time {
@@ -178,31 +160,22 @@ func (s *server) start() {
 	}
 	store := state.NewMemory(s.clock)
 	for range 2 {
-		kept, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: s.clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := host.New(t.Context(), host.Config{
+		kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: s.clock}))(t)
+		h := testworld.Must(host.New(t.Context(), host.Config{
 			BuiltIns: []host.Plugin{{Name: "authcode", Wasm: wasm}}, State: kept, Clock: s.clock,
 			Secrets: host.MapSecrets{"hydra": secret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		t.Cleanup(func() {
 			if err := errors.Join(h.Close(context.Background()), kept.Close(context.Background())); err != nil {
 				t.Error(err)
 			}
 		})
-		connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
+		connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "me", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{
 				"authorization_url": s.public + "/oauth2/auth", "token_url": s.token, "issuer": s.public,
 				"client_id": "keywright", "client_secret": "{{ get_secret('hydra') }}", "scope": "offline_access",
 			}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		s.nodes, s.hosts = append(s.nodes, connector), append(s.hosts, h)
 	}
 }
@@ -215,26 +188,17 @@ func (s *server) consent(user string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	_, err = s.hosts[0].Callback(ctx, host.AuthorizationResponse{RedirectURI: callbackURL, Response: s.browse(target, user), Binding: cookie},
-		func(string) *host.Connector { return s.nodes[0] })
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Must(s.hosts[0].Callback(ctx, host.AuthorizationResponse{RedirectURI: callbackURL, Response: s.browse(target, user), Binding: cookie},
+		func(string) *host.Connector { return s.nodes[0] }))(s.t)
 }
 
 // browse returns the query with which a browser comes back, after login and consent.
 func (s *server) browse(target, user string) url.Values {
 	s.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	jar := testworld.Must(cookiejar.New(nil))(s.t)
 	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for {
-		response, err := browser.Get(target)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		response := testworld.Must(browser.Get(target))(s.t)
 		_ = response.Body.Close()
 		to, err := response.Location()
 		if err != nil {
@@ -310,11 +274,8 @@ func TestRefreshesAtTheSameTime(t *testing.T) {
 				Active bool
 				Sub    string
 			}
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/admin/oauth2/introspect",
-				strings.NewReader(url.Values{"token": {s.bearers[user]}}.Encode()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, s.admin+"/admin/oauth2/introspect",
+				strings.NewReader(url.Values{"token": {s.bearers[user]}}.Encode())))(t)
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			if s.do(r, &known); !known.Active || known.Sub != user {
 				t.Errorf("round %d: Hydra knows the token of %s as %+v", round, user, known)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -117,10 +118,7 @@ func (s *setup) client(t *testing.T, clientID string) *http.Client {
 
 func get(t *testing.T, client *http.Client) error {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, apiURL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, apiURL, nil))(t)
 	response, err := client.Do(request)
 	if err != nil {
 		return err
@@ -219,9 +217,7 @@ func testTokenThatIsNotCached(t *testing.T, wasm []byte) {
 			s.net.answer = answer
 			client := s.client(t, "crm")
 			for range 2 {
-				if err := get(t, client); err != nil {
-					t.Fatal(err)
-				}
+				testworld.Check(t, get(t, client))
 			}
 			if diff := cmp.Diff([]string{"Bearer token-1", "Bearer token-2"}, s.net.received); diff != "" {
 				t.Errorf("what the API received (-want +got):\n%s", diff)

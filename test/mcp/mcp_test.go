@@ -21,6 +21,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func TestMain(m *testing.M) {
@@ -45,10 +46,7 @@ const connected = "connected"
 
 // The host compares iss as the scenarios of the suite want it (SEP-2468 of the protocol, RFC 9207). threats.md 129
 func TestIss(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testworld.Must(os.Executable())(t)
 	forged := string(host.ConsentForged)
 	for scenario, want := range map[string]string{
 		"iss-supported": connected, "iss-not-advertised": connected,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -43,18 +44,12 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 	s := &consents{t: t, now: time.Now()}
 	s.start()
 	clock := func() time.Time { return s.now }
-	kept, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.host, err = host.New(t.Context(), host.Config{
+	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock}))(t)
+	s.host = testworld.Must(host.New(t.Context(), host.Config{
 		BuiltIns: []host.Plugin{module(t, "../../plugins/authcode/authcode.wasm")}, State: kept, Clock: clock,
 		Secrets: host.MapSecrets{"crm": reservedSecret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
 		Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		if err := errors.Join(s.host.Close(context.Background()), kept.Close(context.Background())); err != nil {
 			t.Error(err)
@@ -71,25 +66,19 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 			config[pairs[i].(string)] = strings.ReplaceAll(text, "ISSUER", s.issuer)
 		}
 	}
-	s.connector, err = s.host.NewConnector(t.Context(), host.ConnectorConfig{
+	s.connector = testworld.Must(s.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "me", Origins: []string{s.issuer}, Auth: host.Auth{Type: "oauth_authorization_code", Config: config},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return s
 }
 
 // start runs the provider until the test ends.
 func (s *consents) start() {
 	s.t.Helper()
-	clients, err := json.Marshal(object{"clients": []object{{
+	clients := testworld.Must(json.Marshal(object{"clients": []object{{
 		"client_id": reservedID, "client_secret": reservedSecret, "redirect_uris": []string{callbackURL}, "token_endpoint_auth_method": "client_secret_basic",
 		"response_types": []string{"code"}, "grant_types": []string{"authorization_code", "refresh_token"},
-	}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}}}))(s.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	node := exec.CommandContext(ctx, "node", "consent.mjs")
 	node.Stdin = bytes.NewReader(clients)
@@ -140,10 +129,7 @@ func (s *consents) begin(user string) string {
 // which the browser comes back.
 func (s *consents) browse(target, account, answer string) url.Values {
 	s.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	jar := testworld.Must(cookiejar.New(nil))(s.t)
 	var back url.Values
 	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(r.URL.String(), callbackURL) {
@@ -154,17 +140,11 @@ func (s *consents) browse(target, account, answer string) url.Values {
 	}}
 	defer browser.CloseIdleConnections()
 	open := func(method, target, form string) *url.URL {
-		r, err := http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(form))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(form)))(s.t)
 		if form != "" {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
-		response, err := browser.Do(r)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		response := testworld.Must(browser.Do(r))(s.t)
 		defer response.Body.Close()
 		page, _ := io.ReadAll(response.Body)
 		if response.StatusCode >= 400 {
@@ -193,10 +173,7 @@ func (s *consents) finish(user string, response url.Values) error {
 // me returns the account that the provider's API knows a user's request by.
 func (s *consents) me(user string) (string, error) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.as(user), http.MethodGet, s.issuer+"/me", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(s.as(user), http.MethodGet, s.issuer+"/me", nil))(s.t)
 	response, err := s.connector.Transport(nil).RoundTrip(r)
 	if err != nil {
 		return "", err
@@ -224,9 +201,7 @@ func TestConsent(t *testing.T) {
 func testConsent(t *testing.T, pairs ...any) {
 	s := newConsents(t, pairs...)
 	for _, user := range []string{"ann", "bob"} {
-		if err := s.finish(user, s.browse(s.begin(user), user+" at the provider", "allow")); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, s.finish(user, s.browse(s.begin(user), user+" at the provider", "allow")))
 	}
 	for range 3 {
 		for _, user := range []string{"ann", "bob"} {
@@ -260,15 +235,10 @@ func testConsent(t *testing.T, pairs ...any) {
 // errors returns the error codes of the provider so far.
 func (s *consents) errors() (codes []string) {
 	s.t.Helper()
-	response, err := http.Get(s.issuer + "/seen")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	response := testworld.Must(http.Get(s.issuer + "/seen"))(s.t)
 	defer response.Body.Close()
 	var seen []request
-	if err := json.NewDecoder(response.Body).Decode(&seen); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, json.NewDecoder(response.Body).Decode(&seen))
 	for _, r := range seen {
 		if r.Error != "" && r.Path != "/.well-known/oauth-authorization-server" { // which it does not have
 			codes = append(codes, r.Path+" "+r.Error)
@@ -281,10 +251,7 @@ func (s *consents) errors() (codes []string) {
 func TestInvalidConsents(t *testing.T) {
 	s := newConsents(t)
 	parameter := func(target, name, value string) string {
-		u, err := url.Parse(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := testworld.Must(url.Parse(target))(t)
 		query := u.Query()
 		query.Set(name, value)
 		u.RawQuery = query.Encode()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // shared has the store of state and the time of several hosts.
@@ -75,22 +76,13 @@ type node struct {
 func (s *shared) node(store state.Store) *node {
 	t := s.w.t
 	t.Helper()
-	kept, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: s.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: s.clock}))(t)
 	c := s.w.config()
 	c.BuiltIns, c.State, c.Clock = []host.Plugin{module(t, "../../plugins/refreshtoken/refreshtoken.wasm")}, kept, s.clock
-	h, err := host.New(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
+	h := testworld.Must(host.New(t.Context(), c))(t)
+	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{s.w.issuer}, Auth: host.Auth{Type: "oauth_refresh_token", Config: s.auth},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return &node{s, h, kept, connector}
 }
 
@@ -141,9 +133,7 @@ func TestRotatingRefreshTokens(t *testing.T) {
 	n := s.node(s.store)
 	for i := range 200 {
 		if i%7 == 6 {
-			if err := n.stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, n.stop(t.Context()))
 			n = s.node(s.store)
 		}
 		if err := n.me(); err != nil {
@@ -172,9 +162,7 @@ func TestLastingRefreshTokens(t *testing.T) {
 	s := newShared(t, "stays")
 	for range 5 {
 		n := s.node(s.store)
-		if err := errors.Join(n.me(), n.stop(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, errors.Join(n.me(), n.stop(t.Context())))
 		s.advance(2 * time.Hour)
 	}
 	if redeemed, refused := s.redeemed(); redeemed != 5 || refused != 0 {
@@ -241,9 +229,7 @@ func (d *dying) Put(ctx context.Context, l state.Lease, value []byte, expires ti
 func TestACrashBetweenRedemptionAndWrite(t *testing.T) {
 	s := newShared(t, "rotates")
 	first := s.node(s.store)
-	if err := errors.Join(first.me(), first.stop(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, errors.Join(first.me(), first.stop(t.Context())))
 	s.advance(2 * time.Hour)
 	crashed := s.node(&dying{Store: s.store})
 	if err := crashed.me(); err != nil {

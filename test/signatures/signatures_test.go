@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // signed is a request as the API receives it, and what its verifier knows.
@@ -46,10 +47,7 @@ func verify(t *testing.T, requests []signed) []string {
 	t.Helper()
 	var input bytes.Buffer
 	for _, r := range requests {
-		line, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := testworld.Must(json.Marshal(r))(t)
 		input.Write(append(line, '\n'))
 	}
 	command := exec.CommandContext(t.Context(), "node", "verify.mjs")
@@ -61,9 +59,7 @@ func verify(t *testing.T, requests []signed) []string {
 	var verdicts []string
 	for line := range bytes.Lines(output) {
 		var verdict string
-		if err := json.Unmarshal(line, &verdict); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Unmarshal(line, &verdict))
 		verdicts = append(verdicts, verdict)
 	}
 	if len(verdicts) != len(requests) {
@@ -95,14 +91,8 @@ func keyPair(t *testing.T, algorithm string) (private, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spki, err := x509.MarshalPKIXPublicKey(signer.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkcs8 := testworld.Must(x509.MarshalPKCS8PrivateKey(signer))(t)
+	spki := testworld.Must(x509.MarshalPKIXPublicKey(signer.Public()))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
 }
@@ -122,13 +112,10 @@ func newWorld(t *testing.T, module string, secrets host.MapSecrets) *world {
 	if err != nil {
 		t.Fatalf("%v: make plugins builds it", err)
 	}
-	h, err := host.New(t.Context(), host.Config{
+	h := testworld.Must(host.New(t.Context(), host.Config{
 		Secrets: secrets, BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{{Name: module, Wasm: wasm}},
 		Clock: func() time.Time { return time.Unix(1_767_323_045, 0) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
 	return &world{t: t, host: h}
 }
@@ -151,12 +138,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 // send sends a request through a new connector, and returns it as the API receives it.
 func (w *world) send(authType string, config map[string]any, r *http.Request) signed {
 	w.t.Helper()
-	connector, err := w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	response, err := connector.Transport(w).RoundTrip(r)
 	if err != nil {
 		w.t.Fatalf("%s %s, %v: err = %v", r.Method, r.URL, config, err)
@@ -188,10 +172,7 @@ func request(t *testing.T, random *randv2.Rand) *http.Request {
 		}
 		body = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, target, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), method, target, body))(t)
 	for _, name := range []string{"Date", "X-One", "Content-Type"} {
 		for range random.IntN(3) {
 			r.Header.Add(name, pick("", "1", "a, b", "text/plain; charset=\"utf-8\"", "Fri, 02 Jan 2026 03:04:05 GMT", "  blanks  "))

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/oauth2/google"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -111,55 +112,32 @@ func connect(t *testing.T, base http.RoundTripper, key string, auth host.Auth) *
 	config := host.Config{
 		Secrets: host.MapSecrets{"key": key}, Base: base, BuiltIns: []host.Plugin{{Name: auth.Type, Wasm: plugins.Of(auth.Type)}},
 	}
-	h, err := host.New(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(t.Context(), config))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
-	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: auth})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: auth}))(t)
 }
 
 // authorization returns the header with which a connector sends a request.
 func authorization(t *testing.T, c *host.Connector) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/v1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sent, err := c.Authenticate(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/v1", nil))(t)
+	sent := testworld.Must(c.Authenticate(r))(t)
 	return sent.Header.Get("Authorization")
 }
 
 func newKey(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 }
 
 // keyFile returns a key file of Google.
 func keyFile(t *testing.T, key *rsa.PrivateKey) string {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := json.Marshal(map[string]string{
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	file := testworld.Must(json.Marshal(map[string]string{
 		"type": "service_account", "project_id": "my-project", "private_key_id": "370ab79b4513eb9b", "client_email": email, "token_uri": tokenURL,
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "client_id": "1032",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return string(file)
 }
 
@@ -196,18 +174,12 @@ func TestGoogleTokens(t *testing.T) {
 			if test.target == "" {
 				scopes = strings.Fields(scope)
 			}
-			theirs, err := google.JWTConfigFromJSON([]byte(file), scopes...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			theirs := testworld.Must(google.JWTConfigFromJSON([]byte(file), scopes...))(t)
 			theirs.Subject = test.subject
 			if test.target != "" {
 				theirs.PrivateClaims, theirs.UseIDToken = map[string]any{"target_audience": test.target}, true
 			}
-			token, err := theirs.TokenSource(context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: c})).Token()
-			if err != nil {
-				t.Fatal(err)
-			}
+			token := testworld.Must(theirs.TokenSource(context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: c})).Token())(t)
 			if got, want := authorization(t, connect(t, c, file, googleAuth(test.config))), token.Type()+" "+token.AccessToken; got != want {
 				t.Errorf("Authorization: %s, want %s", got, want)
 			}
@@ -237,14 +209,8 @@ func TestGoogleSelfSigned(t *testing.T) {
 		"scope":    {scoped, map[string]any{"token_type": "self_signed_jwt", "token_url": nil, "scope": scope}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			source, err := test.theirs()
-			if err != nil {
-				t.Fatal(err)
-			}
-			token, err := source.Token()
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := testworld.Must(test.theirs())(t)
+			token := testworld.Must(source.Token())(t)
 			ours := strings.TrimPrefix(authorization(t, connect(t, nil, file, googleAuth(test.config))), "Bearer ")
 			wantHeader, wantClaims := verified(t, &key.PublicKey, token.AccessToken)
 			header, claims := verified(t, &key.PublicKey, ours)
@@ -260,9 +226,7 @@ func TestGitHubInstallation(t *testing.T) {
 	key := newKey(t)
 	file := filepath.Join(t.TempDir(), "app.private-key.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(file, text, 0o600))
 	c := &recorder{
 		t: t, public: &key.PublicKey, status: http.StatusCreated,
 		answer: `{"token":"ghs_16C7e42F292c6912E7710c838347Ae178B4a","expires_at":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `","permissions":{},"repository_selection":"selected"}`,

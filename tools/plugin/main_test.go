@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // compile compiles a plugin of testdata and checks that a host would load it, as the command does.
@@ -21,10 +22,7 @@ func compile(t *testing.T, name string) ([]byte, error) {
 	if err != nil {
 		t.Fatalf("%v (in this repository: make tinygo)", err)
 	}
-	wasm, err := compiler.Compile(t.Context(), filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(compiler.Compile(t.Context(), filepath.Join("testdata", name)))(t)
 	_, err = accept(t.Context(), name+".wasm", wasm)
 	return wasm, err
 }
@@ -44,33 +42,21 @@ func TestUnregisteredPlugin(t *testing.T) {
 
 // The text of a plugin's panic is logged in one line, without control characters for a terminal (threats.md 70).
 func TestPluginPanicLog(t *testing.T) {
-	wasm, err := compile(t, "panics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(compile(t, "panics"))(t)
 	for how, want := range map[string]string{
 		"index": `panic: runtime error: index out of range`,
 		"other": `panic: no such way:\\x1b[31m`,
 		"{{ '" + strings.Repeat("long", 1000) + "' }}": `longlong`,
 	} {
 		var log bytes.Buffer
-		h, err := host.New(t.Context(), host.Config{
+		h := testworld.Must(host.New(t.Context(), host.Config{
 			Plugins: []host.Plugin{{Name: "panics.wasm", Wasm: wasm}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		defer h.Close(context.Background())
-		c, err := h.NewConnector(t.Context(), host.ConnectorConfig{
+		c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "panics", Config: map[string]any{"how": how}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil))(t)
 		if _, err := c.Transport(nil).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "as after a panic: its text is in the log") { //nolint:bodyclose // there is no response
 			t.Errorf("%.20s: error %v", how, err)
 		}
@@ -82,12 +68,9 @@ func TestPluginPanicLog(t *testing.T) {
 
 // Building a plugin that a host would not load writes no module.
 func TestUnloadableModuleNotWritten(t *testing.T) {
-	compiler, err := pluginbuild.FindCompiler(t.Context(), "../../"+cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := testworld.Must(pluginbuild.FindCompiler(t.Context(), "../../"+cache))(t)
 	compiler.Accept = accept
-	err = compiler.Build(t.Context(), filepath.Join("testdata", "forgotten"))
+	err := compiler.Build(t.Context(), filepath.Join("testdata", "forgotten"))
 	if err == nil || !strings.Contains(err.Error(), "the plugin in testdata/forgotten: ") {
 		t.Errorf("error %v", err)
 	}

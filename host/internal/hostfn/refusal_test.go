@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // roundTrip is an HTTP transport.
@@ -28,11 +29,7 @@ func callTo(t *testing.T, plan *Plan) *Call {
 
 func posted(t *testing.T, address string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return testworld.Must(http.NewRequestWithContext(context.Background(), http.MethodPost, address, http.NoBody))(t)
 }
 
 // The endpoint of a call is the origin that the configuration names. It is not shown if a secret is a part of it, not even its

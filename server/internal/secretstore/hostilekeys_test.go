@@ -41,9 +41,7 @@ func newEngine(t *testing.T) *engine {
 	e := &engine{secret: []byte("the secret of an HMAC, for tests")}
 	for i := range e.ec {
 		var err error
-		if e.ec[i], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		e.ec[i] = testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		if _, e.ed[i], err = ed25519.GenerateKey(rand.Reader); err != nil {
 			t.Fatal(err)
 		}

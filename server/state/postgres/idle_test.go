@@ -136,42 +136,24 @@ func login() testworld.Answer {
 // node returns a function that authenticates a request of a user on a new node.
 func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code string) func(user string) {
 	t.Helper()
-	store, err := connect(t.Context(), config, Options{}, usual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(connect(t.Context(), config, Options{}, usual))(t)
 	t.Cleanup(func() { _ = store.Close() })
-	shared, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
 	t.Cleanup(func() { _ = shared.Close(context.Background()) })
-	h, err := host.New(t.Context(), host.Config{
+	h := testworld.Must(host.New(t.Context(), host.Config{
 		State: shared, Secrets: anySecrets{}, Base: network, CodeCache: code,
 		BuiltIns: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	return func(user string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(host.WithUser(t.Context(), host.User{ID: user}), http.MethodGet, "https://api.test/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := connector.Transport(nil).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(host.WithUser(t.Context(), host.User{ID: user}), http.MethodGet, "https://api.test/", nil))(t)
+		response := testworld.Must(connector.Transport(nil).RoundTrip(r))(t)
 		_ = response.Body.Close()
 	}
 }
@@ -180,22 +162,13 @@ func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code s
 // 50 statements a second in each minute of it.
 func TestIdleNodes(t *testing.T) {
 	const nodes = 100
-	server, err := postgrestest.Start("max_connections=400")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testworld.Must(postgrestest.Start("max_connections=400"))(t)
 	t.Cleanup(func() { _ = server.Stop() })
-	address, err := server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testworld.Must(server.Database(t.Context()))(t)
 	code, network := t.TempDir(), login()
 	synctest.Test(t, func(t *testing.T) {
 		var statements atomic.Int64
-		config, err := postgresurl.Config(address, settings, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := testworld.Must(postgresurl.Config(address, settings, false))(t)
 		config.DialFunc = dial(&statements)
 		for i := range nodes {
 			use := node(t, config.Copy(), network, code)

@@ -36,17 +36,11 @@ const (
 func TestSizeOfGrants(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
-		store, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testworld.Must(sqlite.Open(t.Context(), path, sqlite.Options{}))(t)
 		sized(t, store, func() (size int64) {
 			files, _ := filepath.Glob(path + "*") // with -wal and -shm
 			for _, file := range files {
-				info, err := os.Stat(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				info := testworld.Must(os.Stat(file))(t)
 				t.Logf("%s has %s", filepath.Base(file), mebibytes(info.Size()))
 				size += info.Size()
 			}
@@ -55,19 +49,11 @@ func TestSizeOfGrants(t *testing.T) {
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		address := startPostgres(t)
-		store, err := postgres.Open(t.Context(), address, postgres.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testworld.Must(postgres.Open(t.Context(), address, postgres.Options{}))(t)
 		sized(t, store, func() (size int64) {
-			db, err := sql.Open("pgx", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := testworld.Must(sql.Open("pgx", address))(t)
 			defer db.Close()
-			if err := db.QueryRowContext(t.Context(), `SELECT pg_total_relation_size('state_rows')`).Scan(&size); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, db.QueryRowContext(t.Context(), `SELECT pg_total_relation_size('state_rows')`).Scan(&size))
 			return size
 		})
 	})
@@ -78,16 +64,9 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 // startPostgres starts a PostgreSQL and returns the URL of an empty database.
 func startPostgres(t *testing.T) string {
 	t.Helper()
-	server, err := postgrestest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testworld.Must(postgrestest.Start())(t)
 	t.Cleanup(func() { _ = server.Stop() })
-	address, err := server.Database(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+	return testworld.Must(server.Database(t.Context()))(t)
 }
 
 // sized makes a node that uses the grants, and closes the store.
@@ -138,27 +117,18 @@ func (seeds) Secret(_ context.Context, name string) (string, error) { return "se
 // has a grant, whose refresh token rotates.
 func nodeOf(t *testing.T, store state.Database) (*host.Connector, func()) {
 	t.Helper()
-	shared, err := host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := host.New(t.Context(), host.Config{Secrets: seeds{}, State: shared, Plugins: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}}, Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {
+	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
+	h := testworld.Must(host.New(t.Context(), host.Config{Secrets: seeds{}, State: shared, Plugins: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}}, Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host == "api.test" {
 			return testworld.Response(http.StatusOK, ""), nil
 		}
 		return testworld.Response(http.StatusOK, fmt.Sprintf(`{"access_token": "%s", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "%s"}`, token(), token())), nil
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	})}))(t)
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	return c, func() {
 		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -48,28 +49,17 @@ func (s *setup) public(name string, version int) any {
 	about := s.Do("GET", "transit/keys/"+name, nil)
 	if about["type"] == "hmac" {
 		exported := s.Do("GET", "transit/export/hmac-key/"+name, nil)["keys"].(map[string]any)[number].(string)
-		secret, err := base64.StdEncoding.DecodeString(exported)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		return secret
+		return testworld.Must(base64.StdEncoding.DecodeString(exported))(s.t)
 	}
 	text := about["keys"].(map[string]any)[number].(map[string]any)["public_key"].(string)
 	der := []byte(text)
 	if block, _ := pem.Decode(der); block != nil {
 		der = block.Bytes
 	} else {
-		raw, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		raw := testworld.Must(base64.StdEncoding.DecodeString(text))(s.t)
 		return ed25519.PublicKey(raw)
 	}
-	key, err := x509.ParsePKIXPublicKey(der)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return key
+	return testworld.Must(x509.ParsePKIXPublicKey(der))(s.t)
 }
 
 // api is an API that keeps the token of the last request.
@@ -88,22 +78,16 @@ func (s *setup) connect(keys host.Keys, algorithm, key string) (*host.Connector,
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = h.Close(s.t.Context()) })
-	connector, err := h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
+	connector := testworld.Must(h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key(" + key + ") }}", "claims": map[string]any{"iss": "me", "exp": "{{ now(60) }}"}},
-	}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}}))(s.t)
 	return connector, a
 }
 
 // send sends a request of a connector.
 func (s *setup) send(c *host.Connector) error {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, c.Config().Origins[0], nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(s.t.Context(), http.MethodGet, c.Config().Origins[0], nil))(s.t)
 	response, err := c.Transport(nil).RoundTrip(r)
 	if err != nil {
 		return err
@@ -115,9 +99,7 @@ func (s *setup) send(c *host.Connector) error {
 // verify sends a request, and checks the signature of its token.
 func (s *setup) verify(c *host.Connector, a *api, algorithm string, public any) {
 	s.t.Helper()
-	if err := s.send(c); err != nil {
-		s.t.Fatal(err)
-	}
+	testworld.Check(s.t, s.send(c))
 	if _, err := jwt.Parse(a.token, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{algorithm})); err != nil {
 		s.t.Errorf("%s: err = %v", algorithm, err)
 	}
@@ -138,9 +120,7 @@ func TestSignJWT(t *testing.T) {
 			name := "app-" + kind
 			s.create(name, kind)
 			connector, a := s.connect(keys, algorithm, "'"+name+"'")
-			if err := connector.CheckKeys(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, connector.CheckKeys(t.Context()))
 			s.verify(connector, a, algorithm, s.public(name, 1))
 			s.verify(connector, a, algorithm, s.public(name, 1))
 		})
@@ -211,9 +191,7 @@ func TestUnusableKeys(t *testing.T) {
 	s.failKey(connector, "vault has no engine at none/keys/app-ec", "", false, host.ErrKeyNotFound)
 
 	connector, _ = s.connect(s.keys(), "ES256", "'app-ec'")
-	if err := s.send(connector); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.send(connector))
 	s.Seal()
 	s.failKey(connector, `private_key: key "app-ec": vault cannot use transit/sign/app-ec: it answered 503: it is sealed`, "", true, nil)
 	s.Unseal()
@@ -253,15 +231,11 @@ func TestDescriptionCache(t *testing.T) {
 	s.create("app-key", "ed25519")
 	connector, _ := s.connect(s.keys(), "EdDSA", "'app-key'")
 	for range 3 {
-		if err := s.send(connector); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, s.send(connector))
 	}
 	s.wantAsked(1, "GET /v1/transit/keys/app-key")
 	s.ahead += time.Minute
-	if err := s.send(connector); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, s.send(connector))
 	s.wantAsked(2, "GET /v1/transit/keys/app-key")
 	s.wantAsked(4, "POST /v1/transit/sign/app-key")
 }

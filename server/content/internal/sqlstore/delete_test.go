@@ -54,9 +54,7 @@ func TestRemovedRecords(t *testing.T) {
 					var got found
 					_, err := store.ProductUpdate(t.Context(), "u", content.Moderators)
 					got.update = err == nil
-					if got.moderator, err = store.Moderator(t.Context(), "m"); err != nil {
-						t.Fatal(err)
-					}
+					got.moderator = testworld.Must(store.Moderator(t.Context(), "m"))(t)
 					for id, there := range map[[2]string]*bool{{"a", "1"}: &got.a1, {"a", "2"}: &got.a2, {"b", "1"}: &got.b1} {
 						_, err := store.Reply(t.Context(), id[0], id[1], content.Moderators)
 						*there = err == nil

@@ -57,10 +57,7 @@ func empty(t testing.TB, name string) database {
 	} else {
 		db.address = filepath.Join(t.TempDir(), "content.db")
 	}
-	var err error
-	if db.raw, err = sql.Open(driver, db.address); err != nil {
-		t.Fatal(err)
-	}
+	db.raw = testworld.Must(sql.Open(driver, db.address))(t)
 	t.Cleanup(func() { _ = db.raw.Close() })
 	return db
 }
