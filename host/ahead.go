@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
@@ -14,13 +15,13 @@ import (
 // begun. It does not wait. The request goes on with the entry that it has.
 //
 // An entry is not replaced if the user's token ends no later: the next one would end with that, too.
-func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *subject) {
+func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *inputs.Subject) {
 	for _, old := range out.putIn {
 		remaining, ending := c.host.cache.tokens.Ending(old, c.config.RefreshAhead)
 		switch {
 		case !ending:
 			continue
-		case c.plan.Names.UserToken() && subject.tokenExpires.Sub(c.host.config.Clock()) <= remaining:
+		case c.plan.Names.UserToken() && subject.TokenExpires.Sub(c.host.config.Clock()) <= remaining:
 			return
 		}
 		free, ok := c.host.aheadPlaces.Try(c.plan.SlotOwners...)
@@ -32,7 +33,7 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 			free()
 			return
 		}
-		in := c.inputs(values, *subject, nil)
+		in := c.reader.Inputs(values, *subject, nil)
 		go func() {
 			defer c.host.calls.Done()
 			defer free()

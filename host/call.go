@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
@@ -39,13 +40,14 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Bod
 		return &outcome{err: c.fail(StagePlugin, ErrClosed)}
 	}
 	var buffer [4]string
-	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, buffer[:0], stats)
-	if err != nil {
-		return &outcome{err: err}
+	subject := c.reader.Subject(ctx)
+	values, failure := c.reader.Read(ctx, &subject, buffer[:0], stats)
+	if failure != nil {
+		return &outcome{err: c.failure(failure)}
 	}
 	if c.plugin.info.Consent {
-		if subject.grant, err = c.grantName(ctx); err != nil {
+		var err error
+		if subject.Grant, err = c.grantName(ctx); err != nil {
 			return &outcome{err: err}
 		}
 	}
@@ -58,7 +60,7 @@ func (c *Connector) find(ctx context.Context, r *http.Request, body *request.Bod
 		return &outcome{err: c.fail(StagePlugin, err)}
 	}
 	defer c.host.calls.Done()
-	in := c.inputs(values, subject, r)
+	in := c.reader.Inputs(values, subject, r)
 	in.Answer = answer
 	if body.Kept() {
 		in.Body, in.BodySize = body.Reader()
@@ -112,7 +114,7 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.B
 
 // lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
 // entries is gone.
-func (c *Connector) lookup(values []string, subject *subject) *outcome {
+func (c *Connector) lookup(values []string, subject *inputs.Subject) *outcome {
 	var earlier *cachedMutation
 	if c.plan.Personal() {
 		earlier = c.host.reuse.mutation(c, subject)
@@ -135,7 +137,7 @@ func (c *Connector) lookup(values []string, subject *subject) *outcome {
 
 // store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
 // it needs no more than maxMutation bytes.
-func (c *Connector) store(values []string, subject subject, call *hostfn.Call, out *outcome) {
+func (c *Connector) store(values []string, subject inputs.Subject, call *hostfn.Call, out *outcome) {
 	if c.host.config.NoReuse || !c.plugin.deterministic || !call.Cacheable() || call.Size() > maxMutation || out.err != nil ||
 		c.plan.Keep > 0 { // each answer of the API may change what the next call gets
 		return
@@ -279,57 +281,4 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *event.Att
 		c.host.hooks.Explain(c.explanation(call, result.Output, out))
 	}
 	return out
-}
-
-// inputs returns the inputs of a call: the values that the connector's templates name, and the request. values are those of read,
-// or of secrets for a call that needs no endpoint.
-func (c *Connector) inputs(values []string, subject subject, r *http.Request) *hostfn.Inputs {
-	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
-	secrets := len(c.plan.Names.Secrets)
-	return &hostfn.Inputs{
-		Secrets: all[:secrets:secrets], Discovered: all[secrets:], Variables: c.host.config.Variables, User: subject.user, TenantID: subject.tenantID,
-		TokenExpires: subject.tokenExpires, Grant: subject.grant, Request: r,
-	}
-}
-
-// secrets appends the value of each secret that the connector's templates name to values.
-func (c *Connector) secrets(ctx context.Context, values []string) ([]string, error) {
-	for _, name := range c.plan.Names.Secrets {
-		value, err := readSecret(ctx, c.host.config.Secrets, &c.plan.Names, name)
-		if err != nil {
-			return nil, c.fail(StageTemplate, hostfn.FieldErrorf(c.plan.SecretFields[name], "%w", err))
-		}
-		values = append(values, value)
-	}
-	return values, nil
-}
-
-// subject returns the fields of the context's user that the templates name.
-func (c *Connector) subject(ctx context.Context) (s subject) {
-	if !c.plan.Personal() {
-		return subject{}
-	}
-	u, _ := UserFrom(ctx)
-	if c.plan.Names.Tenant {
-		s.tenantID = u.TenantID
-	}
-	for _, name := range c.plan.Names.User {
-		switch name {
-		case "id":
-			s.user.ID = u.ID
-		case "email":
-			s.user.Email = u.Email
-		case "username":
-			s.user.Username = u.Username
-		case "first_name":
-			s.user.FirstName = u.FirstName
-		case "last_name":
-			s.user.LastName = u.LastName
-		case "token":
-			if u.TokenExpires.IsZero() || c.host.config.Clock().Before(u.TokenExpires) {
-				s.user.Token, s.tokenExpires = u.Token, u.TokenExpires
-			}
-		}
-	}
-	return s
 }

@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 )
@@ -48,6 +50,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	if len(plan.States) > 0 {
 		plan.Begin = c.beginTurn
 	}
+	c.reader = c.newReader()
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)
 	}
@@ -81,6 +84,29 @@ func newConfigError(connector string, found connect.Findings) error {
 
 // bareOAuth matches the names of OAuth 2.0 as a whole.
 var bareOAuth = regexp.MustCompile(`^(?i:oauth)[-_]?(?:2|2\.0|20)?$`)
+
+// newReader returns what reads the inputs of the connector's calls.
+func (c *Connector) newReader() inputs.Reader {
+	h := c.host
+	r := inputs.Reader{
+		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,
+		Asker: discovery.Asker{
+			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
+			HTTP: c.dialer.egress.AllowsHTTP, Place: c.place, Go: h.start, Changed: c.log.metadata,
+		},
+		TLS: func(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.Failure) {
+			texts, failure := c.tls.render(ctx, c, in)
+			return []string{texts.certificate, texts.key, texts.ca}, failure
+		},
+	}
+	if t := c.plan.TLS; t != nil && t.Token {
+		r.Asker.Mutual = t.Certificate != nil || t.PKCS12 != nil
+	}
+	if e := c.config.Egress; e != nil {
+		r.Egress = keyOfEgress(*e).String()
+	}
+	return r
+}
 
 // noType returns what is wrong with an auth type that the host does not have. A built-in one can be added.
 func (h *Host) noType(name string) string {

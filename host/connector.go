@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
@@ -87,6 +88,7 @@ type Connector struct {
 	host   *Host
 	plugin *plugin
 	plan   *connect.Plan
+	reader inputs.Reader
 	log    *connectorLog
 	events event.Stream
 	// dialer is that of the host, unless the connector has an Egress of its own.

@@ -86,9 +86,9 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if failure != nil {
 		return "", c.failure(failure)
 	}
-	server, promised, err := c.authorizationServer(ctx, in)
-	if err != nil {
-		return "", err
+	server, promised, failure := c.reader.AuthorizationServer(ctx, in)
+	if failure != nil {
+		return "", c.failure(failure)
 	}
 	origin, err := request.OriginOf(authorization.URL)
 	if err != nil {
@@ -135,14 +135,14 @@ func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Atte
 	}
 	stats := c.events.Attempt()
 	stats.Consent = true
-	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &stats)
-	if err != nil {
+	in, failure := c.reader.ReadAll(ctx, nil, &stats)
+	if failure != nil {
+		err := c.failure(failure)
 		stats.Observe(ctx, err)
 		c.host.calls.Done()
 		return nil, nil, err
 	}
-	return c.inputs(values, subject, nil), &stats, nil
+	return in, &stats, nil
 }
 
 // canConsent returns an error unless the context's user can give consent to the connector.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 )
 
 // Stage is the stage at which a request failed.
@@ -64,6 +66,16 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// As makes a [DiscoveryError] of one of package discovery.
+func (e *Error) As(target any) bool {
+	discovered, ok := target.(**DiscoveryError)
+	var inner *discovery.Error
+	if ok = ok && errors.As(e.Err, &inner); ok {
+		*discovered = &DiscoveryError{inner.Issuer, inner.RetryAfter, inner.Error(), inner}
+	}
+	return ok
+}
+
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
 // store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
 // grant is [ConditionUncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
@@ -73,7 +85,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // RetryAfter of a wrapped [GrantError] or [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
 	var answer *TokenError
-	var metadata *DiscoveryError
+	var metadata *discovery.Error
 	var grant *GrantError
 	switch {
 	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)):
@@ -83,7 +95,7 @@ func (e *Error) Retryable() bool {
 	case errors.As(e.Err, &answer):
 		return (*hostfn.TokenError)(answer).Passing()
 	case errors.As(e.Err, &metadata):
-		return metadata.passing
+		return metadata.Passing
 	}
 	return e.Stage == StageClosed || hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }
@@ -127,9 +139,8 @@ type DiscoveryError struct {
 	// metadata counts for some more minutes.
 	RetryAfter time.Duration
 
-	text    string
-	passing bool
-	err     error
+	text string
+	err  error
 }
 
 func (e *DiscoveryError) Error() string { return e.text }
@@ -209,7 +220,7 @@ func (e *ConfigError) Error() string {
 // Errors to compare with [errors.Is].
 var (
 	// ErrSecretNotFound is returned by [Secrets] for a name without a secret.
-	ErrSecretNotFound = errors.New("the secret is not found")
+	ErrSecretNotFound = inputs.ErrSecretNotFound
 	// ErrKeyNotFound is returned by [Keys] for a name without a key.
 	ErrKeyNotFound = errors.New("the key is not found")
 	// ErrKeyRefused is returned by [Keys] for a key that may not be used, or not in this way.

@@ -77,6 +77,10 @@ func (s spans) recoverPanic(ctx context.Context) {
 // end returns the end of a span.
 func (s spans) end(name SpanName, e event.End) SpanEnd {
 	end := SpanEnd{Status: e.Status}
+	var failure *hostfn.Failure
+	if errors.As(e.Err, &failure) {
+		e.Err = s.connector.failure(failure)
+	}
 	var failed *Error
 	var refusal *hostfn.TokenError
 	switch {

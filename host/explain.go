@@ -119,12 +119,10 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	defer c.host.calls.Done()
 	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
 	defer cancel()
-	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &event.Attempt{})
-	if err != nil {
-		return nil, err
+	in, failure := c.reader.ReadAll(ctx, r, &event.Attempt{})
+	if failure != nil {
+		return nil, c.failure(failure)
 	}
-	in := c.inputs(values, subject, r)
 	secure, failure := c.explainTLS(ctx, in)
 	if failure != nil {
 		return nil, c.failure(failure)

@@ -75,12 +75,11 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 		return c.fail(StagePlugin, err)
 	}
 	defer c.host.calls.Done()
-	subject := c.subject(ctx)
-	values, err := c.read(ctx, &subject, nil, &event.Attempt{})
-	if err != nil {
-		return err
+	in, failure := c.reader.ReadAll(ctx, nil, &event.Attempt{})
+	if failure != nil {
+		return c.failure(failure)
 	}
-	call := hostfn.New(ctx, c.plan.Plan, c.inputs(values, subject, nil), hostfn.Detached)
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
 	for _, described := range c.plugin.info.Fields {
 		f := c.plan.Fields[described.Name]
 		if f.Text == nil || f.Text.Key() == nil {

@@ -1,13 +1,12 @@
 package host
 
 import (
-	"crypto/sha256"
 	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/leakscan"
-	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
 )
@@ -60,31 +59,11 @@ type requestScanner struct {
 	used atomic.Bool
 }
 
-// subject has the fields of the user that the connector's templates name.
-type subject struct {
-	user     template.User
-	tenantID string
-	// tokenExpires is the time at which user.Token expires.
-	tokenExpires time.Time
-	// grant is the name of the user's grant if the auth type has consent.
-	grant string
-}
-
-// key returns a subject that is equal for users with the same fields. It has the hash of the token in place of the token,
-// because thousands of keys may be kept.
-func (s subject) key() subject {
-	if s.tokenExpires = (time.Time{}); s.user.Token != "" {
-		sum := sha256.Sum256([]byte(s.user.Token))
-		s.user.Token = string(sum[:])
-	}
-	return s
-}
-
 // cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache
 // entries, and not on its request, the clock or randomness. While these are unchanged, the plugin would return the same
 // mutation, so it need not run.
 type cachedMutation struct {
-	// values are those of the secrets and endpoints that the connector's templates name, see Connector.read.
+	// values are those of the secrets and endpoints that the connector's templates name, see inputs.Reader.Read.
 	values    []string
 	outcome   *outcome
 	connector *Connector
@@ -96,6 +75,6 @@ type cachedMutation struct {
 type mutationKey struct {
 	// plan identifies the connector, since no two connectors share a plan.
 	plan *hostfn.Plan
-	// subject is the result of subject.key.
-	subject subject
+	// subject is the result of Subject.Key.
+	subject inputs.Subject
 }

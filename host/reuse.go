@@ -5,6 +5,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/fairlru"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 )
 
 // maxMutation and maxScanner are the maximum sizes in bytes of a call whose mutation is kept for later requests, and of a scanner. A
@@ -42,19 +43,19 @@ func newReuse(l Limits) *reuse {
 }
 
 // mutation returns the mutation of a key, or nil.
-func (r *reuse) mutation(c *Connector, s *subject) *cachedMutation {
+func (r *reuse) mutation(c *Connector, s *inputs.Subject) *cachedMutation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m, _ := r.mutations.Get(c.config.Name, mutationKey{c.plan.Plan, s.key()})
+	m, _ := r.mutations.Get(c.config.Name, mutationKey{c.plan.Plan, s.Key()})
 	return m
 }
 
 // keep keeps a mutation of a size.
-func (r *reuse) keep(m *cachedMutation, plan *hostfn.Plan, s subject, size int) {
+func (r *reuse) keep(m *cachedMutation, plan *hostfn.Plan, s inputs.Subject, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.outcome.reusable = true
-	r.mutations.Add(m.connector.config.Name, mutationKey{plan, s.key()}, m, int64(size+mutationOverhead))
+	r.mutations.Add(m.connector.config.Name, mutationKey{plan, s.Key()}, m, int64(size+mutationOverhead))
 }
 
 // keepScanner keeps a scanner as long as its outcome is kept.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/template"
 )
 
@@ -104,7 +105,7 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		in.TenantID = u.TenantID
 	}
 	for _, name := range t.names.Secrets {
-		value, err := readSecret(ctx, t.host.config.Secrets, &t.names, name)
+		value, err := inputs.ReadSecret(ctx, t.host.config.Secrets, &t.names, name)
 		if err != nil {
 			return Text{}, err
 		}

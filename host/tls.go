@@ -297,11 +297,11 @@ func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, 
 	if c.tls == nil {
 		return nil, nil
 	}
-	secrets, err := c.secrets(ctx, nil)
-	if err != nil {
-		return nil, err
+	secrets, failure := c.reader.ReadSecrets(ctx, nil)
+	if failure != nil {
+		return nil, c.failure(failure)
 	}
-	certificate, failure := c.readCertificate(ctx, c.inputs(secrets, c.subject(ctx), nil))
+	certificate, failure := c.readCertificate(ctx, c.reader.Inputs(secrets, c.reader.Subject(ctx), nil))
 	if failure != nil {
 		return nil, c.failure(failure)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/keywright/keywright/host/internal/inputs"
 )
 
 // User is the user for whom a request is made. Templates read it as user.* and tenant_id. It must come from a verified
@@ -33,15 +35,13 @@ func (u User) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), plain(u))
 }
 
-type userKey struct{}
-
 // WithUser returns a context whose requests are made for the user.
 func WithUser(ctx context.Context, u User) context.Context {
-	return context.WithValue(ctx, userKey{}, u)
+	return inputs.WithUser(ctx, inputs.User(u))
 }
 
 // UserFrom returns the user of a context, and whether it has one.
 func UserFrom(ctx context.Context) (User, bool) {
-	u, ok := ctx.Value(userKey{}).(User)
-	return u, ok
+	u, ok := inputs.UserFrom(ctx)
+	return User(u), ok
 }

@@ -47,6 +47,7 @@ var rules = []rule{
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/connect", ours: []string{"abi", "host/internal/answer", "host/internal/describe", "host/internal/hostfn", "host/internal/request", "host/internal/sandbox", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable", "internal/problem", "internal/urlcheck"}},
+	{packages: "host/internal/inputs", ours: []string{"host/internal/connect", "host/internal/discovery", "host/internal/egress", "host/internal/event", "host/internal/hostfn", "host/internal/template", "internal/expr"}},
 	{packages: "host/internal/describe", ours: []string{"abi", "host/internal/answer", "host/internal/hostfn", "host/internal/seal", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable"}},
 	{packages: "host/internal/compose", ours: []string{"abi", "host/internal/strictjson", "internal/printable", "internal/urlpath"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/view", ours: []string{"abi", "internal/printable"}},

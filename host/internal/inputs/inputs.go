@@ -1,0 +1,221 @@
+// Package inputs reads what the templates of a connector name, for one call: secrets, endpoints of authorization servers, and the user.
+package inputs
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/hostfn"
+)
+
+// Reader reads the inputs of a connector's calls. It is not changed once it is used.
+type Reader struct {
+	Plan      *connect.Plan
+	Secrets   Secrets
+	Variables map[string]string
+	Events    *event.Stream
+
+	// Documents are the metadata of issuers. Asker has what reads them, but for the client.
+	Documents *discovery.Cache
+	Asker     discovery.Asker
+	// Egress is a text that is the same for all connectors that reach issuers in the same way. It is "" for the egress of the host.
+	Egress string
+	// TLS returns the texts of the TLS for a call with these inputs. It is used only if Plan.ClientOf is not nil.
+	TLS func(context.Context, *hostfn.Inputs) ([]string, *hostfn.Failure)
+}
+
+// Inputs returns the inputs of a call: the values that the connector's templates name, and the request, or nil. values are those of
+// Read, or of ReadSecrets for a call that needs no endpoint.
+func (r *Reader) Inputs(values []string, s Subject, request *http.Request) *hostfn.Inputs {
+	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
+	secrets := len(r.Plan.Names.Secrets)
+	return &hostfn.Inputs{
+		Secrets: all[:secrets:secrets], Discovered: all[secrets:], Variables: r.Variables, User: s.User, TenantID: s.TenantID,
+		TokenExpires: s.TokenExpires, Grant: s.Grant, Request: request,
+	}
+}
+
+// Subject returns the fields of the context's user that the templates name.
+func (r *Reader) Subject(ctx context.Context) (s Subject) {
+	if !r.Plan.Personal() {
+		return Subject{}
+	}
+	u, _ := UserFrom(ctx)
+	if r.Plan.Names.Tenant {
+		s.TenantID = u.TenantID
+	}
+	for _, name := range r.Plan.Names.User {
+		switch name {
+		case "id":
+			s.User.ID = u.ID
+		case "email":
+			s.User.Email = u.Email
+		case "username":
+			s.User.Username = u.Username
+		case "first_name":
+			s.User.FirstName = u.FirstName
+		case "last_name":
+			s.User.LastName = u.LastName
+		case "token":
+			if u.TokenExpires.IsZero() || r.Plan.Clock().Before(u.TokenExpires) {
+				s.User.Token, s.TokenExpires = u.Token, u.TokenExpires
+			}
+		}
+	}
+	return s
+}
+
+// ReadSecrets appends the value of each secret that the connector's templates name to values.
+func (r *Reader) ReadSecrets(ctx context.Context, values []string) ([]string, *hostfn.Failure) {
+	for _, name := range r.Plan.Names.Secrets {
+		value, err := ReadSecret(ctx, r.Secrets, &r.Plan.Names, name)
+		if err != nil {
+			return nil, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: hostfn.FieldErrorf(r.Plan.SecretFields[name], "%w", err)}
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// Read appends the value of each secret, and of each endpoint that the connector's templates discover, to values. It takes no longer for
+// the endpoints than an exchange. It adds to stats.
+func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
+	values, failure := r.ReadSecrets(ctx, values)
+	if failure != nil || len(r.Plan.Names.Discovered) == 0 {
+		return values, failure
+	}
+	return r.discover(ctx, s, values, stats)
+}
+
+// ReadAll returns the inputs of a call with what its templates name, and with a request, or nil. It adds to stats.
+func (r *Reader) ReadAll(ctx context.Context, request *http.Request, stats *event.Attempt) (*hostfn.Inputs, *hostfn.Failure) {
+	s := r.Subject(ctx)
+	values, failure := r.Read(ctx, &s, nil, stats)
+	if failure != nil {
+		return nil, failure
+	}
+	return r.Inputs(values, s, request), nil
+}
+
+// discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates.
+func (r *Reader) discover(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
+	var in *hostfn.Inputs
+	if r.Plan.ClientOf != nil {
+		in = r.Inputs(values, *s, nil)
+	}
+	trust, failure := r.trust(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	bounded := false
+	for _, d := range r.Plan.Names.Discovered {
+		key := discovery.Key{Issuer: d.Issuer, Trust: trust}
+		endpoint, ok := r.Documents.Known(key, d.Member)
+		if !ok {
+			if !bounded { // most calls know all, and need no timer
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, r.Plan.ExchangeTime)
+				defer cancel()
+				bounded = true
+			}
+			if endpoint, failure = r.find(ctx, key, d.Member, in, stats); failure != nil {
+				return nil, failure
+			}
+		}
+		values = append(values, endpoint)
+	}
+	return values, nil
+}
+
+// trust returns a digest of what the connector trusts and presents when it reads metadata. in is nil unless the connector has TLS
+// for its exchanges.
+func (r *Reader) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte, failure *hostfn.Failure) {
+	if in == nil && r.Egress == "" {
+		return sum, nil
+	}
+	var d connect.Digest
+	if in != nil {
+		texts, failure := r.TLS(ctx, in)
+		if failure != nil {
+			return sum, failure
+		}
+		d.Add(texts...)
+	}
+	if r.Egress != "" {
+		d.Add(r.Plan.Owner, r.Egress)
+	}
+	return d.Sum(), nil
+}
+
+// AuthorizationServer returns the issuer in whose metadata the connector finds its authorization endpoint, and reports whether that
+// server promises iss in its answers (RFC 9207 section 3). The issuer is "" if there is none, or more than one.
+func (r *Reader) AuthorizationServer(ctx context.Context, in *hostfn.Inputs) (issuer string, promised bool, failure *hostfn.Failure) {
+	for _, d := range r.Plan.Names.Discovered {
+		switch {
+		case d.Member != "authorization_endpoint" || d.Issuer == issuer:
+		case issuer != "":
+			return "", false, nil
+		default:
+			issuer = d.Issuer
+		}
+	}
+	if issuer == "" {
+		return "", false, nil
+	}
+	if r.Plan.ClientOf == nil {
+		in = nil
+	}
+	trust, failure := r.trust(ctx, in)
+	if failure != nil {
+		return "", false, failure
+	}
+	value, failure := r.find(ctx, discovery.Key{Issuer: issuer, Trust: trust}, discovery.IssParameter, in, &event.Attempt{})
+	return issuer, value == "true", failure
+}
+
+// find returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
+// connector's exchanges. It adds to stats.
+func (r *Reader) find(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs, stats *event.Attempt) (string, *hostfn.Failure) {
+	asker := r.Asker
+	asker.Client = r.Plan.Client
+	if r.Plan.ClientOf != nil {
+		var failure *hostfn.Failure
+		if asker.Client, failure = r.Plan.ClientOf(ctx, in); failure != nil {
+			return "", failure
+		}
+	}
+	asker.Failure = func(err error) error {
+		if _, plain := asker.Client.Transport.(*http.Transport); plain {
+			return egress.Failure(err)
+		}
+		return err
+	}
+	begin := event.Span{Name: event.Discover}
+	if issuer, err := url.Parse(key.Issuer); err == nil {
+		begin.Scheme, begin.Host = issuer.Scheme, issuer.Host
+	}
+	started := false // and not stats, which would be allocated for each request then
+	asker.Go = func(task func()) error {
+		err := r.Asker.Go(task)
+		started = err == nil
+		return err
+	}
+	ctx, span := r.Events.Start(ctx, begin)
+	endpoint, err := r.Documents.Find(ctx, key, member, &asker)
+	if started {
+		stats.Discoveries++
+	}
+	if err != nil {
+		failure := &hostfn.Failure{Stage: hostfn.StageToken, Err: err}
+		span.End(event.End{Err: failure})
+		return "", failure
+	}
+	span.End(event.End{})
+	return endpoint, nil
+}
