@@ -68,14 +68,11 @@ connectors:
 func TestClientsDuringSwitch_threats_320(t *testing.T) {
 	ctx := t.Context()
 	server := switching(t)
-	token := filepath.Join(t.TempDir(), "token")
-	testworld.Check(t, os.WriteFile(token, []byte("hvs.token"), 0o600))
+	token := testworld.File(t, "token", "hvs.token")
 	set, err := connectors.Read(ctx, "connectors.yaml", []byte(strings.ReplaceAll(switchedConnectors, "$SERVER", server.URL)), connectors.Options{
 		Host: host.Config{Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(ctx)) })
 	ask := func(connector string, guarded bool) func() error {
 		return func() error {
@@ -179,7 +176,7 @@ func TestEachClientRefusesA101_threats_320(t *testing.T) {
 	passing := "host/tls.go host/send.go server/gateway/proxy.go server/internal/serve/daemon/reload.go server/internal/demo/tour/tour.go server/cmd/keywright/request.go"
 	root, read := filepath.Join("..", "..", ".."), 0
 	for _, dir := range []string{"host", "server"} {
-		testworld.Check(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
 			switch {
 			case err != nil:
@@ -197,7 +194,8 @@ func TestEachClientRefusesA101_threats_320(t *testing.T) {
 				}
 			}
 			return err
-		}))
+		})
+		testworld.Check(t, err)
 	}
 	if read < 100 {
 		t.Errorf("only %d files were read", read)

@@ -23,9 +23,7 @@ type cached struct {
 func newCached(t *testing.T) *cached {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "keywright-cache-") // in /tmp and with mode 0700, whatever the umask
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c := &cached{t: t, program: build(t), file: filepath.Join(t.TempDir(), "connectors.yaml"), cache: dir, code: filepath.Join(dir, "keywright", "code")}
 	const text = `connectors: [{name: A, url: https://api.example.com, auth: {type: basic, config: {username: u, password: "{{ get_secret('p') }}"}}}]`

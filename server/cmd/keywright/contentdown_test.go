@@ -24,15 +24,13 @@ func TestContentWithoutDatabase(t *testing.T) {
 	paths := []string{"/articles", "/articles/1/replies/1", "/productUpdates/1", "/productUpdates/1?moderatorId=m"}
 	ask := func(url string) (status int, header http.Header) {
 		t.Helper()
-		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
-		response := testworld.Must(http.DefaultClient.Do(r))(t)
-		_ = response.Body.Close()
-		return response.StatusCode, response.Header
+		status, header, _ = curl(t, url)
+		return status, header
 	}
 	if got, _ := ask(s.callers + "/articles"); got != http.StatusOK {
 		t.Fatalf("before: %d", got)
 	}
-	testworld.Check(t, database.Restart(func() {
+	if err := database.Restart(func() {
 		for range 2 {
 			for _, path := range paths {
 				if got, header := ask(s.callers + path); got != http.StatusServiceUnavailable || header.Get("Retry-After") != "5" || header.Get("Cache-Control") != "no-store" {
@@ -49,7 +47,9 @@ func TestContentWithoutDatabase(t *testing.T) {
 		if got, _ := ask(s.operators + "/healthz"); got != http.StatusOK {
 			t.Errorf("/healthz: %d", got)
 		}
-	}))
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for i, want := range []int{200, 404, 404, 404} {
 		if got, _ := ask(s.callers + paths[i]); got != want {
 			t.Errorf("%s afterwards: %d", paths[i], got)

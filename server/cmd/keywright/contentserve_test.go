@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -96,17 +95,7 @@ func (s *serving) get(path string, headers ...string) (status int, body string) 
 
 // Each command that content serve --demo suggests works.
 func TestContentServeDemo(t *testing.T) {
-	ctx, interrupt := context.WithCancel(context.Background())
-	out, errs := &output{last: "Ctrl-C", written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, []string{"content", "serve", "--demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, strings.NewReader(""), out, errs, noEnvironment)
-	}()
-	select {
-	case <-out.written:
-	case code := <-ended:
-		t.Fatalf("exit %d: %s", code, errs.text.String())
-	}
+	out, errs, end := serveUntil(t, noEnvironment, "Ctrl-C", "content", "serve", "--demo")
 	lines := 0
 	for line := range strings.Lines(out.text.String()) {
 		if !strings.HasPrefix(line, "  curl ") {
@@ -127,8 +116,7 @@ func TestContentServeDemo(t *testing.T) {
 	if lines != 8 {
 		t.Errorf("%d lines to try: %s", lines, out.text.String())
 	}
-	interrupt()
-	if code := <-ended; code != exitOK || besidesWaiting(errs.text.String()) != "" {
+	if code := end(); code != exitOK || besidesWaiting(errs.text.String()) != "" {
 		t.Errorf("exit %d, stderr %s", code, errs.text.String())
 	}
 }
@@ -204,14 +192,8 @@ func TestContentServeWithoutKeys(t *testing.T) {
 	if code, _, errs := keywright(t.Context(), "content", "import", "--db", db, "/dev/null"); code != exitOK {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	code, _, errs := keywright(t.Context(), "content", "serve", "--db", db, "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0")
-	if code != exitFailure || !strings.Contains(errs, "have to prove themselves") {
-		t.Errorf("exit %d: %s", code, errs)
-	}
-	code, _, errs = keywright(t.Context(), "content", "serve", "--db", db, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0") // threats.md 156
-	if code != exitFailure || !strings.Contains(errs, "operators from other machines have to log in: name a file with a token in --admin-token-file") {
-		t.Errorf("exit %d: %s", code, errs)
-	}
+	exitsWith(t, exitFailure, "have to prove themselves", "content", "serve", "--db", db, "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0")
+	exitsWith(t, exitFailure, "operators from other machines have to log in: name a file with a token in --admin-token-file", "content", "serve", "--db", db, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0") // threats.md 156
 	s := serveContent(t, build(t), nil, "--db", db)
 	for name, c := range map[string]struct {
 		headers []string
@@ -254,9 +236,7 @@ func TestContentServeMisuse(t *testing.T) {
 		{"--db sqlite:none.db", exitFailure, "there is no database none.db"},
 		{"--db mysql://localhost/x", exitFailure, "no URL of a database"},
 	} {
-		if code, _, errs := keywright(t.Context(), append([]string{"content", "serve"}, strings.Fields(c.args)...)...); code != c.code || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: exit %d, %s", c.args, code, errs)
-		}
+		exitsWith(t, c.code, c.want, append([]string{"content", "serve"}, strings.Fields(c.args)...)...)
 	}
 }
 

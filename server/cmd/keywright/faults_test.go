@@ -14,8 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,9 +87,8 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 	for i := range 90 {
 		query = append(query, fmt.Sprintf("{name: a%d, value: %s}", i, strings.Repeat("x", 100)))
 	}
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	text := strings.NewReplacer("$API", api.URL, "$DOWN", down.URL, "$QUERY", strings.Join(query, ", ")).Replace(faulty)
-	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	file := testworld.File(t, "connectors.yaml", text)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, started := make(chan error, 1), make(chan struct{})
 	config := daemon.Config{
@@ -121,9 +118,7 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 func getPage(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url) //nolint:gosec // of this test
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	defer response.Body.Close()
 	body := testworld.Must(io.ReadAll(response.Body))(t)
 	return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(body), " "))), " ")
@@ -148,9 +143,7 @@ func TestFaultRemedies(t *testing.T) {
 	} {
 		t.Run(connector, func(t *testing.T) {
 			response, err := http.Get(callers + "/connectors/" + connector) //nolint:gosec // of this test
-			if err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, err)
 			_ = response.Body.Close()
 			_, _, errs := keywright(t.Context(), "test", "--admin", operators, connector)
 			canaries.Out("keywright test", errs)
@@ -168,8 +161,7 @@ func TestFaultRemedies(t *testing.T) {
 
 // keywright request names the remedy below its error.
 func TestFailedRequestRemedy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n"), 0o600))
+	file := testworld.File(t, "connectors.yaml", "connectors:\n  - {name: inside, url: 'https://10.1.2.3', auth: {type: none}}\n")
 	code, _, errs := keywright(t.Context(), "request", "-c", file, "inside", "")
 	if !strings.Contains(errs, "keywright: The address is not allowed: if it is the right one, add its range to egress.allow.\n") || code != exitFailure {
 		t.Errorf("exit %d, %s", code, errs)
@@ -183,8 +175,7 @@ func TestARefusalOfTheAPIHasARemedy(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer api.Close()
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - {name: orders, url: '"+api.URL+"', auth: {type: none}}\n"), 0o600))
+	file := testworld.File(t, "connectors.yaml", "connectors:\n  - {name: orders, url: '"+api.URL+"', auth: {type: none}}\n")
 	code, _, errs := keywright(t.Context(), "request", "--dev", "-c", file, "orders", "")
 	if !strings.Contains(errs, "\nThe token lacks a scope: add the one that this request needs") || code != exitOK {
 		t.Errorf("exit %d, %s", code, errs)

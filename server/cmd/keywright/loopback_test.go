@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // loopbackConsent is a consent with a state, as a host begins and ends it.
@@ -37,10 +38,7 @@ func (c *loopbackConsent) Callback(ctx context.Context, back host.AuthorizationR
 
 func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
 	t.Helper()
-	l, err := listenLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testworld.Must(listenLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback))(t)
 	t.Cleanup(l.close)
 	if to, err := l.begin(t.Context()); err != nil || !strings.Contains(to, url.QueryEscape(of.redirectURI)) {
 		t.Fatal(to, err)
@@ -51,22 +49,13 @@ func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
 // browse sends a request as a browser does, and returns the status and the text.
 func browse(t *testing.T, method, target, name string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), method, target, nil))(t)
 	if name != "" {
 		r.Host = name
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testworld.Must(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(io.ReadAll(response.Body))(t)
 	if h := response.Header; h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("the headers are %v", h)
 	}

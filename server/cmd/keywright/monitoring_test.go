@@ -28,8 +28,7 @@ func promtool(t *testing.T, dir string, args ...string) {
 
 func readText(t *testing.T, name string) string {
 	t.Helper()
-	text := testworld.Must(os.ReadFile(name))(t)
-	return string(text)
+	return string(testworld.Must(os.ReadFile(name))(t))
 }
 
 // The alerts are raised when they should be, and only then. Each is raised in a test, and docs/operating.md says what to do about it.

@@ -38,9 +38,7 @@ func TestThePageOfPlugins(t *testing.T) {
 		}
 	}
 	checkout, err := filepath.Abs("../../..") // a program that is built with -trimpath does not know it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	script := strings.NewReplacer("registry.example", strings.TrimPrefix(server.URL, "http://"), "plugin new acme-token", "plugin new acme-token --keywright "+checkout).
 		Replace(strings.Join(lines, "\n"))
 	dir := t.TempDir()

@@ -25,9 +25,7 @@ var shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?)```\n")
 func signingKey(t *testing.T) []byte {
 	t.Helper()
 	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	return testworld.Must(private.MarshalText())(t)
 }
 
@@ -36,10 +34,7 @@ func signingKey(t *testing.T) []byte {
 // somebody changes while the registry is asked keeps the change.
 func TestThePageOfRegistries(t *testing.T) {
 	page := testworld.Must(os.ReadFile("../../../docs/registries.md"))(t)
-	wasm, err := os.ReadFile("../../../examples/acme_hmac/acme_hmac.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(os.ReadFile("../../../examples/acme_hmac/acme_hmac.wasm"))(t)
 	key := signingKey(t)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ") // the gateway passes no answer on that holds the credential
@@ -94,7 +89,7 @@ func TestThePageOfRegistries(t *testing.T) {
 	server.Close()
 	testworld.Check(t, os.RemoveAll(filepath.Join(dir, "cache")))
 	write("connectors.yaml", bytes.Replace(text, []byte("https://api.example.com"), []byte(api.URL), 1))
-	out, _, end := serveUntil(t, noEnvironment, "/readyz", "-c", file, "--secrets-dir", dir, "--dev")
+	out, _, end := serveUntil(t, noEnvironment, "/readyz", "serve", "-c", file, "--secrets-dir", dir, "--dev")
 	address := curlURL.FindString(out.text.String())
 	status, _, answer := curl(t, address+"a")
 	if status != http.StatusOK || answer != "ACME-HMAC-SHA256" {

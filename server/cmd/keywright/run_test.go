@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +17,14 @@ func keywright(ctx context.Context, args ...string) (code int, stdout, stderr st
 	return code, out.String(), err.String()
 }
 
+// exitsWith runs a command line, and checks its exit code and whether stderr has a text.
+func exitsWith(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	if got, _, stderr := keywright(t.Context(), args...); got != code || !strings.Contains(stderr, want) {
+		t.Errorf("%q: exit %d, want %d, and %q in stderr:\n%s", args, got, code, want, stderr)
+	}
+}
+
 // Ctrl-C ends a running request.
 func TestInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -29,9 +35,7 @@ func TestInterrupt(t *testing.T) {
 		close(gone)
 	}))
 	defer server.Close()
-	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "connectors: [{name: a, url: '" + server.URL + "', auth: {type: none}}]\n"
-	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	file := testworld.File(t, "c.yaml", "connectors: [{name: a, url: '"+server.URL+"', auth: {type: none}}]\n")
 	code, stdout, stderr := keywright(ctx, "request", "--dev", "-c", file, "a", "/")
 	if code != exitFailure || stdout != "" || !strings.HasSuffix(stderr, "\nkeywright: interrupted\n") {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)

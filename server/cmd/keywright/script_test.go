@@ -36,10 +36,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 func TestScripts(t *testing.T) {
 	keys := testworld.Must(demo.NewKeys(rand.Reader))(t)
 	bin := filepath.Dir(build(t))
-	checkout, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkout := testworld.Must(filepath.Abs("../../.."))(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -17,14 +17,10 @@ import (
 
 // A file of --secrets-dir is read once in a second, and its value is used no longer than that (threats.md 78).
 func TestDirectorySecretCache(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "crm")
-	testworld.Check(t, os.WriteFile(file, []byte("the first\n"), 0o600))
+	file := testworld.File(t, "crm", "the first\n")
 	synctest.Test(t, func(t *testing.T) {
-		options, err := newApp(nil, io.Discard, io.Discard, os.Getenv).options(&cobra.Command{}, &configFlags{secretsDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		options, err := newApp(nil, io.Discard, io.Discard, os.Getenv).options(&cobra.Command{}, &configFlags{secretsDir: filepath.Dir(file)})
+		testworld.Check(t, err)
 		want := func(store host.Secrets, want string) {
 			t.Helper()
 			if value, err := store.Secret(t.Context(), "crm"); value != want || want == "" != errors.Is(err, host.ErrSecretNotFound) {

@@ -50,9 +50,7 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 		method, body = http.MethodPost, found[1]
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, curlURL.FindString(line), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	if found := curlHeader.FindStringSubmatch(line); found != nil {
 		request.Header.Set(found[1], found[2])
 	}
@@ -65,17 +63,17 @@ func curl(t *testing.T, line string) (status int, header http.Header, answer str
 // serveDemo runs serve --demo. end ends it like Ctrl-C, and returns the exit code.
 func serveDemo(t *testing.T, env func(string) string) (out, errs *output, end func() int) {
 	t.Helper()
-	return serveUntil(t, env, "Ctrl-C", "--demo")
+	return serveUntil(t, env, "Ctrl-C", "serve", "--demo")
 }
 
-// serveUntil runs serve, until it has written the text last. end ends it like Ctrl-C, and returns the exit code.
-func serveUntil(t *testing.T, env func(string) string, last string, flags ...string) (out, errs *output, end func() int) {
+// serveUntil runs a server, until it has written the text last. end ends it like Ctrl-C, and returns the exit code.
+func serveUntil(t *testing.T, env func(string) string, last string, args ...string) (out, errs *output, end func() int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
 	out, errs = &output{last: last, written: make(chan struct{})}, &output{last: "\n", written: make(chan struct{})}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, flags...), strings.NewReader(""), out, errs, env)
+		ended <- run(ctx, append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"), strings.NewReader(""), out, errs, env)
 	}()
 	end = sync.OnceValue(func() int { interrupt(); return <-ended })
 	t.Cleanup(func() { end() })
@@ -134,9 +132,7 @@ func TestServeDemo(t *testing.T) {
 
 func TestServeDemoNeedsNoConfiguration(t *testing.T) {
 	for _, flag := range []string{"-c=x.yaml", "--secrets-dir=x", "--var=a=b", "--dev"} {
-		if code, _, stderr := keywright(t.Context(), "serve", "--demo", flag); code != exitUsage || !strings.Contains(stderr, "of its own: leave --") {
-			t.Errorf("%s: exit %d, %s", flag, code, stderr)
-		}
+		exitsWith(t, exitUsage, "of its own: leave --", "serve", "--demo", flag)
 	}
 }
 
@@ -170,7 +166,7 @@ func TestServeOperatorsOfOtherMachines(t *testing.T) {
 	for name, content := range map[string]string{file: text, token: "0123456789abcdef\n"} {
 		testworld.Check(t, os.WriteFile(name, []byte(content), 0o600))
 	}
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		flags []string
 		code  int
 		want  string
@@ -183,11 +179,9 @@ func TestServeOperatorsOfOtherMachines(t *testing.T) {
 		"only of metrics": {[]string{"--metrics-token-file", token}, exitUsage, "is good for /metrics alone: give --admin-token-file"},
 	} {
 		args := append([]string{"serve", "-c", file, "--dev", "--listen", "127.0.0.1:0"}, c.flags...)
-		if code, _, stderr := keywright(t.Context(), args...); code != c.code || !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: exit %d, %s", name, code, stderr)
-		}
+		exitsWith(t, c.code, c.want, args...)
 	}
-	out, _, end := serveUntil(t, noEnvironment, "operators: ", "-c", file, "--dev", "--admin-token-file", token)
+	out, _, end := serveUntil(t, noEnvironment, "operators: ", "serve", "-c", file, "--dev", "--admin-token-file", token)
 	at := "curl " + strings.TrimSpace(out.text.String()[strings.Index(out.text.String(), "operators: ")+len("operators: "):])
 	metrics := strings.Replace(at, "/readyz", "/metrics", 1)
 	for line, want := range map[string]int{at: 200, metrics: 401, metrics + " -H 'Authorization: Bearer 0123456789abcdef'": 200} {

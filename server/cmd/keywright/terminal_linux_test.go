@@ -24,9 +24,8 @@ import (
 // In a terminal, text for people is wrapped at its width, or at 80 columns if the width is unknown. Elsewhere a problem is one
 // line of any length.
 func TestWidth(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "c.yaml")
 	text := "connectors: [{name: a, url: 'https://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {a: '{{ x }}'}, private_key: \"{{ get_secret('x') }}\"}}}]\n"
-	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	file := testworld.File(t, "c.yaml", text)
 	for _, args := range [][]string{
 		{"--help"},
 		{"request", "--help"},
@@ -61,8 +60,7 @@ func TestWidth(t *testing.T) {
 // stars in place of the credential on it (threats.md 250). Elsewhere it does not show the line.
 func TestCheckShowsTheLine(t *testing.T) {
 	const line = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: hunter2}}}]`
-	file := filepath.Join(t.TempDir(), "c.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte("# é\n"+line+"\r\n"), 0o600))
+	file := testworld.File(t, "c.yaml", "# é\n"+line+"\r\n")
 	for _, width := range []int{60, 200} {
 		shown := strings.Split(colours.ReplaceAllString(inTerminal(t, width, "check", "-c", file), ""), "\n")
 		carets := 0
@@ -95,8 +93,7 @@ func TestCheckInvalidYAML(t *testing.T) {
 		"    config: {value: hunter2]": "config: {value: …",
 		"   value: hunter2":            "value: …",
 	} {
-		file := filepath.Join(t.TempDir(), "c.yaml")
-		testworld.Check(t, os.WriteFile(file, []byte("connectors:\n  - name: a\n    x: y\n"+line+"\n"), 0o600))
+		file := testworld.File(t, "c.yaml", "connectors:\n  - name: a\n    x: y\n"+line+"\n")
 		shown := colours.ReplaceAllString(inTerminal(t, 100, "check", "-c", file), "")
 		if strings.Contains(shown, "hunter2") || !strings.Contains(shown, "    4 | ") || !strings.Contains(shown, want) {
 			t.Errorf("of %q, there is\n%s", line, shown)
@@ -136,8 +133,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 		"no end of single quote": connector(basic("'" + canary)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "c.yaml")
-			testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+			file := testworld.File(t, "c.yaml", text)
 			shown := inTerminal(t, 250, "check", "-c", file)
 			if strings.Contains(colours.ReplaceAllString(shown, ""), canary[2:12]) || !strings.Contains(shown, "problem") {
 				t.Error(shown)
@@ -150,8 +146,7 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 func TestRequestShowsTheStatus(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
-	file := filepath.Join(t.TempDir(), "c.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte("connectors: [{name: a, url: '"+api.URL+"', auth: {type: none}}]\n"), 0o600))
+	file := testworld.File(t, "c.yaml", "connectors: [{name: a, url: '"+api.URL+"', auth: {type: none}}]\n")
 	if shown := inTerminal(t, 100, "request", "--dev", "-c", file, "a", ""); !strings.Contains(shown, "the API answered 404 Not Found\r\n") {
 		t.Error(shown)
 	}
@@ -206,9 +201,7 @@ func TestServerLog(t *testing.T) {
 	if !regexp.MustCompile(`^\d\d:\d\d:\d\d INF serving connectors=3\r\n`).MatchString(without) || strings.Contains(without, "\x1b") {
 		t.Errorf("without colours: %q", without)
 	}
-	if code, _, errs := keywright(t.Context(), "serve", "--log-level", "warning"); code != exitUsage || !strings.Contains(errs, `--log-level "warning" is none`) {
-		t.Errorf("a level that is none: exit %d, %s", code, errs)
-	}
+	exitsWith(t, exitUsage, `--log-level "warning" is none`, "serve", "--log-level", "warning")
 }
 
 // In a terminal, an import shows a progress bar, which is removed at the end. Problems of records have their own lines.

@@ -66,9 +66,10 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	}))
 	t.Cleanup(api.Close)
 	clock := testworld.NewClock(time.Now())
-	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
+	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(testedConnectors, "$API", api.URL)), connectors.Options{
 		Host: host.Config{Clock: clock.Now, Secrets: host.MapSecrets{"key": "hunter2hunter2"}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}},
-	}))(t)
+	})
+	testworld.Check(t, err)
 	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(t.Context())) })
 	g := gateway.New(gateway.Config{Clock: clock.Now})
 	g.Use(gateway.Setup{Connectors: set.Connectors})
@@ -110,18 +111,16 @@ func TestTestMatchesCallers(t *testing.T) {
 	} {
 		method, args := http.MethodGet, []string{"test", "--admin", operators, "-i", "-H", "Traceparent: " + trace, c.connector, c.path}
 		if c.body != "" {
-			file := filepath.Join(t.TempDir(), "body")
-			testworld.Check(t, os.WriteFile(file, []byte(c.body), 0o600))
+			file := testworld.File(t, "body", c.body)
 			method, args = http.MethodPost, append(args, "-d", "@"+file)
 		}
-		request := testworld.Must(http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(callers+"/connectors/"+c.connector+"/"+c.path, "/"), strings.NewReader(c.body)))(t)
+		request, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(callers+"/connectors/"+c.connector+"/"+c.path, "/"), strings.NewReader(c.body))
+		testworld.Check(t, err)
 		request.Header.Set("Traceparent", trace)
 		response := testworld.Must(http.DefaultTransport.RoundTrip(request))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		code, stdout, errs := keywright(t.Context(), args...)
 		if code != c.code {
 			t.Errorf("%s: exit %d, %s", c.name, code, errs)
@@ -173,8 +172,7 @@ func TestTestOutput(t *testing.T) {
 func TestRefusedTests(t *testing.T) {
 	const token = "the-token-of-operators"
 	_, operators := testedGateway(t, token)
-	file := filepath.Join(t.TempDir(), "token")
-	testworld.Check(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
+	file := testworld.File(t, "token", token+"\n")
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
 	for name, c := range map[string]struct {
@@ -217,7 +215,7 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 		testworld.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		args []string
 		code int
 		want string
@@ -228,10 +226,7 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 		"no certificate":     {[]string{"--ca-file", write("none.pem", "hello")}, exitFailure, "none.pem has no certificate in PEM"},
 		"no such file":       {[]string{"--ca-file", filepath.Join(dir, "x")}, exitFailure, "--ca-file: "},
 	} {
-		code, _, errs := keywright(t.Context(), append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
-		if code != c.code || !strings.Contains(errs, c.want) {
-			t.Errorf("%s: code = %d errs = %s", name, code, errs)
-		}
+		exitsWith(t, c.code, c.want, append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
 	}
 }
 

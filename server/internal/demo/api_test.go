@@ -226,6 +226,5 @@ func TestDecodeJWT(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	text := testworld.Must(json.Marshal(v))(t)
-	return string(text)
+	return string(testworld.Must(json.Marshal(v))(t))
 }

@@ -23,7 +23,8 @@ import (
 // start runs the servers for a test, and returns them with a client.
 func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
-	s := testworld.Must(Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader}))(t)
+	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
+	testworld.Check(t, err)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
@@ -116,17 +117,12 @@ func TestCloseStopsListening(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	k := testKeys(t)
-	other, err := NewKeys(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testworld.Must(NewKeys(rand.Reader))(t)
 	if k.ClientSecret == other.ClientSecret || k.APIKey == other.APIKey || k.RSA.Equal(other.RSA) || k.EC.Equal(other.EC) || k.APIKey == k.ClientSecret {
 		t.Error("keys are not fresh")
 	}
 	parse := func(text string, err error) any {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		block, rest := pem.Decode([]byte(text))
 		if block == nil || block.Type != "PRIVATE KEY" || len(rest) != 0 {
 			t.Fatal("not one PEM block of a private key")

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // constants returns the values of the exported constants of package abi that are literals, by name.
@@ -60,14 +61,8 @@ func parse(t *testing.T, dir string) map[string]*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testworld.Must(os.ReadFile(name))(t)
+		file := testworld.Must(parser.ParseFile(token.NewFileSet(), name, source, parser.ParseComments))(t)
 		files[name] = file
 	}
 	return files

@@ -191,9 +191,7 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 		State:          kept,
 		UserTokenHosts: []string{"login.microsoftonline.com", "example.okta.com"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	defer set.Close(context.WithoutCancel(t.Context()))
 	shown := map[string]bool{"none": true} // which has no fields
 	for _, c := range set.Connectors {

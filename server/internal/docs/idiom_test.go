@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var (
@@ -34,9 +36,7 @@ func idiom(t *testing.T, name string) (wrong []string) {
 	t.Helper()
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, filepath.Join(root, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	report := func(c *ast.CommentGroup, why string) {
 		first, _, _ := strings.Cut(c.Text(), "\n")
 		wrong = append(wrong, set.Position(c.Pos()).String()+": "+first+"\n\t"+why)

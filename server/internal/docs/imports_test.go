@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const module = "github.com/keywright/keywright/"
@@ -206,9 +208,7 @@ func sources(t *testing.T, f func(dir, name string)) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 }
 
 func TestImports(t *testing.T) {
@@ -267,10 +267,7 @@ func TestPackages(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") || exampleRule.covers(dir) || ownModule(dir) {
 			return
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testworld.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly|parser.ParseComments))(t)
 		if text := new(doc.Package).Synopsis(file.Doc.Text()); synopses[dir] == "" {
 			_, text, _ = strings.Cut(text, " "+filepath.Base(dir)+" ") // Package NAME
 			synopses[dir] = strings.ReplaceAll(text, "|", `\|`)

@@ -162,9 +162,7 @@ func (r *reader) run(t *testing.T, b block) {
 		// All modules are in the module cache. They were verified with the checkout's go.sum when they were downloaded.
 		"GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "NO_COLOR=1")
 	where, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	defer where.Close()
 	cmd.ExtraFiles = []*os.File{end}
 	var output bytes.Buffer

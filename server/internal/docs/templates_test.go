@@ -7,14 +7,13 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Templates may contain everything that docs/auth-types.md lists.
 func TestDocumentedTemplates(t *testing.T) {
 	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}, UserTokenHosts: []string{"login.example.com"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	defer h.Close(t.Context())
 	connect := func(expression string) error {
 		auth := host.Auth{Type: "oauth_client_credentials", Config: map[string]any{

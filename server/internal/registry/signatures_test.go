@@ -24,9 +24,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 		t.Errorf("before: %v, %v", all, err)
 	}
 	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	file, _ := private.MarshalText()
 	signer := testworld.Must(signature.ParsePrivate(file, nil))(t)
 	signed := testworld.Must(signer.Sign(rand.Reader, m.Manifest, w.ref.Name(), "acme 1.2.0"))(t)

@@ -136,10 +136,7 @@ mistakes:
 
 // A place, and a URL, move the token endpoint and the audience with the API, and fill in what the URL has in its host.
 func TestPlace(t *testing.T) {
-	apis, err := read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acmeOAuth)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testworld.Must(read(fstest.MapFS{"apis/acme.yaml": {Data: []byte(acmeOAuth)}}))(t)
 	for name, c := range map[string]struct {
 		o                    Options
 		url, token, audience string

@@ -47,7 +47,8 @@ connectors:
 func (w *world) set(file string) *connectors.Set {
 	w.t.Helper()
 	text := strings.NewReplacer("$1", w.literal(1), "$2", w.literal(2)).Replace(file)
-	set := testworld.Must(connectors.Read(w.t.Context(), "connectors.yaml", []byte(text), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: w.secrets}}))(w.t)
+	set, err := connectors.Read(w.t.Context(), "connectors.yaml", []byte(text), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: w.secrets}})
+	testworld.Check(w.t, err)
 	w.t.Cleanup(func() { _ = set.Close(context.Background()) }) // there are no calls
 	return set
 }
@@ -123,8 +124,7 @@ func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
 		"control":  {"  url: \x1b[31m" + secret, "\x1b", "  url: …", "       ^"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "connectors.yaml")
-			testworld.Check(t, os.WriteFile(file, []byte("connectors:\n"+c.line+"\n"), 0o600))
+			file := testworld.File(t, "connectors.yaml", "connectors:\n"+c.line+"\n")
 			column := len([]rune(c.line)) + 1
 			if c.place != "" {
 				before, _, _ := strings.Cut(c.line, c.place)

@@ -171,9 +171,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, err)
 			refused := lock.Refused(r.Changes)
 			if len(refused) != 1 || refused[0].Why != c.why {
 				t.Errorf("%+v\nand not %s", refused, c.why)

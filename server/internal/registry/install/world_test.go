@@ -12,9 +12,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,9 +53,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(server.Close)
 	w.name = strings.TrimPrefix(server.URL, "http://") + "/acme/hmac"
 	client, err := registry.New(registry.Options{Anonymous: true, ModuleBytes: host.Limits{}.WithDefaults().ModuleBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	w.options = Options{Client: client}
 	w.made = w.publish("1.2.0", acme(), w.publisher, nil)
 	r := testworld.Must(w.get("1.2.0"))(t)
@@ -75,9 +71,7 @@ func acme() abi.Description {
 func minisigner(t *testing.T) *signature.Signer {
 	t.Helper()
 	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	text, _ := private.MarshalText()
 	return signerOf(t, text)
 }
@@ -111,8 +105,7 @@ func module(t *testing.T, d abi.Description) []byte {
 
 func assemble(t *testing.T, text string) []byte {
 	t.Helper()
-	source := filepath.Join(t.TempDir(), "module.wat")
-	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
+	source := testworld.File(t, "module.wat", text)
 	wasm, err := exec.CommandContext(t.Context(), "wat2wasm", "--output=-", source).Output()
 	if err != nil {
 		t.Fatalf("wat2wasm (install wabt): %v", err)
@@ -151,7 +144,11 @@ func (w *world) publishModule(tag string, wasm, said []byte, version string, sig
 
 func (w *world) ref(tag string) registry.Reference {
 	w.Helper()
-	return testworld.Must(registry.ParseReference(w.name + ":" + tag))(w)
+	ref, err := registry.ParseReference(w.name + ":" + tag)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return ref
 }
 
 // get gets a version as plugin update does.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,7 @@ import (
 func filesOf(t *testing.T, language pluginbuild.Language) map[string][]byte {
 	t.Helper()
 	files, err := Plugin{Language: language, Name: "acme-token", Type: "acme_token", Packages: "some packages"}.files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	return files
 }
 
@@ -101,7 +100,8 @@ func TestAPublishedVersion(t *testing.T) {
 	}
 	for _, language := range pluginbuild.Languages() {
 		for _, test := range tests {
-			files := testworld.Must(Plugin{Language: language, Name: "acme", Type: "acme", Version: test.version, Checkout: test.checkout}.files())(t)
+			files, err := Plugin{Language: language, Name: "acme", Type: "acme", Version: test.version, Checkout: test.checkout}.files()
+			testworld.Check(t, err)
 			if workflow := string(files[".github/workflows/plugin.yml"]); !strings.Contains(workflow, test.workflow) {
 				t.Errorf("%s: the workflow has no %q:\n%s", language, test.workflow, workflow)
 			}
@@ -115,7 +115,11 @@ func TestAPublishedVersion(t *testing.T) {
 // A program that was built in a checkout finds it, unless the user names another directory. What the user names must be one.
 func TestCheckout(t *testing.T) {
 	want := testworld.Must(filepath.Abs("../../../.."))(t)
-	for _, named := range []string{"", want} {
+	names := []string{want}
+	if _, file, _, _ := runtime.Caller(0); filepath.IsAbs(file) { // not with -trimpath
+		names = append(names, "")
+	}
+	for _, named := range names {
 		if got, err := Checkout(named); got != want || err != nil {
 			t.Errorf("the checkout of %q is %q: %v", named, got, err)
 		}

@@ -42,9 +42,7 @@ func signers(t *testing.T) map[string]*Signer {
 func minisignFile(t *testing.T) []byte {
 	t.Helper()
 	_, private, err := minisign.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	return testworld.Must(private.MarshalText())(t)
 }
 
@@ -210,11 +208,12 @@ func sealed(t *testing.T, der []byte, password string, work int) string {
 	t.Helper()
 	salt, nonce := make([]byte, 32), [24]byte{1}
 	derived := testworld.Must(scrypt.Key([]byte(password), salt, 1<<10, 8, 1, 32))(t)
-	text := testworld.Must(json.Marshal(map[string]any{
+	text, err := json.Marshal(map[string]any{
 		"kdf":        map[string]any{"name": "scrypt", "params": map[string]int{"N": work, "r": 8, "p": 1}, "salt": salt},
 		"cipher":     map[string]any{"name": "nacl/secretbox", "nonce": nonce[:]},
 		"ciphertext": secretbox.Seal(nil, der, &nonce, (*[32]byte)(derived)),
-	}))(t)
+	})
+	testworld.Check(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: text}))
 }
 

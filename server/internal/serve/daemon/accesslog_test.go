@@ -29,11 +29,9 @@ func TestAccessLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, api, "gateway: {"+c.settings+headerUsers+"}\n"+echo+"    paths: [/notes/*]\n    query: [{name: q, value: '', overridable: true}]\n")
-			w.send("GET", "/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"a\u202en"}, "X-Tenant": {"acme"}})
-			w.send("BREW", "/connectors/echo/private", nil)
-			if err := w.end(); err != nil {
-				t.Error(err)
-			}
+			w.ask("GET", w.callers+"/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"a\u202en"}, "X-Tenant": {"acme"}}, "")
+			w.ask("BREW", w.callers+"/connectors/echo/private", nil, "")
+			w.stop()
 			log := w.log.String()
 			var lines []map[string]any
 			for text := range strings.Lines(log) {
@@ -66,13 +64,4 @@ func TestAccessLog(t *testing.T) {
 			}
 		})
 	}
-}
-
-// send sends a request of a caller, and drops the answer.
-func (w *world) send(method, path string, header http.Header) {
-	w.t.Helper()
-	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), method, w.callers+path, nil))(w.t)
-	r.Header = header
-	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
-	_ = response.Body.Close()
 }

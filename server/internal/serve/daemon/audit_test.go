@@ -93,18 +93,16 @@ func TestAuditLog(t *testing.T) {
 		config.Options.Host.Secrets = host.MapSecrets{"key": c.Hide("the credential", secret), "second": c.Secret("the second secret")}
 	})
 	ann := http.Header{"X-User": {"ann"}, "X-Tenant": {"acme"}, "X-Echo": {echoed}}
-	w.send("GET", "/connectors/echo/notes/"+path+"?q="+query, ann)
-	w.send("GET", "/connectors/echo/"+path, ann)
-	w.send("GET", "/connectors/none", ann)
-	w.send("PUT", "/connectors/echo", ann)
-	w.send("GET", "/connectors/token", nil)
-	w.send("GET", "/connectors/token", nil)
-	w.send("GET", "/connectors/missing", ann)
+	w.ask("GET", w.callers+"/connectors/echo/notes/"+path+"?q="+query, ann, "")
+	w.ask("GET", w.callers+"/connectors/echo/"+path, ann, "")
+	w.ask("GET", w.callers+"/connectors/none", ann, "")
+	w.ask("PUT", w.callers+"/connectors/echo", ann, "")
+	w.get(w.callers + "/connectors/token")
+	w.get(w.callers + "/connectors/token")
+	w.ask("GET", w.callers+"/connectors/missing", ann, "")
 	w.test("echo", fmt.Sprintf(`{"path": "/notes/%s?q=%s", "user": {"id": "bob", "tenant_id": "acme"}, "headers": {"X-Echo": %q}}`, path, query, echoed))
 	_, metrics := w.get(w.operators + "/metrics")
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	lines := auditLines(t, log)
 	text, _ := os.ReadFile(log)
 	c.Out("the audit log", string(text))
@@ -139,14 +137,6 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// test sends a test of an operator.
-func (w *world) test(connector, body string) {
-	w.t.Helper()
-	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+connector+"/test", strings.NewReader(body)))(w.t)
-	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
-	_ = response.Body.Close()
-}
-
 // threats.md 179: while the audit log cannot be written, no credential is used, unless the operator prefers that.
 func TestUnwritableAuditLog(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -177,11 +167,8 @@ func TestUnwritableAuditLog(t *testing.T) {
 				t.Error("the metrics do not say so")
 			}
 			full.free.Store(true)
-			if err := w.end(); err != nil {
-				t.Error(err)
-			}
-			log := filepath.Join(t.TempDir(), "audit.log")
-			testworld.Check(t, os.WriteFile(log, full.Bytes(), 0o600))
+			w.stop()
+			log := testworld.File(t, "audit.log", string(full.Bytes()))
 			if lines := auditLines(t, log); len(lines) != c.lines {
 				t.Errorf("the uses are %v", lines)
 			}
@@ -214,18 +201,11 @@ func TestReloadKeepsTheAuditLog(t *testing.T) {
 	w := start(t, version, with)
 	for _, text := range []string{echo, strings.Replace(with, "audit.log", "other.log", 1), strings.Replace(with, "audit.log\"", "audit.log\", on_error: continue", 1)} {
 		w.write(text)
-		if got := w.said(); !strings.Contains(got, "gateway.audit cannot be added, changed or taken away while this runs: restart it") {
-			t.Errorf("the log says %s", got)
-		}
+		w.says("gateway.audit cannot be added, changed or taken away while this runs: restart it")
 	}
-	w.write(strings.ReplaceAll(with, "Echo", "Other"))
-	if got := w.said(); got != "the configuration is in use: " {
-		t.Errorf("the log says %s", got)
-	}
+	w.use(strings.ReplaceAll(with, "Echo", "Other"))
 	w.get(w.callers + "/connectors/other")
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	if lines := auditLines(t, log); len(lines) != 1 || lines[0]["connector"] != "other" {
 		t.Errorf("the uses are %v", lines)
 	}

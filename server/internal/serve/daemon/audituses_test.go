@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -77,23 +76,19 @@ func TestAuditLogOfAConsent(t *testing.T) {
 		return issued(r)
 	}))
 	t.Cleanup(login.Close)
-	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
-	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 	w := start(t, version, strings.NewReplacer("LOGIN", login.URL, "LOG", log).Replace(consented), func(config *daemon.Config) {
-		config.Options.Host.State = kept
+		config.Options.Host.State = memoryState(t)
 		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret")}
 	})
-	ann := &browser{w: w, user: "ann"}
+	ann := &browser{w: w, user: "ann", tenant: "acme"}
 	for _, refused := range []bool{true, false} {
 		refuses.Store(refused)
-		ann.send("GET", ann.begin(c))
+		ann.send("GET", ann.begin(c, "drive"))
 	}
 	ann.send("GET", "/connectors/drive")
 	ann.send("DELETE", "/connect/drive")
 	ann.send("GET", "/connectors/drive")
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	text, _ := os.ReadFile(log)
 	c.Out("the audit log", string(text))
 	checkUses(t, log,
@@ -113,40 +108,48 @@ func TestAuditLogOfAConsent(t *testing.T) {
 
 // browser is a user's browser.
 type browser struct {
-	w      *world
-	user   string
-	cookie *http.Cookie
+	w            *world
+	user, tenant string
+	cookie       *http.Cookie
 }
 
-// send sends a request to a path or a URL, and returns the answer's body.
-func (b *browser) send(method, target string) string {
+// send sends a request to a path or a URL.
+func (b *browser) send(method, target string) (status int, body string) {
 	b.w.t.Helper()
 	if strings.HasPrefix(target, "/") {
 		target = b.w.callers + target
 	}
-	r := testworld.Must(http.NewRequestWithContext(b.w.t.Context(), method, target, nil))(b.w.t)
-	r.Header = http.Header{"X-User": {b.user}, "X-Tenant": {"acme"}, "Accept": {"application/json"}}
+	header := http.Header{"X-User": {b.user}, "X-Tenant": {b.tenant}, "Accept": {"application/json"}}
 	if b.cookie != nil {
-		r.AddCookie(b.cookie)
+		header.Set("Cookie", b.cookie.Name+"="+b.cookie.Value)
 	}
-	recorded := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(b.w.t)
-	defer recorded.Body.Close()
-	body := testworld.Must(io.ReadAll(recorded.Body))(b.w.t)
-	if cookies := recorded.Cookies(); len(cookies) > 0 {
+	response, body := b.w.ask(method, target, header, "")
+	if cookies := response.Cookies(); len(cookies) > 0 {
 		b.cookie = cookies[0]
 	}
-	return string(body)
+	return response.StatusCode, body
 }
 
 // begin begins a consent, and returns the callback with a code.
-func (b *browser) begin(c *testworld.Canaries) string {
+func (b *browser) begin(c *testworld.Canaries, connector string) string {
 	b.w.t.Helper()
 	var begun struct{ URL string }
-	testworld.Check(b.w.t, json.Unmarshal([]byte(b.send("GET", "/connect/drive")), &begun))
-	to := testworld.Must(url.Parse(begun.URL))(b.w.t)
+	status, body := b.send("GET", "/connect/"+connector)
+	if err := json.Unmarshal([]byte(body), &begun); err != nil || b.cookie == nil {
+		b.w.t.Fatalf("the consent does not begin: %d %s", status, body)
+	}
 	c.Hide("the cookie of a consent", b.cookie.Value)
+	to := testworld.Must(url.Parse(begun.URL))(b.w.t)
 	state := c.Hide("the state of a consent", to.Query().Get("state"))
 	return to.Query().Get("redirect_uri") + "?" + url.Values{"state": {state}, "code": {c.Word("a code")}}.Encode()
+}
+
+// memoryState returns a state in memory.
+func memoryState(t *testing.T) *host.State {
+	t.Helper()
+	s := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
 }
 
 // signer is a store with one key.
@@ -165,9 +168,7 @@ func TestAuditLogOfAKey(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.log")
 	c := testworld.NewCanaries(t)
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
 		`  - {name: Signed, url: API/v1, auth: {type: jwt, config: {algorithm: EdDSA, private_key: "{{ get_key('orders') }}", claims: {sub: ann}}}}` + "\n"
 	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
@@ -176,9 +177,7 @@ func TestAuditLogOfAKey(t *testing.T) {
 	for range 2 {
 		w.get(w.callers + "/connectors/signed")
 	}
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	written, _ := os.ReadFile(log)
 	c.Out("the audit log", string(written))
 	checkUses(t, log,
@@ -234,9 +233,7 @@ func TestAuditLogOfASecondAttempt(t *testing.T) {
 	w.get(w.callers + "/connectors/orders")
 	w.refuse.Store(2)
 	w.get(w.callers + "/connectors/orders")
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	checkUses(t, w.log,
 		"token connector=orders token_requests=1",
 		"request connector=orders status=401 upstream_status=401 sent=1",
@@ -252,9 +249,7 @@ func TestAuditLogOfARefreshAhead(t *testing.T) {
 	w.ahead.Store(int64(3600*time.Second - 4*time.Minute))
 	w.get(w.callers + "/connectors/orders")
 	w.eventually("the token is replaced", func() bool { return w.asked.Load() == 2 })
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	uses := usesOf(t, w.log)
 	slices.Sort(uses) // the request does not wait for the token
 	request := "request connector=orders status=200 upstream_status=200 sent=1"
@@ -271,9 +266,7 @@ func TestAuditLogOfManyCallers(t *testing.T) {
 		all.Go(func() { w.get(w.callers + "/connectors/orders") })
 	}
 	all.Wait()
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	uses := usesOf(t, w.log)
 	slices.Sort(uses)
 	if want := append(slices.Repeat([]string{"request connector=orders status=200 upstream_status=200 sent=1"}, 8), "token connector=orders token_requests=1"); !slices.Equal(uses, want) {
@@ -289,9 +282,7 @@ func TestAuditLogOfTests(t *testing.T) {
 	}
 	w.refuse.Store(2)
 	w.test("orders", `{}`)
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	checkUses(t, w.log,
 		"token user=bob connector=orders token_requests=1",
 		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
@@ -318,9 +309,7 @@ func TestAuditLogOfASecretTokenEndpoint(t *testing.T) {
 	c.Out("the metrics", metrics)
 	_, page := w.get(w.operators + "/connectors/orders")
 	c.Out("the console", page)
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	written, _ := os.ReadFile(log)
 	c.Out("the audit log", string(written))
 	checkUses(t, log, "token connector=orders token_requests=1", "request connector=orders status=200 upstream_status=200 sent=1")

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
@@ -67,10 +65,8 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		}
 	}
 	var answer atomic.Pointer[testworld.Answer]
-	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
-	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 	w := start(t, answering(c, func(r *http.Request) (*http.Response, error) { return (*answer.Load())(r) }), text.String(), func(config *daemon.Config) {
-		config.Options.Host.State = kept
+		config.Options.Host.State = memoryState(t)
 		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "seed": c.Secret("the refresh token"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed")}
 	})
 	w.Canaries = c
@@ -98,9 +94,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 		t.Errorf("these failed: %v, want %v", failed, want)
 	}
 	_, page := w.get(w.operators + "/metrics")
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	w.Out("the traces", string(collected.bytes))
 	uses := map[any]int{}
 	for _, line := range auditLines(t, log) {

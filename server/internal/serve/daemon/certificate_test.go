@@ -85,6 +85,22 @@ func hello(t *testing.T, address string, config *tls.Config) (serial int64, err 
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 }
 
+// presents checks the certificate of two connections, and what the log says after them.
+func (w *world) presents(serial int64, said ...string) {
+	w.t.Helper()
+	for range 2 { // the second time, nothing more is logged
+		if got, err := hello(w.t, w.callers, anyCertificate); err != nil || got != serial {
+			w.t.Errorf("the certificate is %d, want %d: %v", got, serial, err)
+		}
+	}
+	for _, want := range said {
+		w.says(want)
+	}
+	if len(w.logged) > 0 {
+		w.t.Errorf("the log says %s", w.said())
+	}
+}
+
 var anyCertificate = &tls.Config{InsecureSkipVerify: true}
 
 // threats.md 28, for callers: with gateway.tls, callers use TLS and plain HTTP is refused.
@@ -100,9 +116,7 @@ func TestTLS(t *testing.T) {
 	for _, http2 := range []bool{true, false} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: http2, DisableKeepAlives: true}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		response := testworld.Must(transport.RoundTrip(request))(t)
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()
@@ -132,41 +146,22 @@ func TestRenewal(t *testing.T) {
 	f := files{t, t.TempDir()}
 	f.putPair(issue(t, 1))
 	w := start(t, version, f.with(echo))
-	check := func(want int64, said string) {
-		t.Helper()
-		for range 2 { // the second time, nothing more is logged
-			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != want {
-				t.Errorf("the certificate is %d, want %d: %v", got, want, err)
-			}
-		}
-		if said != "" {
-			if got := w.said(); !strings.Contains(got, said) {
-				t.Errorf("the log says %s, want %s", got, said)
-			}
-		}
-		if len(w.logged) > 0 {
-			t.Errorf("the log says %s", w.said())
-		}
-	}
-	check(1, "")
+	w.presents(1)
 	second := issue(t, 2)
 	f.put(f.cert(), second.cert, 0o644) // does not fit the key yet
-	check(1, "the certificate is not used, and the one before goes on")
+	w.presents(1, "the certificate is not used, and the one before goes on")
 	f.put(f.key(), second.key, 0o600)
-	check(2, "the certificate is in use")
+	w.presents(2, "the certificate is in use")
 	f.put(f.key(), issue(t, 3).key, 0o644)
-	check(2, "is open to everybody on this machine (its mode is 0644)")
+	w.presents(2, "is open to everybody on this machine (its mode is 0644)")
 	testworld.Check(t, os.Remove(f.cert()))
-	check(2, "no such file")
+	w.presents(2, "no such file")
 	f.putPair(issue(t, 4))
-	check(4, "the certificate is in use")
+	w.presents(4, "the certificate is in use")
 	other := files{t, t.TempDir()} // named by the next configuration
 	other.putPair(issue(t, 5))
-	w.write(other.with(echo))
-	if got := w.said(); got != "the configuration is in use: " {
-		t.Errorf("the log says %s", got)
-	}
-	check(5, "")
+	w.use(other.with(echo))
+	w.presents(5)
 	if strings.Contains(w.log.String(), "PRIVATE KEY") {
 		t.Error("the log has a key")
 	}
@@ -182,9 +177,7 @@ func TestIrregularCertificate(t *testing.T) {
 		if got, err := hello(t, w.callers, anyCertificate); err != nil || got != 1 {
 			t.Fatalf("the certificate is %d: %v", got, err)
 		}
-		if got := w.said(); !strings.Contains(got, said) {
-			t.Errorf("the log says %s, want %s", got, said)
-		}
+		w.says(said)
 	}
 	testworld.Check(t, errors.Join(syscall.Mkfifo(f.cert()+".new", 0o600), os.Rename(f.cert()+".new", f.cert())))
 	check("is no regular file")
@@ -202,19 +195,7 @@ func TestExpiringCertificate(t *testing.T) {
 	w := start(t, version, f.with(echo), clock)
 	check := func(serial int64, expires string, said ...string) {
 		t.Helper()
-		for range 2 { // the second time, nothing more is logged
-			if got, err := hello(t, w.callers, anyCertificate); err != nil || got != serial {
-				t.Errorf("the certificate is %d, want %d: %v", got, serial, err)
-			}
-		}
-		for _, want := range said {
-			if got := w.said(); !strings.Contains(got, want) {
-				t.Errorf("the log says %s, want %s", got, want)
-			}
-		}
-		if len(w.logged) > 0 {
-			t.Errorf("the log says %s", w.said())
-		}
+		w.presents(serial, said...)
 		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, "keywright_certificate_expiration_timestamp_seconds "+expires+"\n") {
 			t.Errorf("the metrics do not say that it expires at %s", expires)
 		}
@@ -243,16 +224,13 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 		t.Errorf("the log says %s", got)
 	}
 	w.write(changed)
-	if got := w.said(); !strings.Contains(got, "gateway.tls cannot be added or taken away while this runs: restart it") {
-		t.Errorf("the log says %s", got)
-	}
+	w.says("gateway.tls cannot be added or taken away while this runs: restart it")
 	if _, err := hello(t, w.callers, anyCertificate); err != nil {
 		t.Error(err)
 	}
 	w.said() // the mode of the key again
 	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
+	file := testworld.File(t, "connectors.yaml", text)
 	err := daemon.Run(context.Background(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "0604") {
 		t.Errorf("the error is %v", err)

@@ -72,9 +72,7 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 		w.Hide("the certificate", strings.Split(certificate, "\n")[1])
 		w.Hide("the key", strings.Split(key, "\n")[1])
 		secrets.put(certificate, key)
-		if status, body := w.get(w.callers + "/connectors/bank"); status != http.StatusOK || body != name {
-			t.Errorf("%s: the caller got %d %q", name, status, body)
-		}
+		w.gets(w.callers+"/connectors/bank", http.StatusOK, name)
 		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, fmt.Sprintf("%s %s\n", metric, gauge(ends))) {
 			t.Errorf("%s: the metrics do not say that it ends at %d", name, ends.Unix())
 		}
@@ -95,9 +93,7 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 	w.Hide("the certificate", strings.Split(certificate, "\n")[1])
 	w.Hide("the key", strings.Split(key, "\n")[1])
 	secrets.put(certificate, key)
-	if status, _ := w.get(w.callers + "/connectors/bank"); status != http.StatusBadGateway {
-		t.Errorf("with an expired certificate, the caller got %d", status)
-	}
+	w.gets(w.callers+"/connectors/bank", http.StatusBadGateway, "")
 	if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, fmt.Sprintf("%s %s\n", metric, gauge(ended))) {
 		t.Error("the metrics do not show the certificate that has expired")
 	}

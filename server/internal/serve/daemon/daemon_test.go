@@ -1,12 +1,14 @@
 package daemon_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -74,6 +76,33 @@ func (w *world) said() string {
 	}
 }
 
+// inUse is the message about a configuration that came into use.
+const inUse = "the configuration is in use: "
+
+// says checks that the next message about a configuration or a certificate has a text.
+func (w *world) says(want string) {
+	w.t.Helper()
+	if got := w.said(); !strings.Contains(got, want) {
+		w.t.Errorf("the log says %s, want %s", got, want)
+	}
+}
+
+// gets checks the answer to GET. An empty body stands for any.
+func (w *world) gets(url string, status int, body string) {
+	w.t.Helper()
+	if gotStatus, gotBody := w.get(url); gotStatus != status || body != "" && gotBody != body {
+		w.t.Errorf("%s is answered %d %s, want %d %s", url, gotStatus, gotBody, status, body)
+	}
+}
+
+// stop ends the gateway.
+func (w *world) stop() {
+	w.t.Helper()
+	if err := w.end(); err != nil {
+		w.t.Error(err)
+	}
+}
+
 // eventually waits until is returns true.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
@@ -127,9 +156,7 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 		return <-ended
 	})
 	t.Cleanup(func() {
-		if err := w.end(); err != nil {
-			t.Error(err)
-		}
+		w.stop()
 		w.Out("the log", w.log.String())
 	})
 	return w
@@ -143,22 +170,44 @@ func (w *world) write(text string) {
 	testworld.Check(w.t, os.Rename(temporary, w.file))
 }
 
-func (w *world) get(url string) (status int, body string) {
+// ask sends a request on a connection of its own, and returns the answer and its body. The header Host replaces the name in url.
+func (w *world) ask(method, url string, header http.Header, content string) (*http.Response, string) {
 	w.t.Helper()
-	r := testworld.Must(http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil))(w.t)
-	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := transport.RoundTrip(r)
+	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(content))
+	testworld.Check(w.t, err)
+	maps.Copy(r.Header, header)
+	r.Host = cmp.Or(header.Get("Host"), r.Host)
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 	if err != nil {
 		w.t.Error(err)
-		return 0, ""
+		return &http.Response{}, ""
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		w.t.Error(err)
 	}
-	w.Out("the answer of "+url, string(content))
-	return response.StatusCode, string(content)
+	return response, string(text)
+}
+
+func (w *world) get(url string) (status int, body string) {
+	w.t.Helper()
+	response, body := w.ask(http.MethodGet, url, nil, "")
+	w.Out("the answer of "+url, body)
+	return response.StatusCode, body
+}
+
+// test sends a test of an operator.
+func (w *world) test(connector, body string) {
+	w.t.Helper()
+	w.ask(http.MethodPost, w.operators+"/connectors/"+connector+"/test", nil, body)
+}
+
+// use replaces the file, and checks that it comes into use.
+func (w *world) use(text string) {
+	w.t.Helper()
+	w.write(text)
+	w.says(inUse)
 }
 
 const echo = `connectors:
@@ -176,12 +225,7 @@ func TestReload(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1_700_000_000)
 	w := start(t, version, echo, func(c *daemon.Config) { c.Options.Host.Clock = func() time.Time { return time.Unix(now.Load(), 0) } })
-	check := func(want string) {
-		t.Helper()
-		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
-			t.Errorf("%d %s, want %s", status, body, want)
-		}
-	}
+	check := func(want string) { t.Helper(); w.gets(w.callers+"/connectors/echo", http.StatusOK, want) }
 	state := func(successful, used, refused int, last string) {
 		t.Helper()
 		_, metrics := w.get(w.operators + "/metrics")
@@ -199,10 +243,7 @@ func TestReload(t *testing.T) {
 	check("1 true")
 	state(1, 0, 0, "1.7e+09")
 	now.Store(1_800_000_000)
-	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
-	if got := w.said(); got != "the configuration is in use: " {
-		t.Errorf("the log says %s", got)
-	}
+	w.use(strings.Replace(echo, `"1"`, `"2"`, 1))
 	check("2 true")
 	now.Store(1_900_000_000)
 	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // an invalid connector refuses the whole file
@@ -217,20 +258,15 @@ func TestReload(t *testing.T) {
 	w.write(echo)
 	w.said()
 	check("1 true")
-	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || body != "ready\n" {
-		t.Errorf("/readyz is %d %s with a good file", status, body)
-	}
+	w.gets(w.operators+"/readyz", http.StatusOK, "ready\n")
 	state(1, 2, 1, "1.9e+09")
 	testworld.Check(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-	if got := w.said(); got != "the configuration is in use: " {
-		t.Errorf("on SIGHUP, the log says %s", got)
-	}
+	w.says(inUse)
 	check("1 true")
 }
 
 func TestBadInitialFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte("connectors: [{name: A}]"), 0o600))
+	file := testworld.File(t, "connectors.yaml", "connectors: [{name: A}]")
 	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
 		t.Errorf("the error is %v", err)
@@ -263,14 +299,10 @@ func TestOperators(t *testing.T) {
 		t.Error("/metrics has what callers send")
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/connectors/echo": 200, "/connectors/echo/v1": 404, "/x": 404} {
-		if status, _ := w.get(w.operators + path); status != want {
-			t.Errorf("operators get %d for %s, want %d", status, path, want)
-		}
+		w.gets(w.operators+path, want, "")
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/healthz", "/connectors/echo/test"} { // threats.md 22
-		if status, _ := w.get(w.callers + path); status != http.StatusNotFound {
-			t.Errorf("callers get %d for %s", status, path)
-		}
+		w.gets(w.callers+path, http.StatusNotFound, "")
 	}
 }
 
@@ -303,9 +335,7 @@ func TestFailedTry(t *testing.T) {
 		`{"usr":{}}`:                  `unknown field \"usr\"`,
 	} {
 		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		answer, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
@@ -320,12 +350,8 @@ func TestUsersKept(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	w := start(t, version, users+echo)
 	w.write(echo)
-	if got := w.said(); !strings.Contains(got, "is not used") {
-		t.Errorf("the log says %s", got)
-	}
-	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusUnauthorized {
-		t.Errorf("without a session: %d", status)
-	}
+	w.says("is not used")
+	w.gets(w.callers+"/connectors/echo", http.StatusUnauthorized, "")
 }
 
 // A refused file with a missing plugin is read again when the plugin is created.
@@ -333,9 +359,7 @@ func TestLaterPlugin(t *testing.T) {
 	w := start(t, version, echo)
 	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
 	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
-	if got := w.said(); !strings.Contains(got, "names a file that does not exist") {
-		t.Errorf("the log says %s", got)
-	}
+	w.says("names a file that does not exist")
 	testworld.Check(t, os.WriteFile(plugin, []byte("not a module"), 0o600))
 	if got := w.said(); !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
 		t.Errorf("the log says %s", got)
@@ -345,9 +369,8 @@ func TestLaterPlugin(t *testing.T) {
 // Changes of a file behind a link are noticed.
 func TestFilesBehindLinks(t *testing.T) {
 	w := start(t, version, echo)
-	target := filepath.Join(t.TempDir(), "target.yaml")
 	text := strings.ReplaceAll(strings.Replace(echo, `"1"`, `"2"`, 1), "API", w.api.URL)
-	testworld.Check(t, os.WriteFile(target, []byte(text), 0o600))
+	target := testworld.File(t, "target.yaml", text)
 	testworld.Check(t, errors.Join(os.Symlink(target, w.file+".new"), os.Rename(w.file+".new", w.file)))
 	w.said()
 	testworld.Check(t, os.WriteFile(target, []byte(strings.Replace(text, `"2"`, `"3"`, 1)), 0o600))

@@ -76,9 +76,7 @@ func TestBadFileLinesWithoutLock(t *testing.T) {
 	refused := make(chan error)
 	go func() { refused <- r.reload(t.Context()) }()
 	pipe, err := os.OpenFile(slow, os.O_WRONLY, 0) // waits for the reader
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	if state := r.consoleState(); len(state.Problems) > 0 {
 		t.Errorf("the problems are %+v", state.Problems)
 	}

@@ -65,27 +65,18 @@ func TestMetricsOfLastingRequest(t *testing.T) {
 
 // A file of authorities that changes is read again.
 func TestChangedAuthorities(t *testing.T) {
-	ca := filepath.Join(t.TempDir(), "company.pem")
-	testworld.Check(t, os.WriteFile(ca, []byte(testworld.NewAuthority(t).PEM()), 0o600))
+	ca := testworld.File(t, "company.pem", testworld.NewAuthority(t).PEM())
 	w := start(t, version, "egress: {ca_file: "+ca+"}\n"+echo)
 	testworld.Check(t, os.WriteFile(ca, []byte("not a certificate"), 0o600))
-	if got := w.said(); !strings.Contains(got, "egress.ca_file: has no certificate in PEM") {
-		t.Errorf("the log says %s", got)
-	}
-	if status, _ := w.get(w.callers + "/connectors/echo"); status != http.StatusOK {
-		t.Errorf("with the file before, the status is %d", status)
-	}
+	w.says("egress.ca_file: has no certificate in PEM")
+	w.gets(w.callers+"/connectors/echo", http.StatusOK, "")
 }
 
 // A file whose plugin is not in keywright.lock is read again when the lock is written.
 func TestLaterLock(t *testing.T) {
 	w := start(t, version, echo)
 	w.write("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n" + echo)
-	if got := w.said(); !strings.Contains(got, "is not in keywright.lock") {
-		t.Errorf("the log says %s", got)
-	}
+	w.says("is not in keywright.lock")
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600))
-	if got := w.said(); !strings.Contains(got, "keywright.lock cannot be read") {
-		t.Errorf("the log says %s", got)
-	}
+	w.says("keywright.lock cannot be read")
 }

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -51,12 +50,11 @@ func TestLoginOfOperators(t *testing.T) {
 		if strings.HasSuffix(path, "/test") {
 			method = http.MethodPost
 		}
-		r := testworld.Must(http.NewRequestWithContext(context.Background(), method, w.operators+path, nil))(t)
+		headers := http.Header{}
 		if header != "" {
-			r.Header.Set(header, value)
+			headers.Set(header, value)
 		}
-		response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(t)
-		_ = response.Body.Close()
+		response, _ := w.ask(method, w.operators+path, headers, "")
 		return response.StatusCode
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/connectors/echo/test"} {
@@ -78,9 +76,7 @@ func TestLoginOfOperators(t *testing.T) {
 		}
 	}
 	w.write("gateway: {user: {type: header, header: {proxies: 10.0.0.1, id: X-User}}}\n" + echo)
-	if said := w.said(); !strings.Contains(said, "--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt") {
-		t.Errorf("the log says %s", said)
-	}
+	w.says("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
 	if got := ask("/metrics", "Cookie", "session="+token("operator")); got != 200 {
 		t.Errorf("after a change of the file that is refused: %d", got)
 	}

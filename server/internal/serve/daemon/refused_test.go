@@ -53,10 +53,7 @@ func newReader(t *testing.T, text string) *reader {
 func newReaderOf(t *testing.T, name string) *reader {
 	t.Helper()
 	r := &reader{t: t, file: name, lines: make(chan string, 100)}
-	var err error
-	if r.daemon, err = newDaemon(Config{File: r.file, Logger: slog.New(slog.NewTextHandler(r, nil))}); err != nil {
-		t.Fatal(err)
-	}
+	r.daemon = testworld.Must(newDaemon(Config{File: r.file, Logger: slog.New(slog.NewTextHandler(r, nil))}))(t)
 	read := r.read
 	r.read = func(ctx context.Context) (*connectors.Set, error) {
 		set, err := read(ctx)

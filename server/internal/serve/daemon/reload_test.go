@@ -49,13 +49,8 @@ func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "key"), []byte(secret), 0o600))
 	use := func(text, want string) {
 		t.Helper()
-		w.write(text)
-		if got := w.said(); got != "the configuration is in use: " {
-			t.Fatalf("the log says %s", got)
-		}
-		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != want {
-			t.Errorf("%d %s, want %s", status, body, want)
-		}
+		w.use(text)
+		w.gets(w.callers+"/connectors/echo", http.StatusOK, want)
 	}
 	if _, body := w.get(w.callers + "/connectors/echo"); body != "as 1" {
 		t.Fatalf("the first request has %s", body)
@@ -75,17 +70,12 @@ func TestReloadKeepsLimitCounts(t *testing.T) {
 	w := start(t, version, limited, func(c *daemon.Config) {
 		c.Options.Host.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) }
 	})
-	next := func(want int) {
-		t.Helper()
-		if status, _ := w.get(w.callers + "/connectors/echo"); status != want {
-			t.Errorf("the answer is %d, want %d", status, want)
-		}
+	for range 2 {
+		w.gets(w.callers+"/connectors/echo", http.StatusOK, "")
 	}
-	next(http.StatusOK)
-	next(http.StatusOK)
 	w.write(limited + named("Other"))
 	w.said()
-	next(http.StatusTooManyRequests)
+	w.gets(w.callers+"/connectors/echo", http.StatusTooManyRequests, "")
 }
 
 // slow returns an API that blocks requests for /v1/slow. Each sends on there, and then waits for release.
@@ -124,14 +114,8 @@ func noneLeft(t *testing.T) (check func()) {
 // No request is lost while the file changes and the server ends, and no goroutine is left.
 func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 	defer noneLeft(t)()
-	there, release := make(chan struct{}), make(chan struct{})
-	w := start(t, func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/slow" {
-			there <- struct{}{}
-			<-release
-		}
-		version(rw, r)
-	}, echo+"    paths: [/slow]\n")
+	api, there, release := slow()
+	w := start(t, api, slowEcho)
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
@@ -140,7 +124,7 @@ func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 			}
 		})
 		<-there
-		w.write(strings.Replace(echo+"    paths: [/slow]\n", `"1"`, `"2"`, 1))
+		w.write(strings.Replace(slowEcho, `"1"`, `"2"`, 1))
 		w.said()
 	}
 	done := make(chan error)
@@ -156,38 +140,33 @@ func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 
 // A change of other settings keeps the keys of sessions, because their issuer may be down.
 func TestKeysOutliveAChange(t *testing.T) {
-	down := atomic.Bool{}
-	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if down.Load() {
+	var up atomic.Bool
+	users := issuer(t, &up)
+	up.Store(true)
+	w := start(t, version, users+echo)
+	ready := w.operators + "/readyz"
+	w.gets(ready, http.StatusOK, "")
+	up.Store(false)
+	w.use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
+	w.gets(ready, http.StatusOK, "")
+	w.use(users + "egress: {plain_http: [intranet.example.com]}\n" + echo)
+	w.gets(ready, http.StatusOK, "")
+	w.use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
+	w.gets(ready, http.StatusServiceUnavailable, "")
+}
+
+// issuer starts an issuer that answers while up is true, and returns the settings of a gateway with its sessions.
+func issuer(t *testing.T, up *atomic.Bool) (settings string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = io.WriteString(w, `{"keys":[]}`)
 	}))
-	t.Cleanup(issuer.Close)
-	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
-	w := start(t, version, users+echo)
-	ready := func(want int) {
-		t.Helper()
-		if status, body := w.get(w.operators + "/readyz"); status != want {
-			t.Errorf("/readyz is %d %s, want %d", status, body, want)
-		}
-	}
-	use := func(text string) {
-		t.Helper()
-		w.write(text)
-		if got := w.said(); got != "the configuration is in use: " {
-			t.Errorf("the log says %s", got)
-		}
-	}
-	ready(http.StatusOK)
-	down.Store(true)
-	use(users + strings.Replace(echo, `"1"`, `"2"`, 1))
-	ready(http.StatusOK)
-	use(users + "egress: {plain_http: [intranet.example.com]}\n" + echo)
-	ready(http.StatusOK)
-	use(strings.Replace(users, "audiences: gateway", "audiences: other", 1) + echo)
-	ready(http.StatusServiceUnavailable)
+	t.Cleanup(server.Close)
+	return "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + server.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
 }
 
 // reading waits until a pipe is being read, and keeps it open without writing until release is called.
@@ -288,9 +267,7 @@ func TestSetClosesAfterRequests(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "1 true" {
-			t.Errorf("the request in flight: %d %s", status, body)
-		}
+		w.gets(w.callers+"/connectors/echo", http.StatusOK, "1 true")
 	}()
 	<-gate.there
 	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
@@ -310,12 +287,11 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 	w := start(t, version, settings("first")+echo)
 	ask := func(host, origin string, want int) {
 		t.Helper()
-		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil))(t)
-		if r.Host = host; origin != "" {
-			r.Header.Set("Origin", origin)
+		header := http.Header{"Host": {host}}
+		if origin != "" {
+			header.Set("Origin", origin)
 		}
-		response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(t)
-		_ = response.Body.Close()
+		response, _ := w.ask(http.MethodGet, w.callers+"/connectors/echo", header, "")
 		if response.StatusCode != want {
 			t.Errorf("Host %s, Origin %s: %d, want %d", host, origin, response.StatusCode, want)
 		}
@@ -335,16 +311,8 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 
 // Sessions that a change does not affect are not closed: their keys can still be read.
 func TestLastingSessions(t *testing.T) {
-	up := atomic.Bool{}
-	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if !up.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, `{"keys":[]}`)
-	}))
-	t.Cleanup(issuer.Close)
-	users := "gateway: {user: {type: jwt, jwt: {bearer: true, jwks_url: '" + issuer.URL + "', issuer: https://id.example.com, audiences: gateway}}}\n"
+	var up atomic.Bool
+	users := issuer(t, &up)
 	w := start(t, version, users+echo)
 	w.write(users + echo + named("Other"))
 	w.said()

@@ -51,9 +51,7 @@ func TestStateGoesOn(t *testing.T) {
 			t.Error("the store was closed")
 		}
 	}
-	if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "2 true" {
-		t.Errorf("status = %d body = %s", status, body)
-	}
+	w.gets(w.callers+"/connectors/echo", http.StatusOK, "2 true")
 	if err := w.end(); err != nil || open() {
 		t.Errorf("the end: %v; the store is open: %t", err, open())
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,35 +77,9 @@ func keep(t *testing.T, driver string) *keeping {
 	return k
 }
 
-// get sends a request of a user, with a cookie if it is not nil. It returns the cookie of the answer, if there is one.
-func (k *keeping) get(user, target string, cookie *http.Cookie) (status int, body string, set *http.Cookie) {
-	k.t.Helper()
-	r := testworld.Must(http.NewRequestWithContext(k.t.Context(), http.MethodGet, target, nil))(k.t)
-	r.Header = http.Header{"X-User": {user}, "X-Tenant": {k.tenant}, "Accept": {"application/json"}}
-	if cookie != nil {
-		r.AddCookie(cookie)
-	}
-	response := testworld.Must((&http.Transport{DisableKeepAlives: true}).RoundTrip(r))(k.t)
-	defer response.Body.Close()
-	text := testworld.Must(io.ReadAll(response.Body))(k.t)
-	if cookies := response.Cookies(); len(cookies) > 0 {
-		set = cookies[0]
-	}
-	return response.StatusCode, string(text), set
-}
-
-// begin begins a consent. It returns the callback with a code, and the cookie of the browser.
-func (k *keeping) begin(user string) (callback string, cookie *http.Cookie) {
-	k.t.Helper()
-	status, body, cookie := k.get(user, k.callers+"/connect/"+k.connectors["oauth_authorization_code"], nil)
-	var begun struct{ URL string }
-	if err := json.Unmarshal([]byte(body), &begun); err != nil || cookie == nil {
-		k.t.Fatalf("the consent does not begin: %d %s", status, body)
-	}
-	k.hidden.Hide("the cookie of a consent", cookie.Value)
-	to := testworld.Must(url.Parse(begun.URL))(k.t)
-	state := k.hidden.Hide("the state of a consent", to.Query().Get("state"))
-	return to.Query().Get("redirect_uri") + "?" + url.Values{"state": {state}, "code": {k.hidden.Word("a code")}}.Encode(), cookie
+// browser returns the browser of a user.
+func (k *keeping) browser(user string) *browser {
+	return &browser{w: k.world, user: user, tenant: k.tenant}
 }
 
 // search returns a line for each text of hidden that is in the database.
@@ -118,9 +91,7 @@ func (k *keeping) search(where string) []string {
 		return k.hidden.Leaks()
 	}
 	files, err := filepath.Glob(k.address + "*") // with -wal and -shm
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	testworld.Check(k.t, err)
 	for _, file := range files {
 		content := testworld.Must(os.ReadFile(file))(k.t)
 		k.hidden.Out(where, string(content))
@@ -143,28 +114,26 @@ func TestDatabaseCanaries(t *testing.T) {
 	for _, driver := range []string{"sqlite", "pgx"} {
 		t.Run(driver, func(t *testing.T) {
 			k := keep(t, driver)
-			callback, cookie := k.begin(k.users[0])
-			if status, body, _ := k.get(k.users[0], callback, cookie); status != http.StatusOK {
+			ann := k.browser(k.users[0])
+			if status, body := ann.send("GET", ann.begin(&k.hidden, k.connectors["oauth_authorization_code"])); status != http.StatusOK {
 				t.Fatalf("the consent ends with %d %s", status, body)
 			}
 			for _, authType := range slices.Sorted(maps.Keys(k.connectors)) {
 				for i, user := range k.users {
-					status, body, _ := k.get(user, k.callers+"/connectors/"+k.connectors[authType], nil)
+					status, body := k.browser(user).send("GET", "/connectors/"+k.connectors[authType])
 					if want := i == 0 || authType != "oauth_authorization_code"; (status == http.StatusOK) != want {
 						t.Errorf("%s of user %d: %d %s", authType, i, status, body)
 					}
 				}
 			}
-			k.begin(k.users[1])
+			k.browser(k.users[1]).begin(&k.hidden, k.connectors["oauth_authorization_code"])
 			for _, leak := range k.search("the database of a gateway that runs") {
 				t.Error(leak)
 			}
 			if _, err := os.Stat(k.address + "-wal"); driver == "sqlite" && err != nil {
 				t.Errorf("what SQLite has not moved into the database yet was not searched: %v", err)
 			}
-			if err := k.end(); err != nil {
-				t.Error(err)
-			}
+			k.stop()
 			for _, leak := range k.search("the database") {
 				t.Error(leak)
 			}

@@ -28,8 +28,6 @@ func TestSwitchingTokenEndpoint_threats_320(t *testing.T) {
 	if status, body := w.get(w.callers + "/connectors/switches"); status != http.StatusBadGateway || !strings.Contains(body, ":authentication-failed") {
 		t.Errorf("status = %d, body = %s, want authentication-failed", status, body)
 	}
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.stop()
 	w.api.Close()
 }

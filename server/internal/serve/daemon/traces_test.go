@@ -16,8 +16,6 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/keywright/keywright/internal/testworld"
 )
 
 // collected holds the traces that a collector received.
@@ -151,14 +149,11 @@ func TestTraces(t *testing.T) {
 	ids := map[string]string{}
 	ask := func(name, path, parent string) {
 		t.Helper()
-		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+path+"?q=of-a-caller", nil))(t)
-		r.Header.Set("X-Own", "of-a-caller")
+		header := http.Header{"X-Own": {"of-a-caller"}}
 		if parent != "" {
-			r.Header.Set("Traceparent", parent)
+			header.Set("Traceparent", parent)
 		}
-		transport := &http.Transport{DisableKeepAlives: true}
-		response := testworld.Must(transport.RoundTrip(r))(t)
-		response.Body.Close()
+		response, _ := w.ask(http.MethodGet, w.callers+path+"?q=of-a-caller", header, "")
 		ids[name] = response.Header.Get("X-Request-Id")
 	}
 	ask("traced by the caller", "/connectors/echo", sampled)
@@ -170,14 +165,10 @@ func TestTraces(t *testing.T) {
 	ask("refused", "/connectors/refused", "")
 	ask("broken", "/connectors/broken", "")
 	ask("unknown", "/connectors/of-a-caller", "")
-	if response, err := http.Post(w.operators+"/connectors/token/test", "application/json", strings.NewReader(`{}`)); err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("the operator's test: %v, %v", response, err)
-	} else {
-		response.Body.Close()
+	if response, body := w.ask(http.MethodPost, w.operators+"/connectors/token/test", nil, `{}`); response.StatusCode != http.StatusOK {
+		t.Errorf("the operator's test: %d %s", response.StatusCode, body)
 	}
-	if err := w.end(); err != nil { // sends the remaining spans
-		t.Fatal(err)
-	}
+	w.stop()
 	known := slices.Collect(maps.Values(ids))
 	for _, s := range c.all {
 		if id := hex.EncodeToString(s.TraceId); !slices.Contains(known, id) {
@@ -233,16 +224,10 @@ func TestTracesWithoutACollector(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	w := start(t, version, "gateway: {traces: '"+server.URL+"/v1/traces?key=collector-key-123'}\n"+echo)
-	if status, body := w.get(w.callers + "/connectors/echo"); status != http.StatusOK || body != "1 true" {
-		t.Errorf("status = %d body = %s", status, body)
-	}
+	w.gets(w.callers+"/connectors/echo", http.StatusOK, "1 true")
 	w.write("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n" + echo)
-	if got := w.said(); !strings.Contains(got, "gateway.traces cannot be changed while this runs: restart it") {
-		t.Errorf("the log says %s", got)
-	}
-	if err := w.end(); err != nil {
-		t.Error(err)
-	}
+	w.says("gateway.traces cannot be changed while this runs: restart it")
+	w.stop()
 	if log := w.log.String(); !strings.Contains(log, `"traces could not be sent","spans":3`) || strings.Contains(log, "collector-key") {
 		t.Errorf("the log is %s", log)
 	}

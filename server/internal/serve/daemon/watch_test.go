@@ -78,8 +78,7 @@ func TestPolledChanges(t *testing.T) {
 
 // A reload that hangs is ended: the file is refused, and the next one is read.
 func TestHangingReload(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(name, []byte(file), 0o600))
+	name := testworld.File(t, "connectors.yaml", file)
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaderOf(t, name)
 		read, late := r.read, make(chan struct{})
@@ -109,8 +108,7 @@ func TestHangingReload(t *testing.T) {
 
 // A check of files on a disk that hangs blocks nothing else, and ends with the program.
 func TestHangingDisk(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "connectors.yaml")
-	testworld.Check(t, os.WriteFile(name, []byte(file), 0o600))
+	name := testworld.File(t, "connectors.yaml", file)
 	synctest.Test(t, func(t *testing.T) {
 		r := newReaderOf(t, name)
 		disk, looked := make(chan struct{}), make(chan string, 1)
