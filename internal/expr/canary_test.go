@@ -38,7 +38,7 @@ func TestErrorsQuoteNoValue(t *testing.T) {
 	slices.Sort(sources)
 	failed := 0
 	for _, source := range slices.Compact(sources) {
-		w := &world{body: []byte(body)}
+		w := &lookups{body: []byte(body)}
 		e, problems := compileWhole(source, w.language())
 		if len(problems) > 0 { // uuid takes no argument
 			continue

@@ -18,7 +18,7 @@ func TestDiscover(t *testing.T) {
 	if want := []Discovery{{"https://a.test", "m"}, {"https://b.test", "n"}}; !slices.Equal(e.Discovered, want) || e.Secret || e.Kind != Text {
 		t.Errorf("the expression has %v, want %v", e.Discovered, want)
 	}
-	r := NewRun(new(world), templateLimits)
+	r := NewRun(new(lookups), templateLimits)
 	if _, err := r.Evaluate(mustCompile(t, "discover('https://other.test', 'm')", ofTemplates)); !errors.Is(err, errNoIssuer) {
 		t.Errorf("the error is %v", err)
 	}
@@ -33,7 +33,7 @@ func TestDiscover(t *testing.T) {
 	}.refused(t, ofTemplates)
 	table{
 		{"discover('https://login.test', 'token_endpoint')", "column 1: discover is not available here: it names where credentials go; put it into auth"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 
 	checked := *ofTemplates
 	checked.CheckDiscovery = func(Discovery) (int, string) { return 1, "is nothing that there is" }

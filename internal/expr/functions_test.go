@@ -46,7 +46,7 @@ func TestFunctionsOfAllPlaces(t *testing.T) {
 	rows.inBodies(t, "null")
 	rows.inTemplates(t)
 
-	failing := &world{noUUID: true}
+	failing := &lookups{noUUID: true}
 	r := NewRun(failing, templateLimits)
 	_, err := r.Evaluate(mustCompile(t, "'a' + uuid()", ofTemplates))
 	if !errors.Is(err, errNoUUID) || err.Error() != "column 7: uuid(): no random bytes" {
@@ -70,7 +70,7 @@ func TestSecrets(t *testing.T) {
 		{"get_secret('crm')", "column 1" + put},
 		{"upper(get_secret('crm'))", "column 7" + put},
 		{"default(get_secret('crm'), '')", "column 9" + put},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 }
 
 // Names of secrets and variables are literals of a certain form. specification.md "names are literal"
@@ -278,7 +278,7 @@ func TestRefusedArguments(t *testing.T) {
 		{"abs('a')", "column 5: abs takes a number"},
 		{"abs(1, 2)", "column 1: abs takes one number"},
 		{"round(true)", "column 7: round takes a number"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 }
 
 func TestFunctionNames(t *testing.T) {
@@ -291,7 +291,7 @@ func TestFunctionNames(t *testing.T) {
 	if got := ofTemplates.FunctionNames(); !slices.Equal(got, inTemplates) {
 		t.Errorf("templates have %v", got)
 	}
-	if got := new(world).language().FunctionNames(); !slices.Equal(got, inBodies) {
+	if got := new(lookups).language().FunctionNames(); !slices.Equal(got, inBodies) {
 		t.Errorf("bodies have %v", got)
 	}
 }
@@ -306,13 +306,13 @@ func TestUnknownFunctions(t *testing.T) {
 		name, _, _ := strings.Cut(source, "(")
 		rows := table{{source, "column 1: unknown function " + problem.Quote(name) + ": there are others"}}
 		rows.refused(t, ofTemplates)
-		rows.refused(t, new(world).language())
+		rows.refused(t, new(lookups).language())
 	}
 	// :: calls the functions of expr, even if there is one of that name here.
 	for _, name := range []string{"upper", "now", "len"} {
 		rows := table{{"::" + name + "('x')", "column 3: unknown function " + problem.Quote(name)}}
 		rows.refused(t, ofTemplates)
-		rows.refused(t, new(world).language())
+		rows.refused(t, new(lookups).language())
 	}
 	for name, f := range functions {
 		if !f.templates {

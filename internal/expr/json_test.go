@@ -114,7 +114,7 @@ func TestEncode(t *testing.T) {
 
 // Object literals have texts as names, each once. In templates, names that are no UTF-8 are refused at once.
 func TestObjectLiterals(t *testing.T) {
-	for _, l := range []*Language{ofTemplates, new(world).language()} {
+	for _, l := range []*Language{ofTemplates, new(lookups).language()} {
 		table{
 			{"{'a': 1, b: 2, a: 3}", "column 16: the object has this name twice"},
 			{"{(tenant_id): 1}", "column 3: the names in an object must be literal texts"},
@@ -208,7 +208,7 @@ func TestJSONLengthBound(t *testing.T) {
 	for source, size := range map[string]int{
 		"body.text": 4, "body.raw": 6, "[body.raw]": 8, "['aaaa']": 8, "{aa: 1}": 8, "nil": 4, "[1, 2]": 5, "true": 4, "12": 2, "[]": 2, "1.5": 3, "[body.text]": 8,
 	} {
-		w := &world{body: []byte(document)}
+		w := &lookups{body: []byte(document)}
 		l := *bodyLimits
 		l.TooLong = "too long"
 		r := NewBodyRun(t.Context(), w, &l)

@@ -51,7 +51,7 @@ func TestJSONGetOfOtherThanTexts(t *testing.T) {
 		"json_get('{}', 'a', nil)": "column 21: json_get takes texts",
 		"json_get('{}')":           "column 1: json_get takes a text with JSON, and the names of members",
 	} {
-		_, problems := compileWhole(source, (&world{}).language())
+		_, problems := compileWhole(source, (&lookups{}).language())
 		if len(problems) != 1 || problems[0].Error() != want {
 			t.Errorf("%s: %v, want %s", source, problems, want)
 		}

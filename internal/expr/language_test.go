@@ -25,7 +25,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 
-	both := new(world).language()
+	both := new(lookups).language()
 	for source, want := range map[string]struct{ inTemplates, inBodies Kind }{
 		"1": {Integer, Integer}, "1.5": {Decimal, Decimal}, "'a'": {Text, Text}, "true": {Boolean, Boolean}, "nil": {Null, Null}, "[1]": {ListKind, ListKind},
 		"{a: 1}": {ObjectKind, ObjectKind}, "1 + 2": {Integer, Integer}, "1 + 2.5": {Decimal, Decimal}, "2.5 - 1": {Decimal, Decimal}, "'a' + 'b'": {Text, Text},
@@ -77,7 +77,7 @@ func TestRefusedOperands(t *testing.T) {
 		{"1 + (2 + (3 - 'a'))", "column 13: - takes two numbers"}, // one mistake is reported once
 	}
 	rows.refused(t, ofTemplates)
-	rows.refused(t, new(world).language())
+	rows.refused(t, new(lookups).language())
 
 	const oneKind = "== takes two texts, two numbers or two booleans"
 	table{
@@ -98,10 +98,10 @@ func TestRefusedOperands(t *testing.T) {
 		{"2 ^ true", "column 3: ^ takes two numbers"},
 		{"'x' matches 'a' + 'b'", "column 17: the pattern of matches must be a literal text, in quotes"},
 		{"'x' matches '(hunter2'", "column 13: the pattern is no regular expression of RE2: missing closing )"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 	// nil may be compared with all kinds, and be an operand whose value is computed.
 	for _, source := range []string{"nil == nil", "1 == nil", "nil != [1]", "nil < 1", "nil + 1", "nil contains 'a'", "nil in [1]", "'a' in nil", "nil in {a: 1}", "(true ? 'a' : 1) + 'b'"} {
-		mustCompile(t, source, new(world).language())
+		mustCompile(t, source, new(lookups).language())
 	}
 }
 
@@ -115,7 +115,7 @@ func TestRefusedOfTheLanguage(t *testing.T) {
 		{"{(user.id): 1}", "column 3: the names in an object must be literal texts"},
 	}
 	both.refused(t, ofTemplates)
-	both.refused(t, new(world).language())
+	both.refused(t, new(lookups).language())
 
 	table{
 		{"1..1000000000", "column 2: .. is not available in templates"},
@@ -135,7 +135,7 @@ func TestRefusedOfTheLanguage(t *testing.T) {
 		{"1..9", "column 2: ranges are not available"},
 		{"1; 2", "column 1: this is not available here"},
 		{"b'hunter2'", "column 1: this is not available here"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 }
 
 // For these sources the parser returns trees with shared nodes, which take 2^n steps to walk. They are refused, because
@@ -146,7 +146,7 @@ func TestExponentialTrees(t *testing.T) {
 		"?:":                   strings.Repeat("(", n) + "true" + strings.Repeat("?:true)", n),
 		"comparisons in chain": strings.Repeat("(1<", n) + "1" + strings.Repeat("<1)", n),
 	} {
-		for _, l := range []*Language{ofTemplates, new(world).language()} {
+		for _, l := range []*Language{ofTemplates, new(lookups).language()} {
 			if _, problems := compileWhole(source, l); len(problems) == 0 || !strings.Contains(problems[0].Message, "not available") {
 				t.Errorf("%s: got %v", name, problems)
 			}
@@ -169,7 +169,7 @@ func TestColumnsOfExpressions(t *testing.T) {
 		"'ä' + body":       "1 5",
 		" not true":        "2 2",
 	} {
-		e := mustCompile(t, source, new(world).language())
+		e := mustCompile(t, source, new(lookups).language())
 		if got := fmt.Sprint(e.Start, " ", e.Column); got != want {
 			t.Errorf("%s: %s, want %s", source, got, want)
 		}
@@ -200,7 +200,7 @@ func TestManyProblems(t *testing.T) {
 	table{
 		{"a = 1", "column 3: syntax error near \"=\": == is for comparing"},
 		{"[{a: 1}, 2 : 3]", "column 12: syntax error near \":\": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 	for source, want := range map[string]string{"a = 1": "column 3: syntax error near \"=\"", "[2 : 3]": "column 4: syntax error near \":\""} {
 		if _, problems := compileWhole(source, ofTemplates); len(problems) != 1 || problems[0].Error() != want {
 			t.Errorf("%s: %v, want %s", source, problems, want)

@@ -149,7 +149,7 @@ func TestLet(t *testing.T) {
 		{"let x = x; x", "column 9: unknown name x"},
 		{"let x = y; x + 1", "column 9: unknown name y"},
 		{"let x = 1; x + 'a'", "column 14: + takes two texts or two numbers"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 	for _, taken := range []string{
 		"user", "response", "body", "tenant_id", "$x", "upper", "sortBy",
 		"elsewhere",  // a name of another place
@@ -157,12 +157,12 @@ func TestLet(t *testing.T) {
 		"reduce",     // a function that only expr has
 		"x",          // the name of an outer let
 	} {
-		table{{"let x = 0; let " + taken + " = 1; x", "column 16: " + problem.Quote(taken) + " has a meaning already: give the value another name"}}.refused(t, new(world).language())
+		table{{"let x = 0; let " + taken + " = 1; x", "column 16: " + problem.Quote(taken) + " has a meaning already: give the value another name"}}.refused(t, new(lookups).language())
 	}
 }
 
 func TestNames(t *testing.T) {
-	w := &world{body: []byte(`{"a":1}`)}
+	w := &lookups{body: []byte(`{"a":1}`)}
 	table{
 		{"body.a", "1"},
 		{"response.body.a", "1"},
@@ -224,7 +224,7 @@ func TestUserTokenSecrecy(t *testing.T) {
 
 // A missing user, tenant or field is an error, unless default replaces it.
 func TestMissingSubject(t *testing.T) {
-	nobody := &world{nobody: true}
+	nobody := &lookups{nobody: true}
 	for _, name := range UserFields {
 		missing := "user." + name + " is missing: the request has no user, or the user's field is empty"
 		if name == UserToken {
@@ -267,10 +267,10 @@ func TestNamesThatAnExpressionUses(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.what, c.got, c.want)
 		}
 	}
-	if got := new(world).inTemplate(t, "get_secret('none')"); got != "column 1: get_secret('none'): "+errNoSecret.Error() {
+	if got := new(lookups).inTemplate(t, "get_secret('none')"); got != "column 1: get_secret('none'): "+errNoSecret.Error() {
 		t.Error(got)
 	}
-	r := NewRun(new(world), templateLimits)
+	r := NewRun(new(lookups), templateLimits)
 	if _, err := r.Evaluate(mustCompile(t, "get_secret('none')", ofTemplates)); !errors.Is(err, errNoSecret) {
 		t.Errorf("%v is not the error of Values", err)
 	}

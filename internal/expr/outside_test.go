@@ -18,7 +18,7 @@ func TestKeysOfAStore(t *testing.T) {
 		if e.Key == nil || *e.Key != want || e.Kind != Text || len(e.Secrets) > 0 {
 			t.Errorf("%s names %v, want %v", source, e.Key, want)
 		}
-		r := NewRun(new(world), templateLimits)
+		r := NewRun(new(lookups), templateLimits)
 		if got := outcome(r.Evaluate(e)); !strings.HasSuffix(got, "get_key('"+want.Name+"') has no text") || !strings.HasPrefix(got, "column ") {
 			t.Errorf("%s is %s", source, got)
 		}
@@ -42,5 +42,5 @@ func TestKeysOfAStore(t *testing.T) {
 		{"default(get_key('api'), 'x')", "column 9: " + alone},
 		{"true ? get_key('api') : 'x'", "column 8: " + alone},
 	}.refused(t, ofTemplates)
-	table{{"get_key('api')", "column 1: get_key is not available here: such a key signs, and has no text; name it in auth"}}.refused(t, new(world).language())
+	table{{"get_key('api')", "column 1: get_key is not available here: such a key signs, and has no text; name it in auth"}}.refused(t, new(lookups).language())
 }

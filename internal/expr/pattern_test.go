@@ -29,7 +29,7 @@ func TestPatternBound(t *testing.T) {
 		"more than one takes time":   {"(?i)[a-\u9fff]' || response.body matches '(?i)[a-\u9fff]", "too long to read"},
 	} {
 		source := "response.body matches '" + strings.ReplaceAll(c.pattern, `\`, `\\`) + "'"
-		if _, found := compileWhole(source, new(world).language()); len(found) != 1 || !strings.Contains(found[0].Message, c.want) || found[0].Column < 19 {
+		if _, found := compileWhole(source, new(lookups).language()); len(found) != 1 || !strings.Contains(found[0].Message, c.want) || found[0].Column < 19 {
 			t.Errorf("%s: got %v, want %s", name, found, c.want)
 		}
 	}

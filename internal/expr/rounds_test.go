@@ -103,7 +103,7 @@ func TestSortBy(t *testing.T) {
 		{"sortBy([1], #, 'up')", "column 16: the order must be 'asc' or 'desc'"},
 		{"sortBy([1], #, tenant_id)", "column 16: the order must be 'asc' or 'desc'"},
 		{"sortBy([1], #, 1)", "column 16: the order must be 'asc' or 'desc'"},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 }
 
 func TestRoundsOfWrongKinds(t *testing.T) {
@@ -136,7 +136,7 @@ func TestRoundsOfWrongKinds(t *testing.T) {
 		{"map([1], {a: #})", "column 12: syntax error near \":\": an object that map makes stands in parentheses, as in map(list, ({name: .name}))"},
 		{"map(nope, #)", "column 5: unknown name nope"},
 		{"#", "column 1: syntax error near \"#\""},
-	}.refused(t, new(world).language())
+	}.refused(t, new(lookups).language())
 
 	for name := range rounds {
 		table{{name + "([1], true)", "column 1: unknown function " + problem.Quote(name) + ": there are others"}}.refused(t, ofTemplates)

@@ -15,7 +15,7 @@ func within(t *testing.T, source, body string, change func(*Limits)) (*Run, *Err
 	t.Helper()
 	l := *bodyLimits
 	change(&l)
-	w := &world{body: []byte(body)}
+	w := &lookups{body: []byte(body)}
 	r := NewBodyRun(t.Context(), w, &l)
 	_, err := r.Evaluate(mustCompile(t, source, w.language()))
 	return &r, err
@@ -132,7 +132,7 @@ func TestStepsOfTemplates(t *testing.T) {
 	} {
 		l := *templateLimits
 		l.Steps = steps
-		r := NewRun(new(world), &l)
+		r := NewRun(new(lookups), &l)
 		if _, err := r.Evaluate(mustCompile(t, source, ofTemplates)); err != nil || r.steps != steps {
 			t.Errorf("%s takes %d steps, want %d: %v", source, r.steps, steps, err)
 		}
@@ -140,7 +140,7 @@ func TestStepsOfTemplates(t *testing.T) {
 			continue
 		}
 		l.Steps--
-		r = NewRun(new(world), &l)
+		r = NewRun(new(lookups), &l)
 		if _, err := r.Evaluate(mustCompile(t, source, ofTemplates)); err == nil || err.Message != l.TooManySteps || err.Column == 0 {
 			t.Errorf("%s within %d steps: %v", source, l.Steps, err)
 		}
@@ -149,7 +149,7 @@ func TestStepsOfTemplates(t *testing.T) {
 
 // All evaluations of a run count together. Values of let and of rounds do not get from one to the next.
 func TestRunOfManyExpressions(t *testing.T) {
-	w := &world{body: []byte("[1,2]")}
+	w := &lookups{body: []byte("[1,2]")}
 	r := NewBodyRun(t.Context(), w, bodyLimits)
 	rows := table{
 		{"1", "1"}, {"let x = 1; x", "1"}, {"map(body, map(body, #))", "[[1, 2], [1, 2]]"}, {"let a = 1; let b = 2; let c = 3; a + b + c", "6"}, {"let x = 5; x", "5"},
@@ -185,14 +185,14 @@ func TestRead(t *testing.T) {
 func TestContextEndsARun(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	r := NewBodyRun(ctx, new(world), bodyLimits)
-	_, err := r.Evaluate(mustCompile(t, "  1 + 1", new(world).language()))
+	r := NewBodyRun(ctx, new(lookups), bodyLimits)
+	_, err := r.Evaluate(mustCompile(t, "  1 + 1", new(lookups).language()))
 	if !errors.Is(err, context.Canceled) || err.Error() != "column 3: stopped: context canceled" {
 		t.Errorf("got %v", err)
 	}
 
 	looks := 0
-	r = NewBodyRun(counting{t.Context(), &looks}, new(world), bodyLimits)
+	r = NewBodyRun(counting{t.Context(), &looks}, new(lookups), bodyLimits)
 	for _, c := range []struct{ steps, looks int }{{stepLook - 1, 0}, {1, 1}, {stepLook - 1, 1}, {1, 2}, {3 * stepLook, 3}, {stepLook - 1, 3}, {1, 4}} {
 		if err := r.count(c.steps); err != nil || looks != c.looks {
 			t.Errorf("%d looks after %d steps, want %d: %v", looks, r.steps, c.looks, err)

@@ -14,7 +14,7 @@ import (
 // An accepted expression has the value that expr's own virtual machine computes, in templates and in bodies. Expressions that
 // fail in templates but have a value there (overflow, division by zero) are not compared.
 func TestMeansTheSameAsInTheLanguage(t *testing.T) {
-	bodies := new(world).language()
+	bodies := new(lookups).language()
 	rapid.Check(t, func(t *rapid.T) {
 		source := generate(t, rapid.SampledFrom([]Kind{Text, Integer, Decimal, Boolean}).Draw(t, "kind"), 4)
 		inTemplate, ok := compute(t, source, ofTemplates)

@@ -20,7 +20,7 @@ import (
 // A token or value of the maximum size is accepted, and one byte more is refused.
 func TestTheBoundsOfTokens(t *testing.T) {
 	s := newSigner(t, "key", "ES256") // with this key ID, a token can have exactly 16 KiB: base64url does not have every length
-	w := newWorld(t, config(t, s.jwk()), nil)
+	w := newSession(t, config(t, s.jwk()), nil)
 	const maxToken, maxValue, maxTime = 16 << 10, 1 << 10, 253402300799
 	sized := func(n int) map[string]any { // returns claims whose token has n bytes
 		short := len(s.token(t, claims(map[string]any{"x": ""})))
@@ -61,7 +61,7 @@ func TestTheBoundsOfTokens(t *testing.T) {
 // A token in malformed base64url is refused although its signature is valid, because other programs may decode it differently.
 func TestInvalidBase64URL(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
-	w := newWorld(t, config(t, s.jwk()), nil)
+	w := newSession(t, config(t, s.jwk()), nil)
 	header, rest, _ := strings.Cut(s.token(t, claims()), ".")
 	payload, _, _ := strings.Cut(rest, ".")
 	for _, end := range []string{"", "!", "=", "\n", "\r"} {
@@ -99,7 +99,7 @@ func TestTheBoundsOfKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, s.jwk(), test.key)
 			c.JWT.Algorithms = []string{"ES256", "RS256", "HS256"}
-			w := newWorld(t, c, nil)
+			w := newSession(t, c, nil)
 			_ = w.Close()
 			if log := w.log.String(); strings.Contains(log, "a key of tokens is not used") != (test.ignored != "") || !strings.Contains(log, test.ignored) {
 				t.Errorf("the log: %s", log)
@@ -114,7 +114,7 @@ func TestKeyKindMismatch(t *testing.T) {
 	c := config(t, s.jwk(), secret.jwk())
 	c.JWT.Algorithms = []string{"ES256", "HS256"}
 	s.id = "h"
-	err := refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(s.token(t, claims())))
+	err := refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).bearer(s.token(t, claims())))
 	if err == nil || !strings.Contains(err.Error(), "no key of the issuer fits the token") {
 		t.Errorf("the error: %v", err)
 	}
@@ -156,7 +156,7 @@ func TestTheBoundsOfADocumentOfKeys(t *testing.T) {
 func TestKeyLifetime(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	token := s.token(t, claims(map[string]any{"exp": start.Add(100 * time.Hour).Unix()}))
 	accepted(t, ann)(w.bearer(token))
 	e.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -170,7 +170,7 @@ func TestKeyLifetime(t *testing.T) {
 func TestTheLogSaysWhenKeysChange(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	for i := range 5 {
 		unknown.id = fmt.Sprint(i)
 		refused(t, identity.ErrUnauthenticated)(w.bearer(unknown.token(t, claims())))
@@ -186,7 +186,7 @@ func TestTheLogSaysWhenKeysChange(t *testing.T) {
 func TestKeyServerNamed(t *testing.T) {
 	c := newEndpoint(t).config()
 	c.JWT.JWKSURL = "https://login.test/jwks?key=canary"
-	w := newWorld(t, c, testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
+	w := newSession(t, c, testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }))
 	err := w.Ready(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the server of the keys (login.test)") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v", err)

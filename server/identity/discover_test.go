@@ -56,10 +56,10 @@ func names(issuer, keys string) string {
 	return fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, issuer, keys)
 }
 
-// of returns a world whose sessions have this issuer, and nothing else about its keys.
-func (m *metadata) of(t *testing.T, issuer string) *world {
+// of returns a session whose sessions have this issuer, and nothing else about its keys.
+func (m *metadata) of(t *testing.T, issuer string) *session {
 	t.Helper()
-	return newWorld(t, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Bearer: true, Issuer: issuer, Audiences: []string{audience}}}, m.Client().Transport)
+	return newSession(t, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Bearer: true, Issuer: issuer, Audiences: []string{audience}}}, m.Client().Transport)
 }
 
 const (

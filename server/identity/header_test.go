@@ -43,7 +43,7 @@ func TestHeadersCountOnlyFromTheProxies(t *testing.T) {
 		t.Run(remote, func(t *testing.T) {
 			r := request(append(headers, "X-Forwarded-For", "10.1.2.3", "X-Real-Ip", "10.1.2.3", "Forwarded", "for=10.1.2.3")...)
 			r.RemoteAddr = remote
-			accepted(t, want)(newWorld(t, headerConfig(), nil).User(r))
+			accepted(t, want)(newSession(t, headerConfig(), nil).User(r))
 		})
 	}
 }
@@ -77,7 +77,7 @@ func TestAmbiguousHeaders(t *testing.T) {
 			for key, values := range test.raw {
 				r.Header[key] = values
 			}
-			u, err := newWorld(t, headerConfig(), nil).User(r)
+			u, err := newSession(t, headerConfig(), nil).User(r)
 			if test.err == nil {
 				accepted(t, host.User{Email: "ann@example.com"})(u, err)
 				return
@@ -91,20 +91,20 @@ func TestRequestsWithoutTheHeaders(t *testing.T) {
 	c := headerConfig()
 	r := request("X-Last-Name", "Doe")
 	r.RemoteAddr = "10.1.2.3:1"
-	accepted(t, host.User{LastName: "Doe"})(newWorld(t, c, nil).User(r))
+	accepted(t, host.User{LastName: "Doe"})(newSession(t, c, nil).User(r))
 
 	c.Header.Required = true
-	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).User(r))
+	refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).User(r))
 	spoofed := request("X-Forwarded-Email", "root@example.com")
 	spoofed.RemoteAddr = "203.0.113.9:1"
-	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).User(spoofed))
+	refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).User(spoofed))
 }
 
 // threats.md 44, over a real connection, because net/http changes header names.
 func TestHeadersOverTheWire(t *testing.T) {
 	c := headerConfig()
 	c.Header.Proxies = []string{"127.0.0.1"}
-	w := newWorld(t, c, nil)
+	w := newSession(t, c, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		u, err := w.User(r)
 		if err != nil {

@@ -42,7 +42,7 @@ func TestIndependentTokens(t *testing.T) {
 	}
 	c := config(t, keys...)
 	c.JWT.Algorithms = algorithms
-	w := newWorld(t, c, nil)
+	w := newSession(t, c, nil)
 	for i, token := range tokens {
 		accepted(t, ann)(w.bearer(token))
 		refused(t, identity.ErrUnauthenticated, token)(w.bearer(flip(token)))

@@ -25,7 +25,7 @@ func TestATokenNamesTheUser(t *testing.T) {
 			if algorithm[:2] == "HS" {
 				c.JWT.Algorithms = []string{algorithm}
 			}
-			accepted(t, ann)(newWorld(t, c, nil).bearer(s.token(t, claims())))
+			accepted(t, ann)(newSession(t, c, nil).bearer(s.token(t, claims())))
 		})
 	}
 }
@@ -49,7 +49,7 @@ func TestTheUserHasTheSessionsToken(t *testing.T) {
 		if want.Token = c.want; c.want != "" {
 			want.TokenExpires = start.Add(time.Minute + time.Second/2)
 		}
-		u, err := newWorld(t, config, nil).User(c.r)
+		u, err := newSession(t, config, nil).User(c.r)
 		if err != nil || u.Token != want.Token || !u.TokenExpires.Equal(want.TokenExpires) || u.ID != ann.ID {
 			t.Errorf("%s: u = %+v, err = %v", name, u, err)
 		}
@@ -60,7 +60,7 @@ func TestTheUserHasTheSessionsToken(t *testing.T) {
 func TestInvalidTokens(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	other := newSigner(t, "k1", "ES256")
-	w := newWorld(t, config(t, s.jwk()), nil)
+	w := newSession(t, config(t, s.jwk()), nil)
 	unix := func(d time.Duration) int64 { return start.Add(d).Unix() }
 	for name, change := range map[string]map[string]any{
 		"expired by one second":          {"exp": unix(-time.Second)},
@@ -166,7 +166,7 @@ func trailingBit(token string) string {
 
 func TestBarelyValidTokens(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
-	w := newWorld(t, config(t, s.jwk()), nil)
+	w := newSession(t, config(t, s.jwk()), nil)
 	unix := func(d time.Duration) int64 { return start.Add(d).Unix() }
 	for name, change := range map[string]map[string]any{
 		"one second left":            {"exp": unix(time.Second)},
@@ -219,7 +219,7 @@ func TestForgedTokens(t *testing.T) {
 	mixed := config(t, s.jwk(), secret.jwk())
 	mixed.JWT.Algorithms = []string{"RS256", "HS256"} // this configuration makes the attack easiest
 	for how, c := range map[string]identity.Config{"RSA keys only": config(t, s.jwk()), "HS256 is allowed too": mixed} {
-		w := newWorld(t, c, nil)
+		w := newSession(t, c, nil)
 		for name, token := range forged {
 			t.Run(how+"/"+name, func(t *testing.T) {
 				refused(t, identity.ErrUnauthenticated, token)(w.bearer(token))
@@ -251,7 +251,7 @@ func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 			c := config(t, test.keys...)
 			c.JWT.Algorithms = test.algorithms
 			token := test.signer.token(t, claims())
-			u, err := newWorld(t, c, nil).bearer(token)
+			u, err := newSession(t, c, nil).bearer(token)
 			if test.ok {
 				accepted(t, ann)(u, err)
 				return
@@ -264,22 +264,22 @@ func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 		long := newSigner(t, "l", "HS512")
 		c := config(t, short.jwk(), long.jwk())
 		c.JWT.Algorithms = []string{"HS256"}
-		refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(short.token(t, claims())))
+		refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).bearer(short.token(t, claims())))
 	})
 	t.Run("a weak RSA key", func(t *testing.T) {
 		t.Setenv("GODEBUG", "rsa1024min=0")
 		weak := testworld.Must(rsa.GenerateKey(rand.Reader, 1024))(t)
 		s := &signer{id: "w", algorithm: "RS256", private: weak}
-		refused(t, identity.ErrUnauthenticated)(newWorld(t, config(t, s.jwk(), p256.jwk()), nil).bearer(s.token(t, claims())))
+		refused(t, identity.ErrUnauthenticated)(newSession(t, config(t, s.jwk(), p256.jwk()), nil).bearer(s.token(t, claims())))
 	})
 }
 
 func TestWithoutKidThereMustBeNoChoice(t *testing.T) {
 	one, two := newSigner(t, "1", "ES256"), newSigner(t, "2", "ES256")
 	token := one.raw(t, `{"alg":"ES256"}`, full(`"sub":"u-1"`))
-	accepted(t, host.User{ID: "u-1"})(newWorld(t, config(t, one.jwk(), newSigner(t, "3", "RS256").jwk()), nil).bearer(token))
+	accepted(t, host.User{ID: "u-1"})(newSession(t, config(t, one.jwk(), newSigner(t, "3", "RS256").jwk()), nil).bearer(token))
 	for _, keys := range [][]map[string]any{{one.jwk(), two.jwk()}, {two.jwk(), one.jwk()}} {
-		refused(t, identity.ErrUnauthenticated)(newWorld(t, config(t, keys...), nil).bearer(token))
+		refused(t, identity.ErrUnauthenticated)(newSession(t, config(t, keys...), nil).bearer(token))
 	}
 }
 
@@ -305,13 +305,13 @@ func TestClaimsBecomeTheUser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, s.jwk())
 			c.JWT.Claims = test.claims
-			accepted(t, test.want)(newWorld(t, c, nil).bearer(s.token(t, claims(test.token))))
+			accepted(t, test.want)(newSession(t, c, nil).bearer(s.token(t, claims(test.token))))
 		})
 	}
 	t.Run("an unverified email as the id", func(t *testing.T) {
 		c := config(t, s.jwk())
 		c.JWT.Claims.ID = "email"
-		refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(s.token(t, claims(map[string]any{"email_verified": false}))))
+		refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).bearer(s.token(t, claims(map[string]any{"email_verified": false}))))
 	})
 }
 

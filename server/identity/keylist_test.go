@@ -11,7 +11,7 @@ import (
 func TestWhenKeysWereFirstRead(t *testing.T) {
 	same, replaced, renamed, narrowed := newSigner(t, "same", "ES256"), newSigner(t, "replaced", "ES256"), newSigner(t, "old", "ES256"), newSigner(t, "narrowed", "ES256")
 	e := newEndpoint(t, replaced.jwk(), renamed.jwk(), narrowed.jwk(), same.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(same.token(t, claims())))
 	e.publish(newSigner(t, "replaced", "ES256").jwk(), renamed.jwk(map[string]any{"kid": "new"}), narrowed.jwk(map[string]any{"alg": "ES256"}), same.jwk())
 	w.clock.Advance(10 * time.Minute)
@@ -44,7 +44,7 @@ func TestAnswerErrors(t *testing.T) {
 				w.WriteHeader(test.status)
 				_, _ = w.Write([]byte(test.text))
 			})
-			err := e.world(t).Ready(t.Context())
+			err := e.session(t).Ready(t.Context())
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

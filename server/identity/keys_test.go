@@ -24,7 +24,7 @@ import (
 func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 	old, fresh := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "RS256")
 	e := newEndpoint(t, old.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(old.token(t, claims())))
 
 	e.publish(old.jwk(), fresh.jwk())
@@ -44,7 +44,7 @@ func TestRotatedKeysCountAtOnceAndRemovedOnesNoLonger(t *testing.T) {
 func TestKeyReplacedUnderID(t *testing.T) {
 	old, fresh := newSigner(t, "k", "ES256"), newSigner(t, "k", "ES256")
 	e := newEndpoint(t, old.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(old.token(t, claims())))
 	e.publish(fresh.jwk())
 	w.clock.Advance(10 * time.Second)
@@ -57,7 +57,7 @@ func TestKeyReplacedUnderID(t *testing.T) {
 func TestUnknownKeyRate(t *testing.T) {
 	s, unknown := newSigner(t, "k1", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	w.clock.Advance(1)
 	for second := range 61 {
@@ -84,7 +84,7 @@ func TestUnknownKeyRate(t *testing.T) {
 func TestANewKeyCountsAtOnce(t *testing.T) {
 	old, fresh, next, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "next", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, old.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(old.token(t, claims())))
 	e.publish(old.jwk(), fresh.jwk())
 	w.clock.Advance(1)
@@ -104,7 +104,7 @@ func TestANewKeyCountsAtOnce(t *testing.T) {
 func TestSessionsOfRemovedKey(t *testing.T) {
 	old, fresh, unknown := newSigner(t, "old", "ES256"), newSigner(t, "fresh", "ES256"), newSigner(t, "x", "ES256")
 	e := newEndpoint(t, fresh.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	gone := old.token(t, claims())
 	refused(t, identity.ErrUnauthenticated)(w.bearer(gone))
 	for range 3 {
@@ -130,7 +130,7 @@ func TestSessionsOfRemovedKey(t *testing.T) {
 func TestKeyRefresh(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	for range 30 {
 		accepted(t, ann)(w.bearer(s.token(t, claims())))
 		w.clock.Advance(10*time.Second - time.Millisecond)
@@ -150,7 +150,7 @@ func TestKeyRefresh(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	s, fresh := newSigner(t, "k1", "ES256"), newSigner(t, "k2", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	back := map[string]any{"iat": start.Add(-200 * time.Hour).Unix()}
 	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	e.publish(s.jwk(), fresh.jwk())
@@ -174,7 +174,7 @@ func TestEndpointOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEndpoint(t)
 			e.set(down)
-			w := e.world(t)
+			w := e.session(t)
 			for range 3 {
 				refused(t, identity.ErrUnavailable)(w.bearer(s.token(t, claims())))
 			}
@@ -262,7 +262,7 @@ func failures(s *signer) map[string]func(http.ResponseWriter, *http.Request) {
 func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	e := newEndpoint(t, s.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	accepted(t, ann)(w.bearer(s.token(t, claims())))
 	e.publish()
 	w.clock.Advance(10 * time.Minute)
@@ -273,7 +273,7 @@ func TestAnIssuerCanRevokeAllItsKeys(t *testing.T) {
 func TestPrivateKeysOfEndpoint(t *testing.T) {
 	s, leaked, secret := newSigner(t, "k1", "ES256"), newSigner(t, "leaked", "ES256"), newSigner(t, "h", "HS256")
 	e := newEndpoint(t, s.jwk(), leaked.jwk(map[string]any{"d": "cHJpdmF0ZS1jYW5hcnk"}), secret.jwk())
-	w := e.world(t)
+	w := e.session(t)
 	for _, bad := range []*signer{leaked, secret} {
 		refused(t, identity.ErrUnauthenticated)(w.bearer(bad.token(t, claims())))
 	}
@@ -292,7 +292,7 @@ func TestEndpointRequest(t *testing.T) {
 		got = r
 		_, _ = io.WriteString(w, document(s.jwk()))
 	})
-	w := e.world(t)
+	w := e.session(t)
 	r := request("Authorization", "Bearer "+s.token(t, claims()), "Cookie", "a=b", "Traceparent", "00-1-2-3")
 	accepted(t, ann)(w.User(r))
 	if got.Method != http.MethodGet || got.URL.Path != "/jwks.json" || got.Header.Get("Authorization")+got.Header.Get("Cookie")+got.Header.Get("Traceparent") != "" {
@@ -303,9 +303,9 @@ func TestEndpointRequest(t *testing.T) {
 func TestSymmetricKeys(t *testing.T) {
 	secret, s := newSigner(t, "h", "HS256"), newSigner(t, "k", "ES256")
 	c := config(t, secret.jwk(), s.jwk())
-	refused(t, identity.ErrUnauthenticated)(newWorld(t, c, nil).bearer(secret.token(t, claims())))
+	refused(t, identity.ErrUnauthenticated)(newSession(t, c, nil).bearer(secret.token(t, claims())))
 	c.JWT.Algorithms = []string{"HS256"}
-	accepted(t, ann)(newWorld(t, c, nil).bearer(secret.token(t, claims())))
+	accepted(t, ann)(newSession(t, c, nil).bearer(secret.token(t, claims())))
 }
 
 func answer(text string) *http.Response {
@@ -324,7 +324,7 @@ func TestAFileOfKeys(t *testing.T) {
 	name := filepath.Join(dir, "jwks.json")
 	write(t, name, document(old.jwk(map[string]any{"d": "AAAA"}))) // a file may hold private halves
 	c := identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Bearer: true, JWKSFile: name, Issuer: issuer, Audiences: []string{audience}}}
-	w := newWorld(t, c, nil)
+	w := newSession(t, c, nil)
 	accepted(t, ann)(w.bearer(old.token(t, claims())))
 
 	write(t, filepath.Join(dir, "next"), document(fresh.jwk()))
@@ -369,13 +369,13 @@ func TestUnusableFile(t *testing.T) {
 }
 
 // slowWorld returns a world with the clock of a synctest bubble.
-func slowWorld(t *testing.T, f testworld.Answer) *world {
+func slowWorld(t *testing.T, f testworld.Answer) *session {
 	t.Helper()
 	i := testworld.Must(identity.New(t.Context(), identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 		Bearer: true, JWKSURL: "https://login.test/jwks", Issuer: issuer, Audiences: []string{audience},
 	}}, identity.Options{Transport: f}))(t)
 	t.Cleanup(func() { _ = i.Close() })
-	return &world{Identifier: i}
+	return &session{Identifier: i}
 }
 
 // forever returns claims that are valid at any time of the bubble.

@@ -54,7 +54,7 @@ func TestWhereTheTokenStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, s.jwk())
 			c.JWT.Bearer, c.JWT.Cookie = test.bearer, test.cookie
-			u, err := newWorld(t, c, nil).User(request(test.headers...))
+			u, err := newSession(t, c, nil).User(request(test.headers...))
 			if test.err == nil {
 				accepted(t, ann)(u, err)
 				return
@@ -69,7 +69,7 @@ func TestWhereTheTokenStands(t *testing.T) {
 	t.Run("in the query", func(t *testing.T) {
 		r := request()
 		r.URL.RawQuery = "access_token=" + token
-		refused(t, identity.ErrUnauthenticated, token)(newWorld(t, config(t, s.jwk()), nil).User(r))
+		refused(t, identity.ErrUnauthenticated, token)(newSession(t, config(t, s.jwk()), nil).User(r))
 	})
 }
 
@@ -77,7 +77,7 @@ func TestSessionsDuringKeyOutage(t *testing.T) {
 	s := newSigner(t, "k1", "ES256")
 	down := newEndpoint(t)
 	down.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	_, err := down.world(t).bearer(s.token(t, claims()))
+	_, err := down.session(t).bearer(s.token(t, claims()))
 	var detail *identity.Error
 	if !errors.As(err, &detail) || !errors.Is(err, identity.ErrUnavailable) {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestSessionsDuringKeyOutage(t *testing.T) {
 
 func TestNoneLooksAtNothing(t *testing.T) {
 	for _, mode := range []string{"", identity.ModeNone} {
-		u, err := newWorld(t, identity.Config{Mode: mode}, nil).User(request(
+		u, err := newSession(t, identity.Config{Mode: mode}, nil).User(request(
 			"Authorization", "Bearer a.b.c", "Authorization", "Basic x", "Cookie", "session=x", "X-Forwarded-Email", "root@example.com", "X_Forwarded_Email", "x"))
 		accepted(t, host.User{})(u, err)
 	}

@@ -164,7 +164,7 @@ func TestBotocoreSignsTheSame(t *testing.T) {
 	for i := range orders {
 		orders[i] = d.order()
 	}
-	w := newWorld(t, "awssigv4")
+	w := newAccount(t, "awssigv4")
 	different := 0
 	for i, want := range signAll(t, orders) {
 		o := &orders[i]
@@ -207,7 +207,7 @@ func TestBotocoreAssumesTheSameRole(t *testing.T) {
 	d := draw{rand.New(rand.NewPCG(seed, seed))} //nolint:gosec // the requests of every run are the same
 	var orders []order
 	var got []string
-	w := newWorld(t, "awsassumerole")
+	w := newAccount(t, "awsassumerole")
 	w.Answer = `{"AssumeRoleResponse":{"AssumeRoleResult":{"Credentials":{"AccessKeyId":"ASIA","SecretAccessKey":"secret","SessionToken":"token","Expiration":4102444800}}}}`
 	for i := range 200 {
 		o := d.order()
@@ -240,7 +240,7 @@ func TestBotocoreAssumesTheSameRole(t *testing.T) {
 	}
 }
 
-func newWorld(t *testing.T, plugin string) *World {
+func newAccount(t *testing.T, plugin string) *Account {
 	t.Helper()
 	w, err := New(t.Context(), plugin)
 	if err != nil {

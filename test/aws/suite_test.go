@@ -47,7 +47,7 @@ type settings struct {
 	Timestamp time.Time `json:"timestamp"`
 }
 
-func compare(t *testing.T, w *World, dir, in string) {
+func compare(t *testing.T, w *Account, dir, in string) {
 	document := testworld.Must(os.ReadFile(filepath.Join(dir, "context.json")))(t)
 	var s settings
 	testworld.Check(t, json.Unmarshal(document, &s))

@@ -12,7 +12,7 @@ import (
 
 // A connector that has the issuer alone finds the endpoint. The provider has the document of OpenID Connect, and none of RFC 8414.
 func TestDiscovery(t *testing.T) {
-	w := newWorld(t, []object{
+	w := newProvider(t, []object{
 		{"client_id": reservedID, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"},
 		{"client_id": "tls", "token_endpoint_auth_method": "tls_client_auth", "tls_client_auth_san_dns": clientHost},
 	})
@@ -48,7 +48,7 @@ func TestDiscovery(t *testing.T) {
 
 // An issuer with a slash that the provider does not write is another one, and the error says so.
 func TestForeignDiscovery(t *testing.T) {
-	w := newWorld(t, []object{{"client_id": "crm", "client_secret": reservedSecret}})
+	w := newProvider(t, []object{{"client_id": "crm", "client_secret": reservedSecret}})
 	w.secrets["crm"] = reservedSecret
 	client := w.connect("oauth_client_credentials", object{
 		"client_id": "crm", "client_secret": "{{ get_secret('crm') }}", "token_url": "{{ discover('" + w.issuer + "/', 'token_endpoint') }}",

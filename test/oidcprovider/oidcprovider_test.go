@@ -22,7 +22,7 @@ const (
 func TestClientCredentials(t *testing.T) {
 	secrets := host.MapSecrets{"crm": reservedSecret}
 	public := key(t, secrets, "key")
-	w := newWorld(t, []object{
+	w := newProvider(t, []object{
 		{"client_id": reservedID, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"},
 		{"client_id": "post", "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_post"},
 		{"client_id": "hmac", "client_secret": reservedSecret + reservedSecret, "token_endpoint_auth_method": "client_secret_jwt", "token_endpoint_auth_signing_alg": "HS256"},
@@ -69,7 +69,7 @@ func TestClientCredentials(t *testing.T) {
 
 // A token that is bound to the client certificate (RFC 8705 section 3) is worth nothing to an API that does not see it.
 func TestBoundToken(t *testing.T) {
-	w := newWorld(t, []object{{
+	w := newProvider(t, []object{{
 		"client_id": "tls", "token_endpoint_auth_method": "tls_client_auth", "tls_client_auth_san_dns": clientHost,
 		"tls_client_certificate_bound_access_tokens": true,
 	}})
@@ -84,7 +84,7 @@ func TestRefusedClients(t *testing.T) {
 	secrets := host.MapSecrets{"crm": "another secret than the registered"}
 	public := key(t, secrets, "other")
 	key(t, secrets, "key")
-	w := newWorld(t, []object{
+	w := newProvider(t, []object{
 		{"client_id": "crm", "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"},
 		{"client_id": "signs", "jwks": object{"keys": []object{public}}, "token_endpoint_auth_method": "private_key_jwt"},
 		{"client_id": "tls", "token_endpoint_auth_method": "tls_client_auth", "tls_client_auth_san_dns": clientHost},
@@ -119,7 +119,7 @@ func TestDPoP(t *testing.T) {
 		secrets := host.MapSecrets{"crm": reservedSecret}
 		public := key(t, secrets, "key")
 		key(t, secrets, "proof")
-		w := newWorld(t, []object{{"client_id": reservedID, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"}}, public)
+		w := newProvider(t, []object{{"client_id": reservedID, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"}}, public)
 		w.secrets = secrets
 		config := object{
 			"grant_type": "jwt_bearer", "client_id": reservedID, "client_auth": "client_secret_basic", "client_secret": "{{ get_secret('crm') }}",
@@ -154,7 +154,7 @@ func TestDPoP(t *testing.T) {
 func TestDPoPWithPrivateKeyJWT(t *testing.T) {
 	secrets := host.MapSecrets{}
 	public := key(t, secrets, "key")
-	w := newWorld(t, []object{{
+	w := newProvider(t, []object{{
 		"client_id": "signs", "jwks": object{"keys": []object{public}}, "token_endpoint_auth_method": "private_key_jwt", "dpop_bound_access_tokens": true,
 	}})
 	w.secrets = secrets

@@ -19,7 +19,7 @@ import (
 
 // shared has the store of state and the time of several hosts.
 type shared struct {
-	w     *world
+	w     *provider
 	store state.Store
 	auth  object
 
@@ -31,7 +31,7 @@ type shared struct {
 // client is the one that is named stays.
 func newShared(t *testing.T, client string) *shared {
 	t.Helper()
-	w := newWorld(t, []object{{"client_id": client, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_post"}})
+	w := newProvider(t, []object{{"client_id": client, "client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_post"}})
 	s := &shared{w: w, now: time.Now()}
 	s.store = state.NewMemory(s.clock)
 	w.secrets["crm"] = reservedSecret

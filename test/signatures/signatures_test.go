@@ -97,16 +97,16 @@ func keyPair(t *testing.T, algorithm string) (private, public string) {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
 }
 
-// world is a host with one plugin, and the API.
-type world struct {
+// signer is a host with one plugin, and the API.
+type signer struct {
 	t    *testing.T
 	host *host.Host
 	// received is the last request that the API received.
 	received signed
 }
 
-// newWorld returns a host with a compiled plugin. Its time is in the past: the verifiers use their own clock.
-func newWorld(t *testing.T, module string, secrets host.MapSecrets) *world {
+// newSigner returns a host with a compiled plugin. Its time is in the past: the verifiers use their own clock.
+func newSigner(t *testing.T, module string, secrets host.MapSecrets) *signer {
 	t.Helper()
 	wasm, err := os.ReadFile("../../plugins/" + module + "/" + module + ".wasm")
 	if err != nil {
@@ -117,11 +117,11 @@ func newWorld(t *testing.T, module string, secrets host.MapSecrets) *world {
 		Clock: func() time.Time { return time.Unix(1_767_323_045, 0) },
 	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
-	return &world{t: t, host: h}
+	return &signer{t: t, host: h}
 }
 
 // RoundTrip implements http.RoundTripper, as the API.
-func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.received = signed{Method: r.Method, URL: r.URL.String(), Headers: r.Header.Clone(), Body: []byte{}}
 	if r.Body != nil {
 		var err error
@@ -136,7 +136,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // send sends a request through a new connector, and returns it as the API receives it.
-func (w *world) send(authType string, config map[string]any, r *http.Request) signed {
+func (w *signer) send(authType string, config map[string]any, r *http.Request) signed {
 	w.t.Helper()
 	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
@@ -227,7 +227,7 @@ func TestHTTPMessageSignatures(t *testing.T) {
 	for _, algorithm := range algorithms {
 		secrets[algorithm], public[algorithm] = keyPair(t, algorithm)
 	}
-	w := newWorld(t, "httpsignature", secrets)
+	w := newSigner(t, "httpsignature", secrets)
 	random := randv2.New(randv2.NewPCG(9421, 9530))
 	var requests []signed
 	for i := range 2000 {
@@ -255,7 +255,7 @@ func TestHTTPMessageSignatures(t *testing.T) {
 // The package web-bot-auth verifies requests, and that their keyid is the thumbprint of the key.
 func TestWebBotAuth(t *testing.T) {
 	private, public := keyPair(t, "ed25519")
-	w := newWorld(t, "httpsignature", host.MapSecrets{"key": private})
+	w := newSigner(t, "httpsignature", host.MapSecrets{"key": private})
 	random := randv2.New(randv2.NewPCG(9421, 1))
 	var requests []signed
 	for i := range 100 {
@@ -285,7 +285,7 @@ func TestWebBotAuth(t *testing.T) {
 // The package hawk verifies requests of the type hmac with the configuration that its documentation has.
 func TestHawk(t *testing.T) {
 	const key = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
-	w := newWorld(t, "hmac", host.MapSecrets{"hawk-key": key})
+	w := newSigner(t, "hmac", host.MapSecrets{"hawk-key": key})
 	random := randv2.New(randv2.NewPCG(2104, 1))
 	var requests []signed
 	for range 200 {

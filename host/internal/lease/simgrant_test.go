@@ -60,7 +60,7 @@ type holder struct {
 }
 
 // enter notes a holder, and finds another one whose lease cannot be over yet.
-func (w *world) enter(all *[]*holder, h *holder, what string) {
+func (w *simulation) enter(all *[]*holder, h *holder, what string) {
 	live := func(h *holder) bool { return !h.n.dead && w.now < h.asked+simLease }
 	for _, other := range *all {
 		if other != h && live(other) && live(h) {
@@ -89,7 +89,7 @@ func (g *grant) issue() string {
 }
 
 // renew begins the grant anew, after somebody was told that the one of this seed is lost.
-func (w *world) renew(g *grant, seed string) {
+func (w *simulation) renew(g *grant, seed string) {
 	switch {
 	case !g.seeded:
 		g.intents++
@@ -107,7 +107,7 @@ func (w *world) renew(g *grant, seed string) {
 }
 
 // replaced notes the end of a Renew or Forget. After an error, a call of the store may be on its way for two minutes.
-func (w *world) replaced(g *grant, err error) {
+func (w *simulation) replaced(g *grant, err error) {
 	if err == nil {
 		g.replacing--
 		return
@@ -116,7 +116,7 @@ func (w *world) replaced(g *grant, err error) {
 }
 
 // confirm notes that the store has a good token, if nobody has begun to change it since.
-func (w *world) confirm(n *simNode, g *grant, intent int) {
+func (w *simulation) confirm(n *simNode, g *grant, intent int) {
 	if g.intents == intent && g.replacing == 0 && n.node.Unwritten() == 0 {
 		g.settled++
 		g.good = true
@@ -124,7 +124,7 @@ func (w *world) confirm(n *simNode, g *grant, intent int) {
 }
 
 // redeem takes the turn of a grant, and exchanges its token for an access token. If again is not set, that may wait.
-func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err error) {
+func (w *simulation) redeem(n *simNode, g *grant, again bool) (access string, err error) {
 	ctx, h := context.Background(), &holder{n, w.now}
 	good, settled := g.good, g.settled
 	turn, err := n.node.Begin(ctx, g.key, []byte(g.seed), again)
@@ -195,7 +195,7 @@ func (w *world) redeem(n *simNode, g *grant, again bool) (access string, err err
 
 // exchange sends a token to the authorization server, within the deadline of its intent. It returns no access token if the server refuses
 // the token. Whatever is lost, nothing is sent while another attempt may be on its way, after an answer that the store has, or too soon.
-func (w *world) exchange(within context.Context, n *simNode, g *grant, token string, again bool) (next, access string, err error) {
+func (w *simulation) exchange(within context.Context, n *simNode, g *grant, token string, again bool) (next, access string, err error) {
 	a := &attempt{within.Value(deadline{}).(time.Duration)}
 	w.pause(n)
 	if n.dead || w.once(200) || w.now >= a.deadline {
@@ -256,7 +256,7 @@ func (g *grant) answer(token string, now time.Duration) (next, access string) {
 }
 
 // fetch returns an access token that the nodes share.
-func (w *world) fetch(n *simNode, g *grant) (lease.Token, error) {
+func (w *simulation) fetch(n *simNode, g *grant) (lease.Token, error) {
 	h := &holder{n, w.now}
 	return n.node.Fetch(context.Background(), g.key, func(context.Context) ([]byte, time.Duration, error) {
 		if n.degraded {
@@ -272,7 +272,7 @@ func (w *world) fetch(n *simNode, g *grant) (lease.Token, error) {
 }
 
 // ahead replaces an access token that is still valid. If that fails, the next caller who needs one learns why.
-func (w *world) ahead(n *simNode, g *grant, old lease.Token) {
+func (w *simulation) ahead(n *simNode, g *grant, old lease.Token) {
 	h := &holder{n, w.now}
 	_, _ = n.node.FetchAhead(context.Background(), g.key, old.Generation, func(context.Context) ([]byte, time.Duration, error) {
 		w.early++
@@ -284,7 +284,7 @@ func (w *world) ahead(n *simNode, g *grant, old lease.Token) {
 }
 
 // call calls an API with the access token of a grant. If the API does not take it, call drops it and tries again.
-func (w *world) call(n *simNode, g *grant) error {
+func (w *simulation) call(n *simNode, g *grant) error {
 	for range 3 {
 		begun := w.now
 		token, err := w.fetch(n, g)
@@ -318,7 +318,7 @@ func (w *world) call(n *simNode, g *grant) error {
 }
 
 // request is one of the things that callers do.
-func (w *world) request(n *simNode, g *grant) {
+func (w *simulation) request(n *simNode, g *grant) {
 	ctx, seed := context.Background(), g.seed
 	var err error
 	switch what := w.random.Intn(1000); {
@@ -358,7 +358,7 @@ func (w *world) request(n *simNode, g *grant) {
 }
 
 // flush does what Node.Run does, which has a goroutine.
-func (w *world) flush(n *simNode) {
+func (w *simulation) flush(n *simNode) {
 	if n.flushing {
 		return
 	}
@@ -378,7 +378,7 @@ func toBeRenewed(err error) bool {
 }
 
 // hold keeps something that three nodes try to take.
-func (w *world) hold(n *simNode) {
+func (w *simulation) hold(n *simNode) {
 	w.held++
 	key, taken := lease.Key{Name: fmt.Sprint("held ", w.held)}, 0
 	_ = n.node.Hold(context.Background(), key, []byte(key.Name), time.Hour)

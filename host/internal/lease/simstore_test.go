@@ -44,7 +44,7 @@ type simRow struct {
 
 // simStore is the store as a node sees it.
 type simStore struct {
-	w *world
+	w *simulation
 	n *simNode
 }
 

@@ -26,9 +26,9 @@ var (
 )
 
 // simulate runs requests on nodes with faults, and then ends all faults and looks at each grant.
-func simulate(seed int64, nodes, grants, requests int, mutant string) *world {
+func simulate(seed int64, nodes, grants, requests int, mutant string) *simulation {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // there is little to collect, and much to look at
-	w := &world{random: rand.New(rand.NewSource(seed)), rows: map[state.ID]*simRow{}, nodes: make([]*simNode, nodes), mutant: mutant}
+	w := &simulation{random: rand.New(rand.NewSource(seed)), rows: map[state.ID]*simRow{}, nodes: make([]*simNode, nodes), mutant: mutant}
 	w.spawn(func() {
 		for i := range nodes {
 			w.start(i)
@@ -76,7 +76,7 @@ func simulate(seed int64, nodes, grants, requests int, mutant string) *world {
 }
 
 // end checks a grant after all faults: it is served, or its callers learn that it is lost, and it is served when it was renewed.
-func (w *world) end(g *grant) {
+func (w *simulation) end(g *grant) {
 	var errs []error
 	for range 8 {
 		n := w.someNode()
@@ -104,7 +104,7 @@ func (w *world) end(g *grant) {
 	w.wrongf("grant %d is not served after all faults: %v", g.i, errors.Join(errs...))
 }
 
-func (w *world) summary() string {
+func (w *simulation) summary() string {
 	return fmt.Sprintf("%d served, %d reported as lost, %d failed, %d dropped, %d exchanges, %d of them again, %d without the store, %d ahead, in %s, then %d",
 		w.served, w.lost, w.failed, w.dropped, w.exchanges, w.again, w.alone, w.early, w.now, w.random.Int63())
 }

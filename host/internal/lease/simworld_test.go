@@ -55,9 +55,9 @@ func (e *events) pop() event {
 	return first
 }
 
-// world is a simulation. Requests are coroutines, of which one runs at a time, so a seed decides everything: goroutines, also
+// simulation is a simulation. Requests are coroutines, of which one runs at a time, so a seed decides everything: goroutines, also
 // those of testing/synctest, run in an order that is not ours.
-type world struct {
+type simulation struct {
 	random *rand.Rand
 	now    time.Duration
 	seq    int
@@ -93,16 +93,16 @@ type simNode struct {
 	degraded bool
 }
 
-func (w *world) wrongf(format string, args ...any) {
+func (w *simulation) wrongf(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf("after %s: ", w.now)+fmt.Sprintf(format, args...))
 }
 
-func (w *world) after(d time.Duration, f func()) {
+func (w *simulation) after(d time.Duration, f func()) {
 	w.seq++
 	w.queue.push(event{w.now + d, w.seq, f})
 }
 
-func (w *world) spawn(f func()) {
+func (w *simulation) spawn(f func()) {
 	var next func() (struct{}, bool)
 	var yield func(struct{}) bool
 	run := func() {}
@@ -114,23 +114,23 @@ func (w *world) spawn(f func()) {
 	run()
 }
 
-func (w *world) spawnLater(f func()) { w.after(0, func() { w.spawn(f) }) }
+func (w *simulation) spawnLater(f func()) { w.after(0, func() { w.spawn(f) }) }
 
-func (w *world) sleep(d time.Duration) {
+func (w *simulation) sleep(d time.Duration) {
 	yield, resume := w.yield, w.resume
 	w.after(d, resume)
 	yield()
 }
 
 // once reports true once in n times while there are faults.
-func (w *world) once(n int) bool { return w.faults && w.random.Intn(n) == 0 }
+func (w *simulation) once(n int) bool { return w.faults && w.random.Intn(n) == 0 }
 
-func (w *world) some(d time.Duration) time.Duration {
+func (w *simulation) some(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int63n(int64(d))) + 1
 }
 
 // pause stops a call, or its process, now and then, for longer than a lease.
-func (w *world) pause(n *simNode) {
+func (w *simulation) pause(n *simNode) {
 	switch {
 	case w.once(200):
 		w.sleep(w.some(2 * time.Minute))
@@ -143,7 +143,7 @@ func (w *world) pause(n *simNode) {
 }
 
 // op is a call of a service. It may fail before or after it has an effect, or have its effect long after it has failed.
-func (w *world) op(n *simNode, apply func()) error {
+func (w *simulation) op(n *simNode, apply func()) error {
 	w.pause(n)
 	if n.dead || w.once(100) {
 		return errFault
@@ -164,7 +164,7 @@ func (w *world) op(n *simNode, apply func()) error {
 }
 
 // start starts a node whose clock is wrong by its own offset and rate.
-func (w *world) start(i int) {
+func (w *simulation) start(i int) {
 	n := &simNode{starting: true}
 	offset, rate := w.some(time.Hour), 0.95+w.random.Float64()/10
 	node, err := lease.NewNode(context.Background(), lease.Config{
@@ -185,22 +185,22 @@ func (w *world) start(i int) {
 }
 
 // keys returns two state keys. They are in another order for every other node, as while the keys are changed.
-func (w *world) keys(i int) [][]byte {
+func (w *simulation) keys(i int) [][]byte {
 	return [][]byte{bytes.Repeat([]byte{byte(i % 2)}, 32), bytes.Repeat([]byte{byte(1 - i%2)}, 32)}
 }
 
 // rekey seals all values anew.
-func (w *world) rekey() {
+func (w *simulation) rekey() {
 	if counts, _ := w.someNode().node.Rekey(context.Background()); counts.Unopened > 0 {
 		w.wrongf("%d values do not open", counts.Unopened)
 	}
 }
 
 // crash ends a process, and starts the next one.
-func (w *world) crash(i int) {
+func (w *simulation) crash(i int) {
 	w.nodes[i].dead = true
 	w.start(i)
 }
 
 // someNode returns a node that runs.
-func (w *world) someNode() *simNode { return w.nodes[w.random.Intn(len(w.nodes))] }
+func (w *simulation) someNode() *simNode { return w.nodes[w.random.Intn(len(w.nodes))] }

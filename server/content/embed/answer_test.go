@@ -20,7 +20,7 @@ import (
 )
 
 func TestRequestsToProviders(t *testing.T) {
-	w := newWorld()
+	w := newService()
 	w.resolver(t).Resolve(t.Context(), "<p>"+pic+"</p>")
 	if w.Count() != 1 {
 		t.Fatalf("%d requests", w.Count())
@@ -82,7 +82,7 @@ func TestAnswersByType(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newService()
 			w.says(c.answer)
 			if got := w.resolver(t).Resolve(t.Context(), "<p>"+one+"</p>"); got != c.want {
 				t.Errorf("%.300s is shown as\n%s, not\n%s", c.answer, got, c.want)
@@ -109,7 +109,7 @@ func TestFailingProviders(t *testing.T) {
 		"a broken answer": func(*http.Request) (*http.Response, error) { return broken(good), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newService()
 			w.Answer(answer)
 			in := "<p>" + one + "</p>"
 			if got := w.resolver(t).Resolve(t.Context(), in); got != in {
@@ -118,7 +118,7 @@ func TestFailingProviders(t *testing.T) {
 		})
 	}
 	for _, media := range []string{"application/json; charset=utf-8", "text/json", "application/json+oembed", "application/vnd.x+json"} {
-		w := newWorld()
+		w := newService()
 		w.Answer(testworld.Respond(http.StatusOK, good, "Content-Type", media))
 		if got := w.resolver(t).Resolve(t.Context(), one); got != "<div><p>x</p></div>" {
 			t.Errorf("%s is not taken for JSON", media)
@@ -157,7 +157,7 @@ type failing struct{}
 func (failing) Close() error { return errors.New("the connection is gone") }
 
 func TestReadLimit(t *testing.T) {
-	w, body := newWorld(), &endless{}
+	w, body := newService(), &endless{}
 	w.Answer(func(*http.Request) (*http.Response, error) {
 		r := reply(200, "application/json", "")
 		r.Body = body
@@ -217,7 +217,7 @@ func TestRedirects(t *testing.T) {
 		"to a file":               {[]string{"file:///etc/passwd"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newService()
 			left := c.targets
 			w.Answer(func(*http.Request) (*http.Response, error) {
 				if len(left) == 0 {
@@ -252,7 +252,7 @@ func TestRedirects(t *testing.T) {
 
 // Without Config.Providers, the built-in list is used.
 func TestPublishedList(t *testing.T) {
-	w := newWorld()
+	w := newService()
 	r := testworld.Must(embed.New(embed.Config{Transport: w}))(t)
 	for url, endpoint := range map[string]string{
 		"https://www.youtube.com/watch?v=dQw4w9WgXcQ": "https://www.youtube.com/oembed",

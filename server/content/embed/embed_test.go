@@ -25,7 +25,7 @@ const (
 	pic = "https://pics.example.org/photos/7/by/ann"
 )
 
-// done returns the embed of a URL by the providers of newWorld.
+// done returns the embed of a URL by the providers of newService.
 func done(url string) string { return "<div><b>embed of " + url + "</b></div>" }
 
 func link(url string) string { return `<a href="` + url + `">` + url + `</a>` }
@@ -70,7 +70,7 @@ func TestEmbeddedURLs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := newWorld().resolver(t).Resolve(t.Context(), c.in); got != c.want {
+			if got := newService().resolver(t).Resolve(t.Context(), c.in); got != c.want {
 				t.Errorf("%s became\n%s, not\n%s", c.in, got, c.want)
 			}
 		})
@@ -114,7 +114,7 @@ func TestOtherURLsStay(t *testing.T) {
 		"very long":               "<p>" + one + strings.Repeat("x", 2048) + "</p>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newService()
 			if got := w.resolver(t).Resolve(t.Context(), in); got != in {
 				t.Errorf("%s became\n%s", in, got)
 			}
@@ -142,7 +142,7 @@ func TestEditorMarkup(t *testing.T) {
 		"<blockquote><p>a</p></blockquote><hr/><figure><figcaption>f</figcaption></figure>",
 		"<details><summary>a</summary><p>b</p></details>", `<p dir="rtl" lang="he">שלום</p>`, "<p>🎉 ünïcödé</p>",
 	} {
-		w := newWorld()
+		w := newService()
 		if got := w.resolver(t).Resolve(t.Context(), in); got != in {
 			t.Errorf("%s became\n%s", in, got)
 		}
@@ -165,7 +165,7 @@ func TestOddBodies(t *testing.T) {
 		"a textarea":                    "<textarea>TEXT",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := newWorld().resolver(t).Resolve(t.Context(), in); !strings.Contains(got, "TEXT") {
+			if got := newService().resolver(t).Resolve(t.Context(), in); !strings.Contains(got, "TEXT") {
 				t.Errorf("%.200q became %.200q", in, got)
 			}
 		})
@@ -177,7 +177,7 @@ func TestAtMostTwentyEmbeds(t *testing.T) {
 	for range 15 {
 		in.WriteString("<p>" + one + "</p><p>" + two + "</p>")
 	}
-	w := newWorld()
+	w := newService()
 	got := w.resolver(t).Resolve(t.Context(), in.String())
 	if embeds := strings.Count(got, "embed of"); embeds != 20 || w.Count() != 2 {
 		t.Errorf("%d embeds, for which %d requests were sent; want 20 and 2", embeds, w.Count())
@@ -189,7 +189,7 @@ func TestAtMostTwentyEmbeds(t *testing.T) {
 
 func TestInvalidConfiguration(t *testing.T) {
 	for name, c := range map[string]embed.Config{
-		"no transport": {}, "no list": {Transport: newWorld(), Providers: []byte("{}")}, "no JSON": {Transport: newWorld(), Providers: []byte("<")},
+		"no transport": {}, "no list": {Transport: newService(), Providers: []byte("{}")}, "no JSON": {Transport: newService(), Providers: []byte("<")},
 	} {
 		if _, err := embed.New(c); err == nil || !strings.HasPrefix(err.Error(), "embed: ") {
 			t.Errorf("%s: the error is %v", name, err)
@@ -204,14 +204,14 @@ const providerList = `[
  {"provider_name": "Pics", "provider_url": "https://pics.example.org/", "endpoints": [
   {"url": "http://pics.example.org/api/oembed.{format}?key=1", "schemes": ["http://pics.example.org/photos/*/by/*"]}]}]`
 
-// world plays all providers, and has the clock.
-type world struct {
+// service plays all providers, and has the clock.
+type service struct {
 	*testworld.Server
 	*testworld.Clock
 }
 
-func newWorld() *world {
-	return &world{
+func newService() *service {
+	return &service{
 		testworld.NewServer(func(r *http.Request) (*http.Response, error) {
 			return reply(200, "application/json", rich("<b>embed of "+r.URL.Query().Get("url")+"</b>")), nil
 		}),
@@ -219,13 +219,13 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) resolver(t testing.TB) *embed.Resolver {
+func (w *service) resolver(t testing.TB) *embed.Resolver {
 	t.Helper()
 	return testworld.Must(embed.New(embed.Config{Transport: w, Clock: w.Now, Providers: []byte(providerList)}))(t)
 }
 
 // says sets the document that each provider answers with.
-func (w *world) says(document string) {
+func (w *service) says(document string) {
 	w.Answer(testworld.Respond(http.StatusOK, document, "Content-Type", "application/json"))
 }
 
@@ -241,7 +241,7 @@ func rich(html string) string {
 
 // The log contains no URL of a document, even if a provider repeats it in a redirect.
 func TestLogHasNoURLOfARedirect(t *testing.T) {
-	w := newWorld()
+	w := newService()
 	w.Answer(func(r *http.Request) (*http.Response, error) {
 		response := reply(http.StatusFound, "text/plain", "")
 		response.Header.Set("Location", r.URL.Query().Get("url")+"%zz")
@@ -276,7 +276,7 @@ func TestHostileDocuments(t *testing.T) {
 		"few elements come again in many paragraphs": "<p>" + open(50) + "</p>" + strings.Repeat("<p>the text", 2000),
 		"too large": "<p>the text</p>" + strings.Repeat(" ", 1<<20),
 	} {
-		r := newWorld().resolver(t)
+		r := newService().resolver(t)
 		for _, try := range []string{"first", "second"} {
 			got := r.Resolve(t.Context(), document)
 			if len(got) > len(document) || !strings.Contains(got, "the text") || strings.Contains(got, "<") {
@@ -288,7 +288,7 @@ func TestHostileDocuments(t *testing.T) {
 
 // A caller that goes away does not mark the document as failed for other callers.
 func TestDocumentOfACallerWhoWentAway(t *testing.T) {
-	r := newWorld().resolver(t)
+	r := newService().resolver(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = r.Resolve(ctx, "<p>some <b>text</b></p>")

@@ -62,7 +62,7 @@ var vectors = []string{
 // threats.md 50: no script of a provider's HTML or of a body runs in the page that shows it.
 func TestNothingOfABodyOrAnEmbedRuns(t *testing.T) {
 	for _, vector := range vectors {
-		w := newWorld()
+		w := newService()
 		w.says(rich("shown " + vector))
 		got := w.resolver(t).Resolve(t.Context(), "<p>"+one+"</p>")
 		wantHarmless(t, "provider", vector, got)
@@ -70,7 +70,7 @@ func TestNothingOfABodyOrAnEmbedRuns(t *testing.T) {
 			t.Errorf("of the provider's %q nothing is there: %s", vector, got)
 		}
 
-		w = newWorld()
+		w = newService()
 		got = w.resolver(t).Resolve(t.Context(), "shown "+vector+"\n<p>"+one+"</p>")
 		wantHarmless(t, "body", vector, got)
 		if !strings.Contains(got, "shown") {
@@ -86,7 +86,7 @@ func TestOddFrames(t *testing.T) {
 		if !strings.HasPrefix(vector, "<iframe") || strings.Contains(vector, "sandbox") || strings.Contains(vector, "=https://example.com/") {
 			continue // two frames of a known provider, which are shown without their other attributes
 		}
-		if got := newWorld().resolver(t).Resolve(t.Context(), "a"+vector+"b"); strings.Contains(got, "<iframe") || !strings.HasPrefix(got, "a") {
+		if got := newService().resolver(t).Resolve(t.Context(), "a"+vector+"b"); strings.Contains(got, "<iframe") || !strings.HasPrefix(got, "a") {
 			t.Errorf("%s became %s", vector, got)
 		}
 	}
@@ -184,7 +184,7 @@ func FuzzResolve(f *testing.F) {
 	f.Add("<p>"+one+"</p>", `<iframe src="https://www.tube.example.com/e"></iframe>`)
 	f.Add("a<br>"+one+"\n<b><table><p>"+two, "</div><table><a href=/><p><b>")
 	f.Fuzz(func(t *testing.T, body, provider string) {
-		w := newWorld()
+		w := newService()
 		w.says(rich(provider))
 		r := w.resolver(t)
 		plain := r.Resolve(t.Context(), body)
@@ -204,7 +204,7 @@ func TestRandomBodies(t *testing.T) {
 		one, two, link(pic), link(two), " ", "\n", "\n  ", "\t", "&nbsp;", "<br>", "word", "<b>bold</b>", "<p>", "</p>", `<p dir="ltr">`, "<div>", "</div>",
 		"<ul><li>", "</li></ul>", "<figure>", "</figure>", "<h2>", "</h2>", "<i>", "</i>", "<pre>", "</pre>", "<blockquote>", "</blockquote>", "<hr>", "<table><tr><td>", "</table>",
 	}), 0, 60)
-	r := newWorld().resolver(t)
+	r := newService().resolver(t)
 	rapid.Check(t, func(t *rapid.T) {
 		body := strings.Join(pieces.Draw(t, "pieces"), "")
 		got := r.Resolve(t.Context(), body)

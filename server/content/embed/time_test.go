@@ -47,7 +47,7 @@ func TestTimeLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newService()
 				w.Answer(after(c.each))
 				begin := time.Now()
 				got := w.resolver(t).Resolve(t.Context(), urls(c.urls))
@@ -69,7 +69,7 @@ func TestTimeLimits(t *testing.T) {
 // An answer whose body arrives too slowly is cut off like one that does not begin.
 func TestDrippingAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newService()
 		w.Answer(func(r *http.Request) (*http.Response, error) {
 			answer := reply(200, "application/json", "")
 			answer.Body = &drip{r.Context()}
@@ -98,7 +98,7 @@ func (*drip) Close() error { return nil }
 // Concurrent callers of one URL share a fetch, even if the first of them goes away.
 func TestConcurrentCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newService()
 		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -129,7 +129,7 @@ func TestConcurrentCallersShareAFetch(t *testing.T) {
 // A fetch fills the cache even if all of its callers have gone away.
 func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newService()
 		w.Answer(after(2 * time.Second))
 		r := w.resolver(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -147,7 +147,7 @@ func TestAFetchGoesOnWithoutItsCallers(t *testing.T) {
 // If the caller has already gone away, no provider is asked, and the body is sanitised all the same.
 func TestDisconnectedCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newService()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		got := w.resolver(t).Resolve(ctx, one+"<script>x</script>")
@@ -161,7 +161,7 @@ func TestDisconnectedCaller(t *testing.T) {
 // At most 64 fetches of all documents run at once. A fetch that did not get its turn in time is not cached as a failure.
 func TestTotalFetchBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newService()
 		var mu sync.Mutex
 		running, most := 0, 0
 		w.Answer(func(r *http.Request) (*http.Response, error) {
@@ -218,7 +218,7 @@ func TestAnswerLifetime(t *testing.T) {
 		"a long failure": {`{"type":"link","cache_age":7200}`, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
+			w := newService()
 			w.says(c.answer)
 			r := w.resolver(t)
 			for i, step := range []time.Duration{0, c.kept - 1, 1} {

@@ -33,8 +33,8 @@ const (
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is an issuer of tokens, a store of keys and a clock.
-type world struct {
+// keyring is an issuer of tokens, a store of keys and a clock.
+type keyring struct {
 	t      *testing.T
 	clock  *testworld.Clock
 	keys   host.MapSecrets
@@ -44,11 +44,11 @@ type world struct {
 	config callers.Config
 }
 
-func newWorld(t *testing.T) *world {
+func newKeyring(t *testing.T) *keyring {
 	t.Helper()
 	signer := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	public := testworld.Must(signer.PublicKey.Bytes())(t)
-	w := &world{t: t, clock: testworld.NewClock(begin), signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
+	w := &keyring{t: t, clock: testworld.NewClock(begin), signer: signer, keys: host.MapSecrets{"reader": readerKey, "moderator": moderatorKey}}
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	encode := base64.RawURLEncoding.EncodeToString
 	keys := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","alg":"ES256","x":%q,"y":%q}]}`, encode(public[1:33]), encode(public[33:]))
@@ -60,14 +60,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) Secret(ctx context.Context, name string) (string, error) {
+func (w *keyring) Secret(ctx context.Context, name string) (string, error) {
 	if w.down || name == w.lost {
 		return "", errors.New("the store is down")
 	}
 	return w.keys.Secret(ctx, name)
 }
 
-func (w *world) callers() *callers.Callers {
+func (w *keyring) callers() *callers.Callers {
 	w.t.Helper()
 	c := testworld.Must(callers.New(w.t.Context(), w.config))(w.t)
 	w.t.Cleanup(func() { _ = c.Close() })
@@ -75,7 +75,7 @@ func (w *world) callers() *callers.Callers {
 }
 
 // token returns a token for the audience, with further claims.
-func (w *world) token(claims jwt.MapClaims) string {
+func (w *keyring) token(claims jwt.MapClaims) string {
 	w.t.Helper()
 	all := jwt.MapClaims{"iss": "https://id.test", "aud": "content", "sub": "s1", "exp": begin.Add(time.Hour).Unix()}
 	maps.Copy(all, claims)
@@ -93,7 +93,7 @@ func request(headers ...string) *http.Request {
 }
 
 func TestWhoCalls(t *testing.T) {
-	w := newWorld(t)
+	w := newKeyring(t)
 	c := w.callers()
 	for name, tt := range map[string]struct {
 		request *http.Request
@@ -139,7 +139,7 @@ func TestWhoCalls(t *testing.T) {
 
 // An email address that the issuer has not verified may belong to anybody, so it does not confer the permission.
 func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
-	w := newWorld(t)
+	w := newKeyring(t)
 	w.config.Token.Claim, w.config.Token.Value = "email", "moderator@example.com"
 	c := w.callers()
 	for verified, want := range map[any]bool{true: true, "true": true, false: false, "false": false} {
@@ -152,7 +152,7 @@ func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 
 // A rotated key is valid, and a withdrawn one invalid, within a second.
 func TestRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newKeyring(t)
 	c := w.callers()
 	may := func(key string) bool {
 		_, err := c.Caller(request("X-API-Key", key))
@@ -180,7 +180,7 @@ func TestRotation(t *testing.T) {
 }
 
 func TestUnavailableKeys(t *testing.T) {
-	w := newWorld(t)
+	w := newKeyring(t)
 	c := w.callers()
 	w.down = true
 	w.clock.Advance(time.Second)
@@ -195,18 +195,18 @@ func TestUnavailableKeys(t *testing.T) {
 
 func TestInvalidConfigurations(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*world)
+		change func(*keyring)
 		want   []string
 	}{
-		"nobody":          {func(w *world) { w.config.Keys, w.config.Token = nil, nil }, []string{"nobody could call"}},
-		"keys not there":  {func(w *world) { clear(w.keys) }, []string{`API key "reader"`, `API key "moderator"`}},
-		"short key":       {func(w *world) { w.keys["reader"] = "secret-of-15-by" }, []string{`API key "reader" has less than 16 bytes`}},
-		"equal keys":      {func(w *world) { w.keys["reader"] = moderatorKey }, []string{`"reader" and "moderator" are the same`}},
-		"no such file":    {func(w *world) { w.config.Token.JWKSFile = "none.json" }, []string{"none.json"}},
-		"tokens of none":  {func(w *world) { w.config.Token.Issuer = "" }, []string{"issuer"}},
-		"tokens for none": {func(w *world) { w.config.Token.Audiences = nil }, []string{"audiences"}},
+		"nobody":          {func(w *keyring) { w.config.Keys, w.config.Token = nil, nil }, []string{"nobody could call"}},
+		"keys not there":  {func(w *keyring) { clear(w.keys) }, []string{`API key "reader"`, `API key "moderator"`}},
+		"short key":       {func(w *keyring) { w.keys["reader"] = "secret-of-15-by" }, []string{`API key "reader" has less than 16 bytes`}},
+		"equal keys":      {func(w *keyring) { w.keys["reader"] = moderatorKey }, []string{`"reader" and "moderator" are the same`}},
+		"no such file":    {func(w *keyring) { w.config.Token.JWKSFile = "none.json" }, []string{"none.json"}},
+		"tokens of none":  {func(w *keyring) { w.config.Token.Issuer = "" }, []string{"issuer"}},
+		"tokens for none": {func(w *keyring) { w.config.Token.Audiences = nil }, []string{"audiences"}},
 	} {
-		w := newWorld(t)
+		w := newKeyring(t)
 		tt.change(w)
 		_, err := callers.New(t.Context(), w.config)
 		if err == nil {
@@ -228,12 +228,12 @@ func TestInvalidConfigurations(t *testing.T) {
 
 // Without tokens in the configuration, a token is refused. Without keys, a key is refused.
 func TestOneWay(t *testing.T) {
-	w := newWorld(t)
+	w := newKeyring(t)
 	w.config.Keys = nil
 	if _, err := w.callers().Caller(request("X-API-Key", readerKey)); err == nil {
 		t.Error("a key counts where there are only tokens")
 	}
-	w = newWorld(t)
+	w = newKeyring(t)
 	w.config.Token = nil
 	c := w.callers()
 	if _, err := c.Caller(request("Authorization", "Bearer "+w.token(nil))); err == nil {
@@ -259,7 +259,7 @@ func TestScopeSplitting_threats_77(t *testing.T) {
 		"group":  {[]string{"user admin"}, false},
 		"SCOPE":  {"read admin", false},
 	} {
-		w := newWorld(t)
+		w := newKeyring(t)
 		w.config.Token.Claim, w.config.Token.Value = claim, "admin"
 		got, err := w.callers().Caller(request("Authorization", "Bearer "+w.token(jwt.MapClaims{claim: tt.value})))
 		if err != nil || got.Moderate != tt.want {
@@ -271,7 +271,7 @@ func TestScopeSplitting_threats_77(t *testing.T) {
 // If one key cannot be read, callers with another key are still authenticated.
 func TestUnreadableKey(t *testing.T) {
 	for _, lost := range []string{"reader", "moderator"} {
-		w := newWorld(t)
+		w := newKeyring(t)
 		c := w.callers()
 		w.lost = lost
 		w.clock.Advance(time.Minute)

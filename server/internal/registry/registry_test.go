@@ -27,8 +27,8 @@ import (
 
 const maxModule = 4096
 
-// A world is a registry on loopback, with something before it that may change what it answers.
-type world struct {
+// A repository is a registry on loopback, with something before it that may change what it answers.
+type repository struct {
 	*testing.T
 	server *httptest.Server
 	client *Client
@@ -39,9 +39,9 @@ type world struct {
 	asked  []string
 }
 
-func newWorld(t *testing.T) *world {
+func newRepository(t *testing.T) *repository {
 	t.Helper()
-	w := &world{T: t}
+	w := &repository{T: t}
 	behind := fake.New(fake.Logger(log.New(io.Discard, "", 0)))
 	w.server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
@@ -57,13 +57,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) newClient(o Options) *Client {
+func (w *repository) newClient(o Options) *Client {
 	w.Helper()
 	o.ModuleBytes = maxModule
 	return testworld.Must(New(o))(w)
 }
 
-func (w *world) reference(tag string) Reference {
+func (w *repository) reference(tag string) Reference {
 	w.Helper()
 	return testworld.Must(ParseReference(strings.TrimPrefix(w.server.URL, "http://") + "/acme/hmac:" + tag))(w)
 }
@@ -73,7 +73,7 @@ func made(t *testing.T) artifact.Made {
 	return testworld.Must(artifact.Make([]byte("\x00asm module"), []byte(`{"type":"acme"}`), map[string]string{artifact.AnnotationVersion: "1.2.0"}))(t)
 }
 
-func (w *world) push() artifact.Made {
+func (w *repository) push() artifact.Made {
 	w.Helper()
 	m := made(w.T)
 	testworld.Must(w.client.Push(w.Context(), w.ref, m))(w)
@@ -82,7 +82,7 @@ func (w *world) push() artifact.Made {
 
 // A plugin that was pushed is the same when somebody gets it, by its tag and by its digest, and its description needs no module.
 func TestPushAndGet(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	m := w.push()
 	byDigest := w.ref
 	byDigest.Tag, byDigest.Digest = "", artifact.Digest(m.Manifest)
@@ -214,7 +214,7 @@ func TestLyingRegistry(t *testing.T) {
 		}, "redirects to file, and http was asked for"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newRepository(t)
 			w.push()
 			w.before = c.before
 			p, err := w.client.Resolve(t.Context(), w.ref)
@@ -233,7 +233,7 @@ func TestLyingRegistry(t *testing.T) {
 
 // What a registry compresses is not expanded: the digest is of the bytes that it sends (threats.md 163).
 func TestNoExpansion(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	m := w.push()
 	w.before = func(out http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -256,7 +256,7 @@ func TestNoExpansion(t *testing.T) {
 
 // A manifest that was asked for by its digest has to have it, whatever the registry says of it (threats.md 163).
 func TestManifestDigestMismatch(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	m := w.push()
 	ref := w.ref
 	ref.Tag, ref.Digest = "", artifact.Digest(m.Manifest)
@@ -277,7 +277,7 @@ func TestManifestDigestMismatch(t *testing.T) {
 
 // A registry that does not answer holds nobody for longer than the time limit (threats.md 163).
 func TestHangingRegistry(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
 	w.before = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -306,7 +306,7 @@ func TestCredentials(t *testing.T) {
 		_, _ = w.Write(made(t).Module)
 	}))
 	t.Cleanup(other.Close)
-	w := newWorld(t)
+	w := newRepository(t)
 	m := w.push()
 	const pair = "acme:hunter2hunter2"
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))

@@ -17,7 +17,7 @@ import (
 
 // Signatures of both kinds are found with the manifest, and what is no signature is left out.
 func TestSignaturesInARegistry(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	m := w.push()
 	p := testworld.Must(w.client.Resolve(t.Context(), w.ref))(t)
 	if all, err := w.client.Signatures(t.Context(), w.ref, p); err != nil || len(all) != 0 {
@@ -62,7 +62,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 // A repository may have any number of signatures. A few of them are looked at, and pages without end are an
 // error (threats.md 173).
 func TestManySignatures(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.push()
 	p := testworld.Must(w.client.Resolve(t.Context(), w.ref))(t)
 	endless, pages := false, 0
@@ -94,7 +94,7 @@ func TestManySignatures(t *testing.T) {
 
 // The tags of a repository are listed from all pages, which stay with the registry and have an end (threats.md 167 and 173).
 func TestTags(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.push()
 	testworld.Must(w.client.Push(t.Context(), w.reference("latest"), made(t)))(t)
 	if all, err := w.client.Tags(t.Context(), w.ref); err != nil || strings.Join(all, " ") != "1.2.0 latest" {

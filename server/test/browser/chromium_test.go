@@ -27,7 +27,7 @@ const limit = 2 * time.Minute
 // A tab is a tab of a separate chromium. It records all that the browser receives.
 type tab struct {
 	t   *testing.T
-	w   *world
+	w   *deployment
 	ctx context.Context
 
 	news chan struct{} // receives when there is an event
@@ -40,7 +40,7 @@ type tab struct {
 	sent     []http.Header             // headers of requests to the gateway
 }
 
-func open(w *world) *tab {
+func open(w *deployment) *tab {
 	w.t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		// Only the loopback can be reached.

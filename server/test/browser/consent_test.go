@@ -17,8 +17,8 @@ import (
 // threats.md 132, 133, 134: a user comes to the gateway by a link of another site, consents at the authorization server, and uses
 // the API with the account. The browser shows that, and what it received holds no token.
 func TestConsentInABrowser(t *testing.T) {
-	w := newConsentWorld(t)
-	b := open(w.world)
+	w := newConsentDeployment(t)
+	b := open(w.deployment)
 	b.signIn(ann)
 	b.visit(w.app, `<a id="connect" href="`+w.gateway+`/connect/account">Connect</a>`)
 	if status := b.follow(`document.getElementById("connect").click()`); status != http.StatusOK {
@@ -65,7 +65,7 @@ func (b *tab) shown() string {
 
 // threats.md 132: a consent does not count if anything of it is another's, and a second user never gets the first one's account.
 func TestInvalidConsents(t *testing.T) {
-	w := newConsentWorld(t)
+	w := newConsentDeployment(t)
 	first := w.agent(ann)
 	first.connect("ann")
 	if got := first.account(); got != "ann" {
@@ -138,7 +138,7 @@ func TestInvalidConsents(t *testing.T) {
 
 // An operator connects an account on the command line, through a port of 127.0.0.1, and uses it beside a running gateway.
 func TestConsentOnTheCommandLine(t *testing.T) {
-	w := newConsentWorld(t)
+	w := newConsentDeployment(t)
 	program := filepath.Join(t.TempDir(), "keywright")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/keywright")
 	build.Dir = filepath.Join("..", "..")

@@ -9,7 +9,7 @@ import (
 
 // threats.md 46: a page of an origin that is not configured cannot read responses, and the API gets no request.
 func TestUnconfiguredOrigins(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	for name, origin := range map[string]string{
@@ -60,7 +60,7 @@ func TestUnconfiguredOrigins(t *testing.T) {
 
 // The gateway responds to preflights, which browsers send before requests that a form could not send. The API does not get them.
 func TestPreflight(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	b.visit(w.app, "")
@@ -99,7 +99,7 @@ func isPreflight(sent http.Header) bool { return sent.Get("Access-Control-Reques
 
 // threats.md 46: requests that a page can send with the user's session and without a preflight are refused.
 func TestRequestForgery(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	target := w.gateway + "/connectors/header"

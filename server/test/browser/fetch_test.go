@@ -12,7 +12,7 @@ var withSession = map[string]any{"credentials": "include"}
 
 // A page of a configured origin gets the response of each API, for its user.
 func TestFetch(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	b.visit(w.app, "")
@@ -45,7 +45,7 @@ func TestFetch(t *testing.T) {
 
 // The session may be in Authorization as well. The API gets its own credential there (threats.md 43), and the right user.
 func TestFetchWithBearer(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.visit(w.app, "")
 	for _, user := range []string{ann, bea, ann} {
@@ -64,7 +64,7 @@ func TestFetchWithBearer(t *testing.T) {
 }
 
 func TestFetchWithoutASession(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.visit(w.app, "")
 	another := *w // with the key of another issuer
@@ -86,7 +86,7 @@ func TestFetchWithoutASession(t *testing.T) {
 
 // threats.md 44: the API gets the user of the session, whatever headers a page sets.
 func TestIdentityOfThePage(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	b.visit(w.app, "")
@@ -130,7 +130,7 @@ func TestIdentityOfThePage(t *testing.T) {
 
 // If the API echoes the credential in headers and bodies, the browser does not get it (threats.md 45).
 func TestCredentialsStayOnTheServer(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	b := open(w)
 	b.signIn(ann)
 	b.visit(w.app, "")

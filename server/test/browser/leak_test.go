@@ -11,7 +11,7 @@ import (
 )
 
 // leaks returns the number and the encoding of each secret in text, without the secrets.
-func (w *world) leaks(text string) []string {
+func (w *deployment) leaks(text string) []string {
 	w.api.mu.Lock()
 	secrets := slices.Clone(w.api.secrets)
 	w.api.mu.Unlock()

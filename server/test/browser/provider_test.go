@@ -136,18 +136,18 @@ connectors:
         scope: openid
 `
 
-// consentWorld is a gateway whose users consent at a provider.
-type consentWorld struct {
-	*world
+// consentDeployment is a gateway whose users consent at a provider.
+type consentDeployment struct {
+	*deployment
 	provider *provider
 	file     string
 	stateKey string
 }
 
-func newConsentWorld(t *testing.T) *consentWorld {
+func newConsentDeployment(t *testing.T) *consentDeployment {
 	t.Helper()
-	w := &consentWorld{
-		world: &world{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}, provider: newProvider(t),
+	w := &consentDeployment{
+		deployment: &deployment{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}, provider: newProvider(t),
 		stateKey: base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
 	}
 	w.api.isSecret(clientSecret, w.stateKey)
@@ -163,12 +163,12 @@ func newConsentWorld(t *testing.T) *consentWorld {
 
 // agent is a browser of a user, without a screen. It does not follow redirects by itself.
 type agent struct {
-	w       *consentWorld
+	w       *consentDeployment
 	client  *http.Client
 	session string
 }
 
-func (w *consentWorld) agent(user string) *agent {
+func (w *consentDeployment) agent(user string) *agent {
 	w.t.Helper()
 	jar := testworld.Must(cookiejar.New(nil))(w.t)
 	a := &agent{w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}

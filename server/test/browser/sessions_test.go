@@ -56,10 +56,10 @@ func orders(t *testing.T) string {
 	return api.URL
 }
 
-// recipeWorld returns a world whose gateway runs from the YAML of a recipe, with changes for the names in it.
-func recipeWorld(t *testing.T, yaml string, changes ...string) *world {
+// recipeDeployment returns a deployment whose gateway runs from the YAML of a recipe, with changes for the names in it.
+func recipeDeployment(t *testing.T, yaml string, changes ...string) *deployment {
 	t.Helper()
-	w := &world{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}
+	w := &deployment{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}
 	w.api.isSecret(orderKey)
 	w.sites()
 	changes = append(changes, "https://api.example.com", orders(t), "hosts: [gateway.example.com]", "hosts: [127.0.0.1, gateway.example.com]", "https://app.example.com", w.app)
@@ -73,7 +73,7 @@ func recipeWorld(t *testing.T, yaml string, changes ...string) *world {
 // the gateway names the issuer only.
 func TestASinglePageApplication(t *testing.T) {
 	page, provider := recipe(t, "page"), newProvider(t)
-	w := recipeWorld(t, page["yaml"], "https://id.example.com", provider.issuer)
+	w := recipeDeployment(t, page["yaml"], "https://id.example.com", provider.issuer)
 	w.script = strings.NewReplacer(`issuer = "https://id.example.com"`, fmt.Sprintf("issuer = %q", provider.issuer), `gateway = "https://gateway.example.com"`, fmt.Sprintf("gateway = %q", w.gateway)).Replace(page["js"])
 	provider.serve(w.gateway+"/unused", w.app+"/app")
 	b := open(w)
@@ -183,7 +183,7 @@ func ask(t *testing.T, transport http.RoundTripper, target, session string, head
 // user to nginx, nor go around it.
 func TestOAuth2ProxyBehindNginx(t *testing.T) {
 	blocks := recipe(t, "nginx")
-	w := recipeWorld(t, blocks["yaml"])
+	w := recipeDeployment(t, blocks["yaml"])
 	oauth2 := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		person, ok := signedInAs(r)
 		if r.URL.Path != "/oauth2/auth" || !ok {
@@ -205,7 +205,7 @@ func TestOAuth2ProxyBehindNginx(t *testing.T) {
 
 // threats.md 44, docs/sessions.md: oauth2-proxy passes requests on by itself, with headers of other names.
 func TestOAuth2ProxyAlone(t *testing.T) {
-	w := recipeWorld(t, recipe(t, "nginx")["yaml"], "id: X-Auth-Request-User", "id: X-Forwarded-User", "email: X-Auth-Request-Email", "email: X-Forwarded-Email\n      username: X-Forwarded-Preferred-Username")
+	w := recipeDeployment(t, recipe(t, "nginx")["yaml"], "id: X-Auth-Request-User", "id: X-Forwarded-User", "email: X-Auth-Request-Email", "email: X-Forwarded-Email\n      username: X-Forwarded-Preferred-Username")
 	to := testworld.Must(url.Parse(w.gateway))(t)
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)

@@ -25,7 +25,7 @@ const limit = 4 * time.Minute
 // A tab is a tab of a separate chromium.
 type tab struct {
 	t   *testing.T
-	w   *world
+	w   *deployment
 	ctx context.Context
 
 	mu sync.Mutex
@@ -34,7 +34,7 @@ type tab struct {
 }
 
 // open opens a browser that reaches the loopback alone.
-func open(w *world) *tab {
+func open(w *deployment) *tab {
 	w.t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"),

@@ -13,7 +13,7 @@ import (
 // axe-core finds nothing on any page, in light and in dark, and no page violates its policy. No page has a secret.
 // threats.md 151, threats.md 174
 func TestPagesHaveNoBarriers(t *testing.T) {
-	w := newWorld(t, false)
+	w := newDeployment(t, false)
 	w.use()
 	w.history()
 	b := open(w)
@@ -43,7 +43,7 @@ func TestPagesHaveNoBarriers(t *testing.T) {
 // The same holds for the login, which works with the keyboard.
 // threats.md 157, threats.md 159
 func TestLogin(t *testing.T) {
-	w := newWorld(t, true)
+	w := newDeployment(t, true)
 	w.use()
 	b := open(w)
 	for _, scheme := range []string{"light", "dark"} {
@@ -92,7 +92,7 @@ const missed = `[...document.querySelectorAll("a[href], button, input, select, t
 
 // The Tab key reaches all that a mouse does, and what has the focus shows it.
 func TestKeyboardAlone(t *testing.T) {
-	w := newWorld(t, false)
+	w := newDeployment(t, false)
 	w.use()
 	b := open(w)
 	type focus struct {
@@ -138,7 +138,7 @@ func (b *tab) test() {
 
 // No page scrolls sideways in a window of 1280 or 800 pixels, and neither does the list of connectors.
 func TestPagesFitTheWindow(t *testing.T) {
-	w := newWorld(t, false)
+	w := newDeployment(t, false)
 	w.use()
 	w.history()
 	b := open(w)
@@ -157,7 +157,7 @@ func TestPagesFitTheWindow(t *testing.T) {
 
 // Without scripts, each page has what it has with them.
 func TestWithoutScripts(t *testing.T) {
-	w := newWorld(t, false)
+	w := newDeployment(t, false)
 	w.use()
 	b := open(w)
 	paths := b.pages()
@@ -204,7 +204,7 @@ var got = (async () => {
 func TestPageOfOtherOrigin(t *testing.T) {
 	for name, login := range map[string]bool{"on this machine": false, "behind a login": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, login)
+			w := newDeployment(t, login)
 			w.use()
 			site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -19,7 +19,7 @@ var screenshots = flag.String("screenshots", "", "write the pictures of docs/con
 func TestScreenshots(t *testing.T) {
 	const width, least, most = 1280, 420, 1080
 	text := testworld.Must(os.ReadFile("../../../docs/console.md"))(t)
-	w := newWorld(t, false)
+	w := newDeployment(t, false)
 	w.history()
 	b := open(w)
 	dir := *screenshots

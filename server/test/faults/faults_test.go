@@ -37,7 +37,7 @@ const oauth = `connectors:
 func TestTokenEndpoint(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			w := newWorld(t, f, oauth, host.MapSecrets{"key": secret})
+			w := newDeployment(t, f, oauth, host.MapSecrets{"key": secret})
 			mend := w.login.fail(f)
 			for range 2 {
 				w.wantProblem(f, "/connectors/oauth", "authentication-failed", "token")
@@ -55,7 +55,7 @@ func TestTokenEndpoint(t *testing.T) {
 func TestUpstream(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			w := newWorld(t, f, plain, host.MapSecrets{"key": secret})
+			w := newDeployment(t, f, plain, host.MapSecrets{"key": secret})
 			kind := "upstream-failed"
 			if f.late {
 				kind = "upstream-timeout"
@@ -73,7 +73,7 @@ func TestUpstream(t *testing.T) {
 // If a response stops after its header was passed on, the caller's response is cut off too, in time.
 func TestUpstreamStopsInLongBody(t *testing.T) {
 	f := fault{late: true} // the backend itself stops
-	w := newWorld(t, f, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
+	w := newDeployment(t, f, plain+"    paths: [/long]\n", host.MapSecrets{"key": secret})
 	for range 2 {
 		a := w.get("/connectors/plain/long")
 		if a.status != http.StatusOK || !errors.Is(a.broken, io.ErrUnexpectedEOF) || a.body != strings.Repeat(body, 20) || a.took > f.within() {
@@ -105,7 +105,7 @@ func TestSecretsStore(t *testing.T) {
 			store := vault(t)
 			file := filepath.Join(t.TempDir(), "token")
 			testworld.Check(t, os.WriteFile(file, []byte("hvs.of-the-test"), 0o600))
-			w := newWorld(t, f, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: TIMEOUT, remember: 1s}]\n", store.url, file)+plain, nil)
+			w := newDeployment(t, f, fmt.Sprintf("secrets: [{type: vault, address: %q, token_file: %q, timeout: TIMEOUT, remember: 1s}]\n", store.url, file)+plain, nil)
 			mend := store.fail(f)
 			w.wantProblem(f, "/connectors/plain", "authentication-failed", "template")
 			if n := w.api.asked.Load(); n > 0 {

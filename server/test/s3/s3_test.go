@@ -231,7 +231,7 @@ func TestStores(t *testing.T) {
 			for _, bucket := range []string{ours, theirs} {
 				testworld.Check(t, s.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{Region: region}))
 			}
-			w := newWorld(t, s, definitions, host.MapSecrets{"s3": secretKey, "another": "bPxRfiCYEXAMPLEKEY/K7MDENG+wJalrXUtnFEMI"})
+			w := newDeployment(t, s, definitions, host.MapSecrets{"s3": secretKey, "another": "bPxRfiCYEXAMPLEKEY/K7MDENG+wJalrXUtnFEMI"})
 			for _, key := range keys {
 				t.Run(key, func(t *testing.T) { w.stores(t, key) })
 			}
@@ -257,7 +257,7 @@ func TestStores(t *testing.T) {
 }
 
 // stores puts an object, gets it, tags it, and deletes the tags and then the object, signed in each way.
-func (w *world) stores(t *testing.T, key string) {
+func (w *deployment) stores(t *testing.T, key string) {
 	prefix := strings.NewReplacer("&", "%26", ";", "%3B").Replace(key)
 	for _, connector := range []string{"header", "query", "unsigned"} {
 		w.same(t, connector, 200, request{method: "PUT", target: "/" + key, body: connector})
@@ -272,7 +272,7 @@ func (w *world) stores(t *testing.T, key string) {
 }
 
 // chunks sends bodies without a length. One that is signed gets a length, and one that is not gets the answer of the store.
-func (w *world) chunks(t *testing.T) {
+func (w *deployment) chunks(t *testing.T) {
 	got, err := w.send("unsigned", request{method: "PUT", target: "/chunks", body: "in chunks", chunked: true})
 	if err != nil || got.status != 411 {
 		t.Errorf("the gateway answers %v, %v, want the 411 of the store", got, err)
@@ -292,7 +292,7 @@ func (w *world) chunks(t *testing.T) {
 }
 
 // wrongKeys sends requests with other keys, which the store refuses. The gateway does not pass on an answer that quotes the signature.
-func (w *world) wrongKeys(t *testing.T, answers map[string]string) {
+func (w *deployment) wrongKeys(t *testing.T, answers map[string]string) {
 	for connector, want := range answers {
 		for _, method := range []string{"GET", "DELETE", "PUT"} {
 			got, err := w.send(connector, request{method: method, target: "/docs/b.txt"})

@@ -46,7 +46,7 @@ func TestSTS(t *testing.T) {
 	const user = "AKIAUSER7EXAMPLE0000"
 	testworld.Check(t, admin.AddUser(t.Context(), user, secretKey))
 	testworld.Must(admin.AttachPolicy(t.Context(), madmin.PolicyAssociationReq{Policies: []string{"readwrite"}, User: user}))(t)
-	w := newWorld(t, s, assume, host.MapSecrets{"s3": secretKey})
+	w := newDeployment(t, s, assume, host.MapSecrets{"s3": secretKey})
 	for range 3 {
 		for _, c := range []struct {
 			connector, method string

@@ -20,8 +20,8 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/login"
 )
 
-// world is a login, with a page behind it that shows that it was reached.
-type world struct {
+// guard is a login, with a page behind it that shows that it was reached.
+type guard struct {
 	*testworld.Canaries
 	t       *testing.T
 	guarded http.Handler
@@ -33,9 +33,9 @@ type world struct {
 
 const inside = "inside"
 
-func newWorld(t *testing.T, change ...func(*world, *login.Config)) *world {
+func newGuard(t *testing.T, change ...func(*guard, *login.Config)) *guard {
 	t.Helper()
-	w := &world{Canaries: testworld.NewCanaries(t), t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
+	w := &guard{Canaries: testworld.NewCanaries(t), t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
 	w.token = w.Word("the token of operators")
 	w.file = w.write("operators", w.token+"\n")
 	c := login.Config{TokenFile: w.file, Clock: func() time.Time { return w.now }, Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, change ...func(*world, *login.Config)) *world {
 	return w
 }
 
-func (w *world) write(name, content string) string {
+func (w *guard) write(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), name)
 	testworld.Check(w.t, os.WriteFile(path, []byte(content), 0o600))
@@ -73,7 +73,7 @@ func overTLS(r *http.Request) { r.TLS = &tls.ConnectionState{} }
 // answered is an answer whose body has been read.
 type answered struct{ *http.Response }
 
-func (w *world) do(method, target, form string, changes ...change) answered {
+func (w *guard) do(method, target, form string, changes ...change) answered {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(context.Background(), method, target, strings.NewReader(form))
 	if form != "" {
@@ -89,7 +89,7 @@ func (w *world) do(method, target, form string, changes ...change) answered {
 	return answered{recorded.Result()}
 }
 
-func (w *world) logIn(changes ...change) *http.Cookie {
+func (w *guard) logIn(changes ...change) *http.Cookie {
 	w.t.Helper()
 	answer := w.do(http.MethodPost, "/login", url.Values{"token": {w.token}, "to": {"/secrets?sort=name"}}.Encode(), changes...)
 	if at := answer.Header.Get("Location"); answer.StatusCode != http.StatusSeeOther || at != "/secrets?sort=name" || len(answer.Cookies()) != 1 {
@@ -98,7 +98,7 @@ func (w *world) logIn(changes ...change) *http.Cookie {
 	return answer.Cookies()[0]
 }
 
-func (w *world) gets(what string, want int, changes ...change) {
+func (w *guard) gets(what string, want int, changes ...change) {
 	w.t.Helper()
 	if got := w.do(http.MethodGet, "/secrets", "", changes...).StatusCode; got != want {
 		w.t.Errorf("%s: %d, want %d", what, got, want)
@@ -107,7 +107,7 @@ func (w *world) gets(what string, want int, changes ...change) {
 
 // threats.md 156: who has no token gets nothing of the operators' listener.
 func TestAllowedUsers(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	w.gets("nobody", 401)
 	w.gets("the token", 200, bearer(w.token))
 	w.gets("the token, in a scheme in small letters", 200, func(r *http.Request) { r.Header.Set("Authorization", "bearer "+w.token) })
@@ -133,7 +133,7 @@ func TestAllowedUsers(t *testing.T) {
 
 // threats.md 157: the session of a browser ends, and its cookie is of no use elsewhere.
 func TestSession(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	session := w.logIn()
 	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.Domain != "" || session.MaxAge != 8*60*60 || session.Secure {
 		t.Errorf("the cookie is %+v", session)
@@ -176,7 +176,7 @@ func TestSession(t *testing.T) {
 
 // threats.md 157: sessions take no memory without end.
 func TestManySessions(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	first := w.logIn()
 	for range 999 {
 		w.now = w.now.Add(time.Second)
@@ -190,7 +190,7 @@ func TestManySessions(t *testing.T) {
 
 // threats.md 156: who tries tokens is stopped, and operators are not.
 func TestGuesses(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	session := w.logIn(peer("192.0.2.7:1111"))
 	for range 20 {
 		w.gets("a guess", 401, peer("192.0.2.7:2222"), bearer("guess"))
@@ -223,7 +223,7 @@ func TestGuesses(t *testing.T) {
 // A token for the metrics is good for these alone (threats.md 158).
 func TestTokenForMetrics(t *testing.T) {
 	token := ""
-	w := newWorld(t, func(w *world, c *login.Config) {
+	w := newGuard(t, func(w *guard, c *login.Config) {
 		token = w.Word("the token for the metrics")
 		c.MetricsTokenFile = w.write("metrics", token)
 	})
@@ -265,11 +265,11 @@ func TestClaim(t *testing.T) {
 	}
 	of := func(name string) change { return cookie(&http.Cookie{Name: "session", Value: url.QueryEscape(name)}) }
 	by := func(c *login.Config) { c.Claim, c.Value, c.Claims = "role", "operator", claims }
-	alone := newWorld(t, func(_ *world, c *login.Config) {
+	alone := newGuard(t, func(_ *guard, c *login.Config) {
 		by(c)
 		c.TokenFile = ""
 	})
-	both := newWorld(t, func(_ *world, c *login.Config) { by(c) })
+	both := newGuard(t, func(_ *guard, c *login.Config) { by(c) })
 	for name, want := range map[string]int{"operator": 200, "one of several": 200, "user": 403, "a name with the word": 403, "none": 403, "down": 503} {
 		alone.gets(name, want, of(name))
 		both.gets(name, want, of(name))
@@ -302,7 +302,7 @@ func TestClaim(t *testing.T) {
 
 // threats.md 159: a login leads to a page of the listener and nowhere else.
 func TestLoginStaysHere(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	for to, want := range map[string]string{
 		"/secrets?x=1": "/secrets?x=1", "": "/", "https://evil.example/": "/", "//evil.example/": "/", `/\evil.example`: "/", "javascript:alert(1)": "/",
 		"/\t/evil.example": "/", "evil": "/", "/login": "/", "/logout?x": "/",
@@ -324,7 +324,7 @@ func TestLoginStaysHere(t *testing.T) {
 
 // threats.md 156: a file that cannot be read lets nobody in, and one that anybody could guess or read is refused.
 func TestTokenFiles(t *testing.T) {
-	w := newWorld(t)
+	w := newGuard(t)
 	for name, c := range map[string]struct{ content, want string }{
 		"empty":     {"", "has less than 16 bytes"},
 		"short":     {"0123456789abcde\n", "has less than 16 bytes"},

@@ -32,19 +32,19 @@ func same(*abi.Description) {}
 // first, then not", "the publisher's description" and "the name of a built-in type".
 func TestThirtyWaysOfTampering(t *testing.T) {
 	for name, c := range map[string]struct {
-		tamper func(w *world)
+		tamper func(w *repository)
 		why    string
 		err    string
 	}{
 		// The bytes.
-		"bytes of the module": {tamper: func(w *world) {
+		"bytes of the module": {tamper: func(w *repository) {
 			w.answer(artifact.Digest(w.made.Module), "", bytes.Repeat([]byte("x"), len(w.made.Module)))
 		}, err: "bytes with another digest"},
-		"a module of another size": {tamper: func(w *world) { w.answer(artifact.Digest(w.made.Module), "", []byte("x")) }, err: "its module:"},
-		"bytes of the description": {tamper: func(w *world) {
+		"a module of another size": {tamper: func(w *repository) { w.answer(artifact.Digest(w.made.Module), "", []byte("x")) }, err: "its module:"},
+		"bytes of the description": {tamper: func(w *repository) {
 			w.answer(artifact.Digest(w.made.Description), "", bytes.Repeat([]byte("x"), len(w.made.Description)))
 		}, err: "bytes with another digest"},
-		"no module": {tamper: func(w *world) {
+		"no module": {tamper: func(w *repository) {
 			w.before = func(out http.ResponseWriter, r *http.Request) bool {
 				gone := strings.HasSuffix(r.URL.Path, artifact.Digest(w.made.Module))
 				if gone {
@@ -53,49 +53,53 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 				return gone
 			}
 		}, err: "the registry does not have it"},
-		"a swapped layer": {tamper: func(w *world) {
+		"a swapped layer": {tamper: func(w *repository) {
 			other := module(w.T, with(same))
 			w.publishModule("1.2.0", other, w.made.Description, "1.2.0", nil)
 			w.answer("/manifests/1.2.0", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(artifact.Digest(w.made.Module)), []byte(artifact.Digest(other)), 1))
 		}, err: `says that it is version "1.2.0", and its module says "1.3.0"`},
-		"a module that is none":     {tamper: func(w *world) { w.publishModule("1.2.0", []byte("hello"), w.made.Description, "1.2.0", w.publisher) }, err: "no WebAssembly module"},
-		"a module that wants files": {tamper: func(w *world) { w.publishModule("1.2.0", opens(w.T), w.made.Description, "1.2.0", w.publisher) }, err: "path_open"},
-		"an index for the manifest": {tamper: func(w *world) {
+		"a module that is none": {tamper: func(w *repository) {
+			w.publishModule("1.2.0", []byte("hello"), w.made.Description, "1.2.0", w.publisher)
+		}, err: "no WebAssembly module"},
+		"a module that wants files": {tamper: func(w *repository) { w.publishModule("1.2.0", opens(w.T), w.made.Description, "1.2.0", w.publisher) }, err: "path_open"},
+		"an index for the manifest": {tamper: func(w *repository) {
 			w.answer("/manifests/", artifact.TypeIndex, []byte(`{"schemaVersion":2,"mediaType":"`+artifact.TypeIndex+`","manifests":[]}`))
 		}, err: "is an index of several manifests"},
-		"an oversized layer": {tamper: func(w *world) { w.answer("/manifests/", artifact.TypeManifest, resized(w, 1<<40)) }, err: "are allowed"},
-		"an oversized manifest": {tamper: func(w *world) {
+		"an oversized layer": {tamper: func(w *repository) { w.answer("/manifests/", artifact.TypeManifest, resized(w, 1<<40)) }, err: "are allowed"},
+		"an oversized manifest": {tamper: func(w *repository) {
 			w.answer("/manifests/", artifact.TypeManifest, append(w.made.Manifest, make([]byte, artifact.MaxManifest)...))
 		}, err: "larger than 64 KiB"},
-		"a layer at a URL": {tamper: func(w *world) {
+		"a layer at a URL": {tamper: func(w *repository) {
 			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(`"size"`), []byte(`"urls":["https://evil.example/"],"size"`), 2))
 		}, err: "is elsewhere"},
-		"a path as a digest": {tamper: func(w *world) {
+		"a path as a digest": {tamper: func(w *repository) {
 			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(artifact.Digest(w.made.Module)), []byte("sha256:../../../../etc/passwd"), 1))
 		}, err: "no SHA-256"},
-		"a second list of layers": {tamper: func(w *world) {
+		"a second list of layers": {tamper: func(w *repository) {
 			w.answer("/manifests/", artifact.TypeManifest, bytes.Replace(w.made.Manifest, []byte(`"layers"`), []byte(`"layers":[],"layers"`), 1))
 		}, err: "a member twice"},
 		// The version.
-		"a tag that was moved": {tamper: func(w *world) {
+		"a tag that was moved": {tamper: func(w *repository) {
 			d := with(same)
 			d.Version, d.Summary = "1.2.0", "Other."
 			w.publish("1.2.0", d, w.publisher, nil)
 		}, why: lock.WhyLower},
-		"a downgrade": {tamper: func(w *world) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
-		"an old version under a new tag": {tamper: func(w *world) {
+		"a downgrade": {tamper: func(w *repository) { d := with(same); d.Version = "1.1.0"; w.publish("latest", d, w.publisher, nil) }, why: lock.WhyLower},
+		"an old version under a new tag": {tamper: func(w *repository) {
 			w.before = func(_ http.ResponseWriter, r *http.Request) bool {
 				r.URL.Path = strings.Replace(r.URL.Path, "/manifests/1.3.0", "/manifests/1.2.0", 1)
 				return false
 			}
 		}, err: "the tag is 1.3.0, and the plugin says that it is version 1.2.0"},
-		"a version that is a lie": {tamper: func(w *world) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
-		"another contract":        {tamper: func(w *world) { w.publish("1.3.0", with(func(d *abi.Description) { d.ABI = 2 }), w.publisher, nil) }, err: "abi is 2"},
+		"a version that is a lie": {tamper: func(w *repository) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
+		"another contract": {tamper: func(w *repository) {
+			w.publish("1.3.0", with(func(d *abi.Description) { d.ABI = 2 }), w.publisher, nil)
+		}, err: "abi is 2"},
 		// The signature.
-		"another signer":         {tamper: func(w *world) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
-		"another kind of signer": {tamper: func(w *world) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
-		"no signature":           {tamper: func(w *world) { w.publish("1.3.0", with(same), nil, nil) }, why: lock.WhyUnsigned},
-		"a signature that is hidden": {tamper: func(w *world) {
+		"another signer":         {tamper: func(w *repository) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
+		"another kind of signer": {tamper: func(w *repository) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
+		"no signature":           {tamper: func(w *repository) { w.publish("1.3.0", with(same), nil, nil) }, why: lock.WhyUnsigned},
+		"a signature that is hidden": {tamper: func(w *repository) {
 			w.before = func(out http.ResponseWriter, r *http.Request) bool {
 				hidden := strings.HasSuffix(r.URL.Path, ".minisig")
 				if hidden {
@@ -104,59 +108,59 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 				return hidden
 			}
 		}, why: lock.WhyUnsigned},
-		"the signature of another version": {tamper: func(w *world) {
+		"the signature of another version": {tamper: func(w *repository) {
 			made := w.publish("1.3.0", with(same), nil, nil)
 			w.sign(made.Manifest, w.made.Manifest, w.publisher)
 		}, why: lock.WhyUnsigned},
-		"the key of the publisher on another signature": {tamper: func(w *world) {
+		"the key of the publisher on another signature": {tamper: func(w *repository) {
 			made := w.publish("1.3.0", with(same), nil, nil)
 			key, _ := w.publisher.Key()
 			s, _ := minisigner(w.T).Sign(rand.Reader, made.Manifest, w.name, "acme")
 			s.Key = key
 			w.pushSignature(made.Manifest, s)
 		}, why: lock.WhyUnsigned},
-		"a wrong key of the operator": {tamper: func(w *world) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
+		"a wrong key of the operator": {tamper: func(w *repository) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
 		// What the plugin may do.
-		"wider sinks": {tamper: func(w *world) {
+		"wider sinks": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"a field in plain": {tamper: func(w *world) {
+		"a field in plain": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sealed = false }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"another group": {tamper: func(w *world) {
+		"another group": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Uses = append(d.Uses, abi.GroupSecret) }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"wider answers": {tamper: func(w *world) { w.publish("1.3.0", with(answers), w.publisher, nil) }, why: lock.WhyWider},
-		"no credential": {tamper: func(w *world) {
+		"wider answers": {tamper: func(w *repository) { w.publish("1.3.0", with(answers), w.publisher, nil) }, why: lock.WhyWider},
+		"no credential": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Anonymous = true }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"another type's name": {tamper: func(w *world) {
+		"another type's name": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "globex" }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"a new alias": {tamper: func(w *world) {
+		"a new alias": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"globex"} }), w.publisher, nil)
 		}, why: lock.WhyWider},
-		"a built-in type": {tamper: func(w *world) {
+		"a built-in type": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "jwt" }), w.publisher, nil)
 		}, err: `auth type or alias "jwt" is that of a built-in one`},
-		"an alias of a built-in": {tamper: func(w *world) {
+		"an alias of a built-in": {tamper: func(w *repository) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), w.publisher, nil)
 		}, err: `auth type or alias "apikey" is that of a built-in one`},
-		"a lie about its sinks": {tamper: func(w *world) {
+		"a lie about its sinks": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(same))
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)
 		}, err: `says that its field secret is "to header", and its module says "to header, to token"`},
-		"a description without end": {tamper: func(w *world) {
+		"a description without end": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(func(d *abi.Description) { d.Fields = make([]abi.Field, 5000) }))
 			w.publish("1.3.0", with(same), w.publisher, said)
 		}, err: "has 5000 fields, and 256 are allowed"},
-		"controls of a terminal in an import": {tamper: func(w *world) {
+		"controls of a terminal in an import": {tamper: func(w *repository) {
 			w.publishModule("1.2.0", assemble(w.T, "(module (import \"\u009b31m\" \"\u009b32m\" (func)))"), w.made.Description, "1.2.0", w.publisher)
 		}, err: `it imports "\u009b31m"`},
-		"a description of no use": {tamper: func(w *world) { w.publish("1.3.0", with(same), w.publisher, []byte("<html>")) }, err: "no JSON of a description"},
+		"a description of no use": {tamper: func(w *repository) { w.publish("1.3.0", with(same), w.publisher, []byte("<html>")) }, err: "no JSON of a description"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newRepository(t)
 			c.tamper(w)
 			tag := "latest"
 			for _, other := range []string{"1.3.0", "1.2.0"} {
@@ -183,7 +187,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 // What an operator accepts has a digest. It is another one if the registry answers in another way once they have decided (threats.md
 // 170, specification.md "what is accepted").
 func TestAcceptShownUpdate(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
 	digest := func() string {
 		t.Helper()
@@ -220,7 +224,7 @@ func TestAcceptShownUpdate(t *testing.T) {
 
 // The next version of the same publisher, who changes nothing that matters, is not refused.
 func TestAcceptedUpdate(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.publish("1.3.0", with(func(d *abi.Description) { d.Summary = "It signs better." }), w.publisher, nil)
 	r, err := w.get("1.3.0")
 	if err != nil || len(lock.Refused(r.Changes)) > 0 || len(r.Changes) == 0 {
@@ -233,7 +237,7 @@ func TestAcceptedUpdate(t *testing.T) {
 
 // A signature of cosign's brings its key if keywright pushed it, and otherwise needs that of the operator (specification.md "which key").
 func TestTheFirstKey(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.accepted = nil
 	signer := cosigner(t)
 	key, _ := signer.Key()
@@ -266,7 +270,7 @@ func TestTheFirstKey(t *testing.T) {
 
 // A version that nobody signed can be the first one, and a signature later is not refused (specification.md "signed at first, then not").
 func TestUnsignedPlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.accepted = nil
 	d := acme()
 	d.Summary = "By nobody."
@@ -283,13 +287,13 @@ func TestUnsignedPlugin(t *testing.T) {
 }
 
 // sign puts a signature of some text where the one of a manifest belongs.
-func (w *world) sign(manifest, text []byte, signer *signature.Signer) {
+func (w *repository) sign(manifest, text []byte, signer *signature.Signer) {
 	w.Helper()
 	s := testworld.Must(signer.Sign(rand.Reader, text, w.name, "acme"))(w)
 	w.pushSignature(manifest, s)
 }
 
-func (w *world) pushSignature(manifest []byte, s signature.Signature) {
+func (w *repository) pushSignature(manifest []byte, s signature.Signature) {
 	w.Helper()
 	testworld.Check(w, w.options.Client.PushSignature(w.Context(), w.ref("1.2.0"), artifact.Digest(manifest), s))
 }
@@ -299,7 +303,7 @@ func answers(d *abi.Description) {
 }
 
 // resized returns the manifest with another size of the module.
-func resized(w *world, size int64) []byte {
+func resized(w *repository, size int64) []byte {
 	var m map[string]any
 	testworld.Check(w, json.Unmarshal(w.made.Manifest, &m))
 	m["layers"].([]any)[0].(map[string]any)["size"] = size
@@ -316,7 +320,7 @@ func opens(t *testing.T) []byte {
 
 // The bytes of a lock are put back from the registry by their digests, wherever the tag leads by then, and from this machine without it.
 func TestRestore(t *testing.T) {
-	w := newWorld(t)
+	w := newRepository(t)
 	w.publish("1.2.0", with(same), nil, nil) // the tag moves
 	const most = 1 << 20
 	vendor, cache := filepath.Join(t.TempDir(), "vendor"), filepath.Join(t.TempDir(), "cache")

@@ -23,23 +23,23 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 var subject = audit.NewSubject("orders", "api_key", "built-in", "abc", []string{"key", "tenants/*/orders"})
 
-// world is a directory with an audit log.
-type world struct {
+// directory is a directory with an audit log.
+type directory struct {
 	t   *testing.T
 	dir string
 	log testworld.Log
 }
 
-func newWorld(t *testing.T) *world { return &world{t: t, dir: t.TempDir()} }
+func newDirectory(t *testing.T) *directory { return &directory{t: t, dir: t.TempDir()} }
 
-func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+func (w *directory) path(name string) string { return filepath.Join(w.dir, name) }
 
-func (w *world) open(name string, change ...func(*audit.Config)) *audit.Log {
+func (w *directory) open(name string, change ...func(*audit.Config)) *audit.Log {
 	w.t.Helper()
 	return testworld.Must(audit.Open(w.config(name, change...)))(w.t)
 }
 
-func (w *world) config(name string, change ...func(*audit.Config)) audit.Config {
+func (w *directory) config(name string, change ...func(*audit.Config)) audit.Config {
 	c := audit.Config{Path: w.path(name), Node: "node-1", Logger: slog.New(slog.NewJSONHandler(&w.log, nil)), Clock: func() time.Time { return noon }}
 	for _, f := range change {
 		f(&c)
@@ -55,31 +55,31 @@ func uses(l *audit.Log, users ...string) {
 	l.Flush()
 }
 
-func (w *world) close(l *audit.Log) {
+func (w *directory) close(l *audit.Log) {
 	w.t.Helper()
 	if err := l.Close(); err != nil {
 		w.t.Error(err)
 	}
 }
 
-func (w *world) read(name string) string {
+func (w *directory) read(name string) string {
 	w.t.Helper()
 	text := testworld.Must(os.ReadFile(w.path(name)))(w.t)
 	return string(text)
 }
 
-func (w *world) write(name, text string) {
+func (w *directory) write(name, text string) {
 	w.t.Helper()
 	testworld.Check(w.t, os.WriteFile(w.path(name), []byte(text), 0o600))
 }
 
-func (w *world) rename(from, to string) {
+func (w *directory) rename(from, to string) {
 	w.t.Helper()
 	testworld.Check(w.t, os.Rename(w.path(from), w.path(to)))
 }
 
 // verify returns the report of files, as "lines uses torn ended: FILE:LINE why".
-func (w *world) verify(names ...string) string {
+func (w *directory) verify(names ...string) string {
 	w.t.Helper()
 	paths := make([]string, len(names))
 	for i, name := range names {
@@ -93,7 +93,7 @@ func (w *world) verify(names ...string) string {
 	return text
 }
 
-func (w *world) check(want string, names ...string) {
+func (w *directory) check(want string, names ...string) {
 	w.t.Helper()
 	if got := w.verify(names...); got != want {
 		w.t.Errorf("verified: %s\nwant:     %s", got, want)
@@ -102,7 +102,7 @@ func (w *world) check(want string, names ...string) {
 
 // Each use is a line with its own members, and all lines fit.
 func TestLines(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann", "bö\"b\n")
 	l.Add(&audit.Record{Time: noon.Add(time.Second), Use: "token", Subject: subject, Stage: "token", TokenRequests: 2})
@@ -129,7 +129,7 @@ func TestLines(t *testing.T) {
 
 // threats.md 177: a line that is changed, taken out, put in or moved shows, and so does a beginning that is cut off.
 func TestTampering(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann", "bob", "cid")
 	w.close(l)
@@ -154,7 +154,7 @@ func TestTampering(t *testing.T) {
 		"nothing":          {nil, "0 0 0 false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{t: t, dir: t.TempDir()}
+			w := &directory{t: t, dir: t.TempDir()}
 			w.write("x", strings.Join(c.lines, ""))
 			w.check(c.want, "x")
 		})
@@ -171,7 +171,7 @@ func TestTampering(t *testing.T) {
 
 // A process that starts again continues the chain of the file. A line that the one before could not write whole stays, and counts.
 func TestRestart(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.close(l)
@@ -195,7 +195,7 @@ func TestRestart(t *testing.T) {
 
 // When the file is moved away, the next one goes on with the chain, also if the process was not running then.
 func TestRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.rename("audit.log", "audit.log.2")
@@ -223,7 +223,7 @@ func TestRotation(t *testing.T) {
 
 // A file that was emptied, as logrotate's copytruncate does, goes on with the chain. The copy shows whether a line is missing.
 func TestEmptiedFile(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.write("copy", w.read("audit.log"))
@@ -235,7 +235,7 @@ func TestEmptiedFile(t *testing.T) {
 
 // threats.md 178: two processes would break the chain of one file, so that only one can open it.
 func TestFileInUse(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), "belongs to another process: let each have a file of its own") {
 		t.Errorf("the error is %v", err)
@@ -254,7 +254,7 @@ func TestOtherFiles(t *testing.T) {
 		"no hash":       {`{"n":1,"hash":"00"}` + "\n", "does not end with a line of an audit log"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDirectory(t)
 			w.write("audit.log", c.text)
 			if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v", err)
@@ -264,7 +264,7 @@ func TestOtherFiles(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t)
+	w := newDirectory(t)
 	if _, err := audit.Open(w.config("none/audit.log")); err == nil {
 		t.Error("a directory that does not exist is no error")
 	}
@@ -272,7 +272,7 @@ func TestOtherFiles(t *testing.T) {
 
 // A log that is longer than what is read of its end goes on, too.
 func TestRestartOfALongLog(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	for range 1000 {
 		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
@@ -290,7 +290,7 @@ func TestRestartOfALongLog(t *testing.T) {
 
 // None of the uses of many goroutines is lost when the log is closed, and all fit.
 func TestManyAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	var all sync.WaitGroup
 	for range 8 {
@@ -308,7 +308,7 @@ func TestManyAtOnce(t *testing.T) {
 // threats.md 180: the head of the chain is logged every ten minutes if there are new lines.
 func TestHeadLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newDirectory(t)
 		l := w.open("audit.log")
 		for i, user := range []string{"", "ann", "", "bob"} {
 			if user != "" {
@@ -327,7 +327,7 @@ func TestHeadLog(t *testing.T) {
 // threats.md 180: who can write the file can make a whole new chain, and cut off its end. The hash of a line that was logged
 // elsewhere shows both.
 func TestHashOfTheLog(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann", "bob")
 	w.close(l)

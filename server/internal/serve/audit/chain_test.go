@@ -16,7 +16,7 @@ import (
 
 // The report has the place and the time of the first line and of the last one, and the files that are empty.
 func TestReport(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	now := noon
 	l := w.open("audit.log", func(c *audit.Config) { c.Clock = func() time.Time { return now } })
 	uses(l, "ann")
@@ -49,7 +49,7 @@ func chained(before [32]byte, members string) string {
 
 // threats.md 177: the first line of a log says which line it continues, or is the very first.
 func TestDetachedFirstLines(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	zero, full := strings.Repeat("00", 32), [32]byte{1}
 	const continues = "0 0 0 false: x:1 does not say which line it continues"
 	for name, c := range map[string]struct{ line, want string }{

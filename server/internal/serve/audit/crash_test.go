@@ -14,14 +14,14 @@ import (
 
 // A process can be killed at each byte of its last line. What it has written stays, and all fits after the next start.
 func TestKilledAtEachByte(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.close(l)
 	text := w.read("audit.log")
 	last := strings.LastIndex(text[:len(text)-1], "\n") + 1
 	for cut := last; cut < len(text); cut++ {
-		w := newWorld(t)
+		w := newDirectory(t)
 		w.write("audit.log", text[:cut])
 		w.close(w.open("audit.log"))
 		want := "4 1 1 true" // begin, the use, begin, end
@@ -37,7 +37,7 @@ func TestKilledAtEachByte(t *testing.T) {
 
 // A last line that lacks its line feed alone is whole.
 func TestLineWithoutLineFeed(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.close(l)
@@ -57,7 +57,7 @@ func TestTornBeginnings(t *testing.T) {
 		"zeros of a whole line": {`{"n":3,"ti` + strings.Repeat("\x00", 64<<10-10), "4 1 1 true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDirectory(t)
 			l := w.open("whole.log")
 			uses(l, "ann")
 			w.close(l)
@@ -72,7 +72,7 @@ func TestTornBeginnings(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t)
+	w := newDirectory(t)
 	w.write("audit.log", `{"n":1,"time"`+"\n"+`{"n":1`) // of the first process ever
 	w.close(w.open("audit.log"))
 	w.check("2 0 2 true", "audit.log")
@@ -80,7 +80,7 @@ func TestTornBeginnings(t *testing.T) {
 
 // A start that fails changes nothing: the next one goes on with the chain.
 func TestFailedStart(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.close(l)
@@ -99,7 +99,7 @@ func TestFailedStart(t *testing.T) {
 
 // A process does not start beside an old head that it cannot remove: after a crash, the next one would go on from there.
 func TestUnchangedHead(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	config := w.config("audit.log", func(c *audit.Config) {
 		c.Sync = func(*os.File) error { return os.MkdirAll(w.path("audit.log.head/full"), 0o700) }
 	})
@@ -119,7 +119,7 @@ func TestTruncatedEnd(t *testing.T) {
 		"all lines":     {0, "0 0 0 false: audit.log.head:1 says that the last line of the log is line 3, and it is line 0: its end was cut off, or is in another file", "2 0 0 true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDirectory(t)
 			l := w.open("audit.log")
 			uses(l, "ann")
 			w.close(l)
@@ -133,7 +133,7 @@ func TestTruncatedEnd(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t)
+	w := newDirectory(t)
 	for _, user := range []string{"ann", "eve"} {
 		testworld.Check(t, errors.Join(os.RemoveAll(w.path("audit.log")), os.RemoveAll(w.path("head")), os.RemoveAll(w.path("audit.log.head"))))
 		l := w.open("audit.log")
@@ -151,7 +151,7 @@ func TestTruncatedEnd(t *testing.T) {
 
 // A head that a process could not remove before it was killed is older than the last line, and does not count.
 func TestOldHead(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	w.close(w.open("audit.log"))
 	head := w.read("audit.log.head")
 	w.close(w.open("audit.log"))
@@ -177,7 +177,7 @@ func TestIrregularHead(t *testing.T) {
 		"a long file": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte(" "), 1<<20), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDirectory(t)
 			l := w.open("audit.log")
 			testworld.Check(t, put(w.path("audit.log.head")))
 			const want = "audit.log.head that was changed: remove that"

@@ -44,7 +44,7 @@ func (d *disk) free(bytes int) {
 // threats.md 179: while the disk is full, no further credential is used, and the lines of those that were in use are written once it
 // has space. No line is torn.
 func TestFullDisk(t *testing.T) {
-	w, d := newWorld(t), &disk{space: 1000}
+	w, d := newDirectory(t), &disk{space: 1000}
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer = "", d })
 	uses(l, "ann")
 	testworld.Check(t, l.Err())
@@ -68,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 
 // An operator may prefer requests to lines. Then memory is bounded, and the log says how many uses it lacks.
 func TestLossyLog(t *testing.T) {
-	w, d := newWorld(t), &disk{space: 1000}
+	w, d := newDirectory(t), &disk{space: 1000}
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer, c.Lossy = "", d, true })
 	d.free(0)
 	uses(l, "first")
@@ -92,7 +92,7 @@ func TestLossyLog(t *testing.T) {
 
 // A lossy log that has lost one use has a line that says so.
 func TestOneLostUse(t *testing.T) {
-	w, d := newWorld(t), &disk{space: 1000}
+	w, d := newDirectory(t), &disk{space: 1000}
 	l := w.open("", func(c *audit.Config) { c.Path, c.Writer, c.Lossy = "", d, true })
 	d.free(0)
 	added, lost := 0, uint64(0)
@@ -111,7 +111,7 @@ func TestOneLostUse(t *testing.T) {
 
 // A disk that hangs stops requests too, once too many lines wait.
 func TestHangingDisk(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	hangs, goes := make(chan struct{}), make(chan struct{})
 	first := true
 	l := w.open("", func(c *audit.Config) {
@@ -143,7 +143,7 @@ func TestHangingDisk(t *testing.T) {
 // What was added in a burst is not kept in memory once it is on the disk.
 func TestMemoryAfterABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newDirectory(t)
 		heap := func() uint64 {
 			runtime.GC()
 			var m runtime.MemStats

@@ -42,7 +42,7 @@ func (d *losing) sync(file *os.File) error {
 
 // Nobody else on the machine reads who used what: the mode of the log and of the head beside it is 0600, whatever the umask lets through.
 func TestOnlyTheUserReadsTheLog(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "ann")
 	w.close(l)
@@ -57,7 +57,7 @@ func TestOnlyTheUserReadsTheLog(t *testing.T) {
 // synced, however often something else succeeds meanwhile.
 func TestFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, d := newWorld(t), &losing{}
+		w, d := newDirectory(t), &losing{}
 		l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
 		uses(l, "ann")
 		d.fails.Store(true)
@@ -86,7 +86,7 @@ func TestFailedSync(t *testing.T) {
 // What is added waits for 50 ms at most, whether others came before or not, so that a process that is killed loses no more.
 func TestBatchDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newDirectory(t)
 		l := w.open("audit.log")
 		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
 		time.Sleep(50*time.Millisecond + 1)
@@ -111,7 +111,7 @@ func TestBatchDelay(t *testing.T) {
 // Lines are synced every second, also while others come all the time.
 func TestSyncUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newDirectory(t)
 		var syncs atomic.Int64
 		l := w.open("audit.log", func(c *audit.Config) { c.Sync = func(*os.File) error { syncs.Add(1); return nil } })
 		before := syncs.Load()
@@ -137,7 +137,7 @@ func TestSyncUnderLoad(t *testing.T) {
 
 // A log leaves no file open, however often its file was moved away.
 func TestClosedFiles(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	before := openFiles(t)
 	l := w.open("audit.log")
 	for range 5 {
@@ -159,7 +159,7 @@ func openFiles(t *testing.T) int {
 // The head of a log that ends is synced before it has its name, and leaves no other file.
 func TestHeadSync(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		w, heads := newWorld(t), 0
+		w, heads := newDirectory(t), 0
 		l := w.open("audit.log", func(c *audit.Config) {
 			c.Sync = func(file *os.File) error {
 				if strings.Contains(file.Name(), "head") {
@@ -190,7 +190,7 @@ func TestHeadSync(t *testing.T) {
 
 // A log whose lines could not be synced at the end says so.
 func TestFailedSyncAtClose(t *testing.T) {
-	w, d := newWorld(t), &losing{}
+	w, d := newDirectory(t), &losing{}
 	l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
 	uses(l, "ann")
 	d.fails.Store(true)
@@ -205,7 +205,7 @@ func TestFailedSyncAtClose(t *testing.T) {
 // A log that could not be synced before its end does not end as if it were whole: the uses that wait are missing.
 func TestEndAfterAFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, d := newWorld(t), &losing{}
+		w, d := newDirectory(t), &losing{}
 		l := w.open("audit.log", func(c *audit.Config) { c.Sync = d.sync })
 		uses(l, "ann")
 		d.fails.Store(true)
@@ -222,7 +222,7 @@ func TestEndAfterAFailedSync(t *testing.T) {
 
 // threats.md 178: a link is another name of the same file. It does not let a second process write to it.
 func TestLinks(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	testworld.Check(t, errors.Join(os.Symlink("audit.log", w.path("symbolic.log")), os.Link(w.path("audit.log"), w.path("hard.log"))))
 	for name, want := range map[string]string{"symbolic.log": "is no regular file: name the file itself", "hard.log": "belongs to another process"} {
@@ -245,14 +245,14 @@ func TestLinks(t *testing.T) {
 // threats.md 262: what is put in the place of a file that was moved away is not written to, unless it is an empty file. Then no
 // credential is used. The chain goes on once it is gone.
 func TestPlaceOfAMovedFile(t *testing.T) {
-	for name, put := range map[string]func(w *world) error{
-		"a symbolic link":            func(w *world) error { return os.Symlink("other", w.path("audit.log")) },
-		"a directory":                func(w *world) error { return os.Mkdir(w.path("audit.log"), 0o700) },
-		"a file with text":           func(w *world) error { return os.WriteFile(w.path("audit.log"), []byte("text\n"), 0o600) },
-		"the log of another process": func(w *world) error { w.open("audit.log"); return nil },
+	for name, put := range map[string]func(w *directory) error{
+		"a symbolic link":            func(w *directory) error { return os.Symlink("other", w.path("audit.log")) },
+		"a directory":                func(w *directory) error { return os.Mkdir(w.path("audit.log"), 0o700) },
+		"a file with text":           func(w *directory) error { return os.WriteFile(w.path("audit.log"), []byte("text\n"), 0o600) },
+		"the log of another process": func(w *directory) error { w.open("audit.log"); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newDirectory(t)
 			w.write("other", "")
 			l := w.open("audit.log")
 			uses(l, "ann")
@@ -280,7 +280,7 @@ func TestPlaceOfAMovedFile(t *testing.T) {
 // writes again. The gateway begins the empty one within a second, also without a use, and no line is missing.
 func TestRotationByLogrotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newDirectory(t)
 		l := w.open("audit.log")
 		for i, user := range []string{"ann", "bob", ""} {
 			if user != "" {
@@ -302,7 +302,7 @@ func TestRotationByLogrotate(t *testing.T) {
 }
 
 // zip compresses a file.
-func (w *world) zip(from, to string) {
+func (w *directory) zip(from, to string) {
 	w.t.Helper()
 	file := testworld.Must(os.Create(w.path(to)))(w.t)
 	z := gzip.NewWriter(file)
@@ -312,7 +312,7 @@ func (w *world) zip(from, to string) {
 
 // While the directory is away, or the new file cannot be made in it, no credential is used. The lines of uses that had begun follow.
 func TestMissingDirectory(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	testworld.Check(t, os.Mkdir(w.path("logs"), 0o700))
 	l := w.open("logs/audit.log")
 	uses(l, "ann")
@@ -333,7 +333,7 @@ func TestMissingDirectory(t *testing.T) {
 // threats.md 263: a disk that hangs does not keep the process from ending. The error says that lines are missing.
 func TestHangingDiskAtClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, goes, first := newWorld(t), make(chan struct{}), true
+		w, goes, first := newDirectory(t), make(chan struct{}), true
 		l := w.open("", func(c *audit.Config) {
 			c.Path, c.Writer = "", writerFunc(func(p []byte) (int, error) {
 				if !first {

@@ -14,7 +14,7 @@ import (
 
 // threats.md 21: a text can hold any character, alone or among others, stays within its line, and does not change how the line is shown.
 func TestTextsOfAnyCharacter(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	texts := []string{"\u202eadmin", "\u2066", "\U000e0001"}
 	for c := range rune(0x100) {
@@ -36,7 +36,7 @@ func TestTextsOfAnyCharacter(t *testing.T) {
 
 // An ID has at most 256 bytes of whole characters, and then an ellipsis, so that nobody makes lines that are too long.
 func TestLongIDs(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	for id, want := range map[string]string{
 		strings.Repeat("a", 256):       strings.Repeat("a", 256),
@@ -57,7 +57,7 @@ func TestLongIDs(t *testing.T) {
 
 // The log is UTF-8, also if an ID is not.
 func TestNonUTF8IDs(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	uses(l, "\xe9\xe8", "a\xe9")
 	w.close(l)
@@ -68,7 +68,7 @@ func TestNonUTF8IDs(t *testing.T) {
 
 // A connector with more secrets than fit into a line does not make one that nobody can read.
 func TestManySecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	var names []string
 	for i := range 1500 {
 		names = append(names, fmt.Sprintf("a-secret-with-a-name-that-is-not-short-at-all-but-may-well-be-so/%d", i))
@@ -96,7 +96,7 @@ func TestManySecrets(t *testing.T) {
 
 // A line has names of secrets of 16 KiB, and the number of the others.
 func TestLongNamesOfSecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	l := w.open("audit.log")
 	for i, c := range []struct {
 		lengths []int

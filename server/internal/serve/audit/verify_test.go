@@ -14,7 +14,7 @@ import (
 
 // A log of many lines is verified in constant memory, also from a pipe, and the report has the number of the line that does not fit.
 func TestVerifyLargeLog(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	testworld.Check(t, syscall.Mkfifo(w.path("pipe"), 0o600))
 	type result struct {
 		audit.Report
@@ -53,7 +53,7 @@ func TestVerifyLargeLog(t *testing.T) {
 
 // A log may have more files than a process may have open.
 func TestVerifyManyFiles(t *testing.T) {
-	w := newWorld(t)
+	w := newDirectory(t)
 	before, names := syscall.Rlimit{}, []string{}
 	l := w.open("audit.log")
 	for i := range 60 {

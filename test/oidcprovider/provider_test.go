@@ -31,8 +31,8 @@ import (
 // clientHost is the name in the certificate of the clients.
 const clientHost = "client.test"
 
-// world is a running provider with its API, and what hosts need to reach it.
-type world struct {
+// provider is a running provider with its API, and what hosts need to reach it.
+type provider struct {
 	t      *testing.T
 	issuer string
 	roots  *x509.CertPool
@@ -45,13 +45,13 @@ type world struct {
 // object is a JSON object.
 type object = map[string]any
 
-// newWorld starts a provider with these clients. Each may use all grants and the scope read. issuers are the public keys of the assertions of the JWT bearer grant.
-func newWorld(t *testing.T, clients []object, issuers ...object) *world {
+// newProvider starts a provider with these clients. Each may use all grants and the scope read. issuers are the public keys of the assertions of the JWT bearer grant.
+func newProvider(t *testing.T, clients []object, issuers ...object) *provider {
 	t.Helper()
 	authority, authorityKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}, nil, nil)
 	server, serverKey := certificate(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, authority, authorityKey)
 	client, clientKey := certificate(t, &x509.Certificate{Subject: pkix.Name{CommonName: "client"}, DNSNames: []string{clientHost}}, authority, authorityKey)
-	w := &world{
+	w := &provider{
 		t: t, roots: x509.NewCertPool(), secrets: host.MapSecrets{},
 		certificate: pemText("CERTIFICATE", client.Raw), key: pemOf(t, clientKey),
 	}
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, clients []object, issuers ...object) *world {
 const bearerGrant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 // start runs the provider until the test ends.
-func (w *world) start(config string) {
+func (w *provider) start(config string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	node := exec.CommandContext(ctx, "node", "server.mjs")
@@ -107,7 +107,7 @@ func (w *world) start(config string) {
 var forBoth = []string{host.TLSForAPI, host.TLSForToken}
 
 // connect returns a client for a connector of an auth type, which presents the clients' certificate for some purposes.
-func (w *world) connect(authType string, config object, purposes ...string) *http.Client {
+func (w *provider) connect(authType string, config object, purposes ...string) *http.Client {
 	w.t.Helper()
 	c := w.config()
 	var secure *host.TLS
@@ -140,7 +140,7 @@ func (w *world) connect(authType string, config object, purposes ...string) *htt
 }
 
 // config returns the configuration of a host that trusts the provider.
-func (w *world) config() host.Config {
+func (w *provider) config() host.Config {
 	return host.Config{
 		Secrets: w.secrets,
 		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: w.roots}},
@@ -158,7 +158,7 @@ func module(t *testing.T, path string) host.Plugin {
 }
 
 // get requests a path of the API for a user and decodes the answer.
-func (w *world) get(client *http.Client, path string, user host.User) (answer object, status int, err error) {
+func (w *provider) get(client *http.Client, path string, user host.User) (answer object, status int, err error) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(host.WithUser(w.t.Context(), user), http.MethodGet, w.issuer+path, nil)
 	if err != nil {
@@ -183,14 +183,14 @@ type request struct {
 }
 
 // seen returns the requests that the provider has answered so far.
-func (w *world) seen() (list []request) {
+func (w *provider) seen() (list []request) {
 	w.t.Helper()
 	w.ask(http.MethodGet, "/seen", nil, &list)
 	return list
 }
 
 // ask sends a request to the provider without a host, decodes the answer, and returns the status.
-func (w *world) ask(method, path string, form url.Values, answer any) (status int) {
+func (w *provider) ask(method, path string, form url.Values, answer any) (status int) {
 	w.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.roots}}}
 	defer client.CloseIdleConnections()

@@ -62,8 +62,8 @@ var (
 		delete response-content-type response-content-disposition`)
 )
 
-// A world is a store with its two buckets, and a gateway before it.
-type world struct {
+// A deployment is a store with its two buckets, and a gateway before it.
+type deployment struct {
 	*store
 	t       *testing.T
 	gateway string
@@ -72,9 +72,9 @@ type world struct {
 	kept map[string]map[string]string
 }
 
-func newWorld(t *testing.T, s *store, definitions string, secrets host.Secrets) *world {
+func newDeployment(t *testing.T, s *store, definitions string, secrets host.Secrets) *deployment {
 	t.Helper()
-	w := &world{store: s, t: t, kept: map[string]map[string]string{ours: {}, theirs: {}}}
+	w := &deployment{store: s, t: t, kept: map[string]map[string]string{ours: {}, theirs: {}}}
 	entries := func(names []string) string {
 		return "{name: " + strings.Join(names, `, value: "", overridable: true}, {name: `) + `, value: "", overridable: true}`
 	}
@@ -124,7 +124,7 @@ type answer struct {
 }
 
 // send sends a request through a connector of the gateway, or, without one, as the other client signs it.
-func (w *world) send(connector string, q request) (answer, error) {
+func (w *deployment) send(connector string, q request) (answer, error) {
 	w.t.Helper()
 	bucket := theirs
 	root := "http://" + w.address + "/" + bucket
@@ -204,7 +204,7 @@ var (
 
 // same sends a request on both ways, and fails the test unless the store answers both alike, with this status, and has the same objects
 // then.
-func (w *world) same(t *testing.T, connector string, status int, q request) {
+func (w *deployment) same(t *testing.T, connector string, status int, q request) {
 	t.Helper()
 	want := testworld.Must(w.send("", q))(t)
 	got := testworld.Must(w.send(connector, q))(t)
@@ -222,7 +222,7 @@ func (w *world) same(t *testing.T, connector string, status int, q request) {
 }
 
 // objects returns what a bucket has, as the other client lists it: keys, ETags and tags, and uploads that have not ended.
-func (w *world) objects(t *testing.T, bucket string) (list []string) {
+func (w *deployment) objects(t *testing.T, bucket string) (list []string) {
 	t.Helper()
 	for object := range w.ListObjects(t.Context(), bucket, minio.ListObjectsOptions{Recursive: true}) {
 		if object.Err != nil {

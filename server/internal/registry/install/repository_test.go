@@ -28,8 +28,8 @@ import (
 	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
-// A world is a registry on loopback with a publisher, an operator who has accepted version 1.2.0, and somebody between them.
-type world struct {
+// A repository is a registry on loopback with a publisher, an operator who has accepted version 1.2.0, and somebody between them.
+type repository struct {
 	*testing.T
 	options   Options
 	publisher *signature.Signer
@@ -41,9 +41,9 @@ type world struct {
 	made     artifact.Made
 }
 
-func newWorld(t *testing.T) *world {
+func newRepository(t *testing.T) *repository {
 	t.Helper()
-	w := &world{T: t, publisher: minisigner(t)}
+	w := &repository{T: t, publisher: minisigner(t)}
 	behind := fake.New(fake.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if w.before == nil || !w.before(out, r) {
@@ -114,7 +114,7 @@ func assemble(t *testing.T, text string) []byte {
 }
 
 // publish pushes a plugin under a tag. It is signed if signer is not nil. If said is not nil, it is the description beside the module.
-func (w *world) publish(tag string, d abi.Description, signer *signature.Signer, said []byte) artifact.Made {
+func (w *repository) publish(tag string, d abi.Description, signer *signature.Signer, said []byte) artifact.Made {
 	w.Helper()
 	if said == nil {
 		said, _ = json.Marshal(d)
@@ -122,7 +122,7 @@ func (w *world) publish(tag string, d abi.Description, signer *signature.Signer,
 	return w.publishModule(tag, module(w.T, d), said, d.Version, signer)
 }
 
-func (w *world) publishModule(tag string, wasm, said []byte, version string, signer *signature.Signer) artifact.Made {
+func (w *repository) publishModule(tag string, wasm, said []byte, version string, signer *signature.Signer) artifact.Made {
 	w.Helper()
 	made, err := artifact.Make(wasm, said, map[string]string{
 		artifact.AnnotationVersion: version, artifact.AnnotationSource: "https://git.example/acme", artifact.AnnotationRevision: "0123abc",
@@ -142,7 +142,7 @@ func (w *world) publishModule(tag string, wasm, said []byte, version string, sig
 	return made
 }
 
-func (w *world) ref(tag string) registry.Reference {
+func (w *repository) ref(tag string) registry.Reference {
 	w.Helper()
 	ref, err := registry.ParseReference(w.name + ":" + tag)
 	if err != nil {
@@ -152,12 +152,12 @@ func (w *world) ref(tag string) registry.Reference {
 }
 
 // get gets a version as plugin update does.
-func (w *world) get(tag string) (*Result, error) {
+func (w *repository) get(tag string) (*Result, error) {
 	return Get(w.Context(), w.options, "acme", w.name+":"+tag, w.accepted)
 }
 
 // answer answers requests whose path has a part, in place of the registry.
-func (w *world) answer(part, mediaType string, content []byte) {
+func (w *repository) answer(part, mediaType string, content []byte) {
 	w.before = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, part) {
 			return false

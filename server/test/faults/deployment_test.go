@@ -127,8 +127,8 @@ func (b *backend) fail(f fault) (mend func()) {
 	}
 }
 
-// world holds a gateway that runs from a file, with an API and a token endpoint.
-type world struct {
+// deployment holds a gateway that runs from a file, with an API and a token endpoint.
+type deployment struct {
 	t               *testing.T
 	api, login      *backend
 	callers         string
@@ -139,7 +139,7 @@ type world struct {
 }
 
 // Write implements the log.
-func (w *world) Write(line []byte) (int, error) {
+func (w *deployment) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Write(line)
@@ -159,10 +159,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newWorld runs a gateway from a file. In text, API and LOGIN stand for URLs, and TIMEOUT for the timeout of the fault.
-func newWorld(t *testing.T, f fault, text string, secrets host.Secrets) *world {
+// newDeployment runs a gateway from a file. In text, API and LOGIN stand for URLs, and TIMEOUT for the timeout of the fault.
+func newDeployment(t *testing.T, f fault, text string, secrets host.Secrets) *deployment {
 	t.Helper()
-	w := &world{t: t}
+	w := &deployment{t: t}
 	w.api = newBackend(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token && r.Header.Get("X-Key") != secret {
 			w.unauthenticated.Add(1)
@@ -230,7 +230,7 @@ type answer struct {
 	took        time.Duration
 }
 
-func (w *world) get(path string) answer {
+func (w *deployment) get(path string) answer {
 	w.t.Helper()
 	r := testworld.Must(http.NewRequestWithContext(context.Background(), http.MethodGet, w.callers+path, nil))(w.t)
 	began := time.Now()
@@ -254,7 +254,7 @@ func (w *world) get(path string) answer {
 }
 
 // wantProblem sends a request, and checks that it gets a problem in time.
-func (w *world) wantProblem(f fault, path, kind, stage string) {
+func (w *deployment) wantProblem(f fault, path, kind, stage string) {
 	w.t.Helper()
 	a := w.get(path)
 	if a.status != http.StatusBadGateway || a.kind != kind || a.stage != stage || a.broken != nil {
@@ -265,7 +265,7 @@ func (w *world) wantProblem(f fault, path, kind, stage string) {
 	}
 }
 
-func (w *world) wantBody(path string) {
+func (w *deployment) wantBody(path string) {
 	w.t.Helper()
 	if a := w.get(path); a.status != http.StatusOK || a.body != body || a.broken != nil {
 		w.t.Errorf("the caller got %d %s at %q with %d bytes (%v), want all of the answer", a.status, a.kind, a.stage, len(a.body), a.broken)

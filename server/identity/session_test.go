@@ -181,16 +181,16 @@ func (e *endpoint) count() int {
 	return e.fetches
 }
 
-// world holds an Identifier and all that it uses.
-type world struct {
+// session holds an Identifier and all that it uses.
+type session struct {
 	*identity.Identifier
 	clock *testworld.Clock
 	log   *bytes.Buffer
 }
 
-func newWorld(t testing.TB, c identity.Config, transport http.RoundTripper) *world {
+func newSession(t testing.TB, c identity.Config, transport http.RoundTripper) *session {
 	t.Helper()
-	w := &world{clock: testworld.NewClock(start), log: &bytes.Buffer{}}
+	w := &session{clock: testworld.NewClock(start), log: &bytes.Buffer{}}
 	i := testworld.Must(identity.New(t.Context(), c, identity.Options{
 		Transport: transport, Clock: w.clock.Now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	}))(t)
@@ -215,9 +215,9 @@ func (e *endpoint) config() identity.Config {
 	}}
 }
 
-func (e *endpoint) world(t *testing.T) *world {
+func (e *endpoint) session(t *testing.T) *session {
 	t.Helper()
-	return newWorld(t, e.config(), e.Client().Transport)
+	return newSession(t, e.config(), e.Client().Transport)
 }
 
 func write(t testing.TB, name, text string) {
@@ -234,7 +234,7 @@ func request(pairs ...string) *http.Request {
 	return r
 }
 
-func (w *world) bearer(token string) (host.User, error) {
+func (w *session) bearer(token string) (host.User, error) {
 	return w.User(request("Authorization", "Bearer "+token))
 }
 

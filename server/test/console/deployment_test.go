@@ -59,8 +59,8 @@ connectors:
     auth: {type: basic, config: {username: keywright, password: "{{ get_secret('mail', 'tenant') }}"}}
 `
 
-// world has a gateway with its console, and an API before which it stands.
-type world struct {
+// deployment has a gateway with its console, and an API before which it stands.
+type deployment struct {
 	*testworld.Canaries
 	t *testing.T
 	// file is the path of the configuration.
@@ -91,10 +91,10 @@ func (l *journal) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// newWorld runs a gateway. With login, operators log in with a token.
-func newWorld(t *testing.T, login bool) *world {
+// newDeployment runs a gateway. With login, operators log in with a token.
+func newDeployment(t *testing.T, login bool) *deployment {
 	t.Helper()
-	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(time.Now())}
+	w := &deployment{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(time.Now())}
 	w.issued = w.Word("the issued token")
 	api := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Date", w.clock.Now().UTC().Format(http.TimeFormat))
@@ -145,7 +145,7 @@ func newWorld(t *testing.T, login bool) *world {
 }
 
 // write writes a file beside the configuration.
-func (w *world) write(name, content string) string {
+func (w *deployment) write(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(filepath.Dir(w.file), name)
 	testworld.Check(w.t, os.WriteFile(path, []byte(content), 0o600))
@@ -153,7 +153,7 @@ func (w *world) write(name, content string) string {
 }
 
 // run runs the gateway until the test ends.
-func (w *world) run(config daemon.Config) {
+func (w *deployment) run(config daemon.Config) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error, 1)
@@ -178,7 +178,7 @@ func (w *world) run(config daemon.Config) {
 }
 
 // use has the operator's test send a request of each connector, so that there is something to see.
-func (w *world) use() {
+func (w *deployment) use() {
 	w.t.Helper()
 	for _, permalink := range []string{"orders", "orders", "invoices", "mail"} {
 		r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.operators+"/connectors/"+permalink+"/test", strings.NewReader(`{"user": {"id": "1", "tenant_id": "1"}}`)))(w.t)
@@ -193,7 +193,7 @@ func (w *world) use() {
 
 // history has callers send requests for a quarter of an hour. The token endpoint of invoices fails, and then refuses the client. The API
 // fails for two minutes.
-func (w *world) history() {
+func (w *deployment) history() {
 	w.t.Helper()
 	for minute, count := range []int{4, 6, 5, 7, 9, 8, 6, 7, 11, 9, 8, 10, 12, 9} {
 		w.down.Store(minute == 6 || minute == 7)
@@ -214,7 +214,7 @@ func (w *world) history() {
 }
 
 // call sends the request of a caller.
-func (w *world) call(permalink string) {
+func (w *deployment) call(permalink string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.callers+"/connectors/"+permalink, http.NoBody)
 	if err != nil {
@@ -226,7 +226,7 @@ func (w *world) call(permalink string) {
 }
 
 // session returns the session token of a user, with the private key of RFC 8037 appendix A.1.
-func (w *world) session() string {
+func (w *deployment) session() string {
 	w.t.Helper()
 	seed := testworld.Must(base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"))(w.t)
 	claims := fmt.Sprintf(`{"iss": "https://id.example.com", "aud": "gateway", "sub": "user-1", "exp": %d}`, time.Now().Add(time.Hour).Unix())

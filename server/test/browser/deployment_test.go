@@ -87,8 +87,8 @@ connectors:
         additional_claims: {jti: "{{ uuid() }}"}
 `
 
-// world holds a running gateway, the servers behind it, and the sites of the pages.
-type world struct {
+// deployment holds a running gateway, the servers behind it, and the sites of the pages.
+type deployment struct {
 	t       *testing.T
 	auth    *server.Server
 	api     *api
@@ -101,9 +101,9 @@ type world struct {
 	log        *log
 }
 
-func newWorld(t *testing.T) *world {
+func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	w := &world{t: t, auth: server.New(t), sessionKey: newKey(t), log: &log{}}
+	w := &deployment{t: t, auth: server.New(t), sessionKey: newKey(t), log: &log{}}
 	jwtKey, assertionKey := newKey(t), newKey(t)
 	w.auth.RegisterClient(t, "gateway", clientSecret, "read")
 	for _, user := range []string{ann, bea} {
@@ -139,7 +139,7 @@ func text(t *testing.T, key crypto.PrivateKey) string {
 
 // sites serves pages under each name of the loopback, because localhost and 127.0.0.1 are different sites to a browser. A page
 // contains the parameter html of /page?html=. /elsewhere?to= redirects, and /app runs w.script.
-func (w *world) sites() {
+func (w *deployment) sites() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /page", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -162,7 +162,7 @@ func (w *world) sites() {
 }
 
 // file writes the gateway's configuration.
-func (w *world) file() string {
+func (w *deployment) file() string {
 	named := strings.NewReplacer("API", w.api.URL, "APP", w.app, "TOKEN", w.auth.TokenURL, "ISSUER", issuer)
 	var content strings.Builder
 	for line := range strings.Lines(named.Replace(definitions)) {
@@ -175,7 +175,7 @@ func (w *world) file() string {
 }
 
 // write writes a configuration and the keys of sessions beside it, and returns the name of the configuration.
-func (w *world) write(content string) string {
+func (w *deployment) write(content string) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	point, err := w.sessionKey.PublicKey.Bytes() // 4, x, y
@@ -193,7 +193,7 @@ func (w *world) write(content string) string {
 }
 
 // run runs the gateway until the test ends.
-func (w *world) run(file string, options connectors.Options) {
+func (w *deployment) run(file string, options connectors.Options) {
 	t := w.t
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error, 1)
@@ -226,7 +226,7 @@ func (w *world) run(file string, options connectors.Options) {
 }
 
 // session returns a session token of a user.
-func (w *world) session(email string) string {
+func (w *deployment) session(email string) string {
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
 		"iss": issuer, "aud": "gateway", "sub": email, "email": email, "email_verified": true, "exp": time.Now().Add(time.Hour).Unix(),
 	})

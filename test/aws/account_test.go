@@ -15,8 +15,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-// World is a host with one of the plugins. Requests to the API and to STS go nowhere; they are recorded.
-type World struct {
+// Account is a host with one of the plugins. Requests to the API and to STS go nowhere; they are recorded.
+type Account struct {
 	host *host.Host
 
 	mu      sync.Mutex
@@ -29,12 +29,12 @@ type World struct {
 }
 
 // New returns a world with the plugin in a directory of plugins.
-func New(ctx context.Context, plugin string) (*World, error) {
+func New(ctx context.Context, plugin string) (*Account, error) {
 	wasm, err := os.ReadFile(filepath.Join("../../plugins", plugin, plugin+".wasm"))
 	if err != nil {
 		return nil, err
 	}
-	w := &World{secrets: host.MapSecrets{}}
+	w := &Account{secrets: host.MapSecrets{}}
 	w.host, err = host.New(ctx, host.Config{
 		Secrets:  w,
 		BuiltIns: []host.Plugin{},
@@ -46,34 +46,34 @@ func New(ctx context.Context, plugin string) (*World, error) {
 }
 
 // Secret implements [host.Secrets].
-func (w *World) Secret(ctx context.Context, name string) (string, error) {
+func (w *Account) Secret(ctx context.Context, name string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.secrets.Secret(ctx, name)
 }
 
 // SetSecret sets a secret.
-func (w *World) SetSecret(name, value string) {
+func (w *Account) SetSecret(name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets[name] = value
 }
 
 // SetTime sets the host's time.
-func (w *World) SetTime(now time.Time) {
+func (w *Account) SetTime(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = now
 }
 
-func (w *World) time() time.Time {
+func (w *Account) time() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
 // Sign returns a request as the API gets it.
-func (w *World) Sign(r *http.Request, authType string, config map[string]any) (*http.Request, error) {
+func (w *Account) Sign(r *http.Request, authType string, config map[string]any) (*http.Request, error) {
 	connector, err := w.host.NewConnector(r.Context(), host.ConnectorConfig{
 		Name: fmt.Sprint(config), Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
 	})
@@ -84,7 +84,7 @@ func (w *World) Sign(r *http.Request, authType string, config map[string]any) (*
 }
 
 // Close closes the host.
-func (w *World) Close() error { return w.host.Close(context.Background()) }
+func (w *Account) Close() error { return w.host.Close(context.Background()) }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
@@ -92,7 +92,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // exchange answers for STS.
-func (w *World) exchange(r *http.Request) (*http.Response, error) {
+func (w *Account) exchange(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

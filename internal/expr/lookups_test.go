@@ -26,11 +26,11 @@ var (
 	errNoUUID   = errors.New("no random bytes")
 )
 
-// world provides the values of expressions, and the languages of bodies and templates.
+// lookups provides the values of expressions, and the languages of bodies and templates.
 //
 // In bodies, body and response.body are the JSON body, and response.headers is a group of texts. elsewhere is a name of
 // another place. In both languages, there is a user without a last name.
-type world struct {
+type lookups struct {
 	body []byte
 	read any
 	// nobody removes the user and the tenant.
@@ -41,7 +41,7 @@ type world struct {
 	now int64
 }
 
-func (w *world) Secret(name string) (string, error) {
+func (w *lookups) Secret(name string) (string, error) {
 	value, ok := map[string]string{"crm": "s3cr3t", "empty": "", "blank": " \n\t"}[name]
 	if !ok {
 		return "", errNoSecret
@@ -49,42 +49,42 @@ func (w *world) Secret(name string) (string, error) {
 	return value, nil
 }
 
-func (w *world) Discovered(d Discovery) (string, error) {
+func (w *lookups) Discovered(d Discovery) (string, error) {
 	if d.Issuer != "https://login.test" {
 		return "", errNoIssuer
 	}
 	return "https://login.test/" + d.Member, nil
 }
 
-func (w *world) Variable(name string) (string, bool) {
+func (w *lookups) Variable(name string) (string, bool) {
 	value, ok := map[string]string{"region": "eu", "nothing": ""}[name]
 	return value, ok
 }
 
-func (w *world) User() *User {
+func (w *lookups) User() *User {
 	if w.nobody {
 		return nil
 	}
 	return &User{Email: "ada@example.com", ID: "u1", Username: "ada", FirstName: "{{ now() }}"}
 }
 
-func (w *world) TenantID() string {
+func (w *lookups) TenantID() string {
 	if w.nobody {
 		return ""
 	}
 	return "t1"
 }
 
-func (w *world) Now() int64 { return 1_700_000_000 + w.now }
+func (w *lookups) Now() int64 { return 1_700_000_000 + w.now }
 
-func (w *world) UUID() (string, error) {
+func (w *lookups) UUID() (string, error) {
 	if w.noUUID {
 		return "", errNoUUID
 	}
 	return "0190a5b2-0000-7000-8000-000000000000", nil
 }
 
-func (w *world) language() *Language {
+func (w *lookups) language() *Language {
 	groups := []string{"response", "response.headers", "user"}
 	return &Language{
 		Bodies: true, UnknownFunction: func(string) string { return "there are others" },
@@ -104,7 +104,7 @@ func (w *world) language() *Language {
 	}
 }
 
-func (w *world) decoded(r *Run) (_ any, err *Error) {
+func (w *lookups) decoded(r *Run) (_ any, err *Error) {
 	if w.read == nil {
 		w.read, err = r.Decode(w.body)
 	}
@@ -141,7 +141,7 @@ func mustCompile(t *testing.T, source string, l *Language) *Expression {
 // evaluate evaluates an expression over a body. The run begins with used steps. evaluate returns it after the evaluation.
 func evaluate(ctx context.Context, t *testing.T, used int, source, body string) (*Run, any, *Error) {
 	t.Helper()
-	w := &world{body: []byte(body)}
+	w := &lookups{body: []byte(body)}
 	e := mustCompile(t, source, w.language())
 	r := NewBodyRun(ctx, w, bodyLimits)
 	r.steps = used
@@ -160,7 +160,7 @@ func inBody(t *testing.T, source, body string) string {
 }
 
 // inTemplate returns the value of an expression of a template, or its error.
-func (w *world) inTemplate(t *testing.T, source string) string {
+func (w *lookups) inTemplate(t *testing.T, source string) string {
 	t.Helper()
 	r := NewRun(w, templateLimits)
 	return outcome(r.Evaluate(mustCompile(t, source, ofTemplates)))
@@ -231,7 +231,7 @@ func (rows table) inBodies(t *testing.T, body string) {
 func (rows table) inTemplates(t *testing.T) {
 	t.Helper()
 	for _, row := range rows {
-		if got := new(world).inTemplate(t, row.source); !holds(got, row.want) {
+		if got := new(lookups).inTemplate(t, row.source); !holds(got, row.want) {
 			t.Errorf("in templates, %s\n is %s\nnot %s", row.source, got, row.want)
 		}
 	}
