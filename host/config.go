@@ -8,15 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/discovery"
-	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/tokens"
-	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // Config configures a Host. The zero Config configures a host with five of the built-in auth types and no secrets. Its
@@ -88,95 +83,6 @@ type Config struct {
 	Observe func(context.Context, Attempt)
 	// If not nil, Tracer makes spans of requests, of their parts, and of what the host sends.
 	Tracer Tracer
-}
-
-// Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
-type Attempt struct {
-	// Source is the connector. Connector is its name, and AuthType is its auth type.
-	Source              *Connector
-	Connector, AuthType string
-	// SandboxTime is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
-	// store of keys, and for other guests.
-	SandboxTime time.Duration
-	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
-	// fuel.
-	Fuel int64
-	// Runs is the number of times that the guest ran: more than once if it needed an entry of the token cache or the request's
-	// body, and 0 if it did not. MostFuel is the fuel of the run that used most, which [Limits].Fuel bounds.
-	Runs     int
-	MostFuel int64
-	// Failure says in which way the plugin failed, if it is the plugin that has failed the attempt.
-	Failure PluginFailure
-	// Exchanges is the number of token requests that were sent, and TokenTime is the time that their endpoints took.
-	Exchanges int
-	TokenTime time.Duration
-	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was, or
-	// if a secret is a part of its host.
-	Endpoint string
-	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
-	// that wait for the same metadata do not count it.
-	Discoveries int
-	// KeyRequests is the number of times that a key of [Config].Keys was used, and KeyTime is the time that this took.
-	KeyRequests int
-	KeyTime     time.Duration
-	// Cached reports whether the call read a value of the token cache.
-	Cached bool
-	// Expires is the time at which the first of the cached values that went into the request ends, or the value that the attempt has
-	// fetched and stored. It is zero if there is none, and for an auth type that asks no token endpoint.
-	Expires time.Time
-	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
-	// waited for it, and none gets Err.
-	Ahead bool
-	// Consent reports whether the call was made to begin or end the consent of a user, or to take one back, and for no request.
-	Consent bool
-	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
-	Reused bool
-	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
-	Err error
-}
-
-// Egress limits where the host may connect to. The zero value allows https to public addresses.
-type Egress struct {
-	// AllowHTTP allows origins and token URLs of plain http, for development.
-	AllowHTTP bool
-	// PlainHTTP lists the hosts, such as keycloak or 127.0.0.1:8080, whose origins and token URLs may be of plain http. Without a port,
-	// a host is meant with any. Their addresses have to be allowed all the same.
-	PlainHTTP []string
-	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
-	// refused.
-	AllowPrivate bool
-	// Allow lists further addresses that the host may dial, of any kind. A cloud metadata address is allowed only by a prefix that is
-	// this address alone.
-	Allow []netip.Prefix
-	// Proxy is the proxy of all connections: http, https, socks5 or socks5h. Nil means none; the proxies of the
-	// environment are ignored. The proxy resolves host names, so it must itself refuse those of internal addresses.
-	Proxy *url.URL
-	// TLS has the root and client certificates. TLS 1.2 is the lowest version, and certificates are always verified:
-	// InsecureSkipVerify is refused.
-	TLS *tls.Config
-}
-
-// Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It
-// checks each address after name resolution, just before it connects, so no host name and no redirect can lead to an
-// internal address. It neither asks for compression nor decompresses. It does not enforce AllowsHTTP; callers check
-// URLs. It returns an error if e is invalid.
-func (e Egress) Transport() (*http.Transport, error) {
-	transport, err := e.policy().Transport()
-	if err != nil {
-		return nil, err
-	}
-	// Otherwise net/http adds Accept-Encoding to the request.
-	transport.DisableCompression = true
-	return transport, nil
-}
-
-// AllowsHTTP reports whether a URL may be of plain http.
-func (e Egress) AllowsHTTP(u *url.URL) bool {
-	return e.AllowHTTP || slices.ContainsFunc(e.PlainHTTP, func(host string) bool { return urlcheck.Names(host, u) })
-}
-
-func (e Egress) policy() egress.Policy {
-	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
 }
 
 // TokenCache holds in memory what plugins store, which is mostly tokens. Each host has its own, unless [Config].Tokens

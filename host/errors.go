@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // Stage is the stage at which a request failed.
@@ -129,6 +130,78 @@ func (e *TokenError) Error() string {
 	return (*hostfn.TokenError)(e).Error()
 }
 
+// Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a
+// refresh token.
+type Condition string
+
+// The conditions.
+const (
+	// ConditionNotConnected means that nobody has given consent yet, or that it was taken back.
+	ConditionNotConnected Condition = "not connected"
+	// ConditionConnected means that requests can be authenticated, as far as the host knows.
+	ConditionConnected Condition = "connected"
+	// ConditionUncertain means that the grant may have been redeemed without an answer. Until a later request has redeemed it, nobody knows.
+	ConditionUncertain Condition = "uncertain"
+	// ConditionLost means that the grant may have been redeemed, and what was issued is not there. It is not used again.
+	ConditionLost Condition = "lost"
+	// ConditionRefused means that the authorization server refuses the grant.
+	ConditionRefused Condition = "refused"
+)
+
+// GrantError is the error for a grant that cannot be used until a person renews it, or for some time if it is [ConditionUncertain]. An
+// [Error] of [StageToken] wraps it; find it with [errors.As].
+type GrantError struct {
+	// Connector is the name of the connector.
+	Connector string
+	// Tenant and User are the IDs of the tenant and the user whose grant it is. They are empty if it is the operator's.
+	Tenant, User string
+	// Condition is [ConditionNotConnected], [ConditionUncertain], [ConditionLost] or [ConditionRefused].
+	Condition Condition
+	// RetryAfter is the time in which requests with an [ConditionUncertain] grant get this error, without a request to the token endpoint. It
+	// is the endpoint's Retry-After, or about one second at first, and twice as long after each further attempt, up to five minutes.
+	RetryAfter time.Duration
+	// Renew says how to renew the grant.
+	Renew string
+	// Err is the cause, such as a [TokenError], or nil if an earlier request has met it.
+	Err error
+}
+
+// connectFirst is the Renew of a grant that is not there.
+const connectFirst = "connect first"
+
+func (e *GrantError) Error() string {
+	whose := "the grant"
+	switch {
+	case e.User != "":
+		whose += fmt.Sprintf(" of user %q", Printable(e.User))
+		if e.Tenant != "" {
+			whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
+		}
+	case e.Tenant != "":
+		whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
+	}
+	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"
+	renew := ": " + e.Renew
+	switch e.Condition {
+	case ConditionUncertain:
+		text, renew = whose+" is uncertain, because its token was sent and no answer says what became of it: a later request sends it again", ""
+	case ConditionRefused:
+		text = whose + " is lost, because the authorization server refused its token"
+	case ConditionNotConnected:
+		text = "there is no grant"
+		if whose != "the grant" {
+			text = whose + " is not there"
+		}
+	}
+	text += renew
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *GrantError) Unwrap() error { return e.Err }
+
 // DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
 // or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
 type DiscoveryError struct {
@@ -237,3 +310,7 @@ var (
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed = errors.New("the host is closed")
 )
+
+// Printable returns text with control and other unprintable characters escaped, so that it can neither forge a log line
+// nor control a terminal. It cuts the text after 1,024 bytes.
+func Printable(text string) string { return printable.Text(text, 1024) }

@@ -296,6 +296,29 @@ func (h *Host) register(p *plugin) error {
 // userAgent returns the User-Agent of the host's own requests.
 func (h *Host) userAgent() string { return cmp.Or(h.config.UserAgent, "keywright") }
 
+// dialerFor returns the dialer of a connector whose own Egress is e, or nil. Connectors with the same Egress share one. With an error,
+// the dialer is that of the host.
+func (h *Host) dialerFor(e *Egress) (*dialer, error) {
+	switch {
+	case e == nil:
+		return h.dialer, nil
+	case h.config.Base != nil:
+		return h.dialer, errors.New("needs the transport of the host, and Config.Base takes its place: leave one of them out")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := keyOfEgress(*e)
+	if d := h.dialers[key]; d != nil {
+		return d, nil
+	}
+	d, err := newDialer(*e, nil)
+	if err != nil {
+		return h.dialer, err
+	}
+	h.dialers[key] = d
+	return d, nil
+}
+
 // Plugins returns the loaded plugins, the built-in ones first.
 func (h *Host) Plugins() []PluginInfo {
 	list := make([]PluginInfo, len(h.order))

@@ -7,12 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/internal/printable"
 )
-
-// Printable returns text with control and other unprintable characters escaped, so that it can neither forge a log line
-// nor control a terminal. It cuts the text after 1,024 bytes.
-func Printable(text string) string { return printable.Text(text, 1024) }
 
 // connectorLog writes the log of one connector and its plugin.
 //

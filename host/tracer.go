@@ -212,3 +212,48 @@ func (e SpanEnd) Attributes() []slog.Attr {
 	}
 	return all
 }
+
+// Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
+type Attempt struct {
+	// Source is the connector. Connector is its name, and AuthType is its auth type.
+	Source              *Connector
+	Connector, AuthType string
+	// SandboxTime is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
+	// store of keys, and for other guests.
+	SandboxTime time.Duration
+	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
+	// fuel.
+	Fuel int64
+	// Runs is the number of times that the guest ran: more than once if it needed an entry of the token cache or the request's
+	// body, and 0 if it did not. MostFuel is the fuel of the run that used most, which [Limits].Fuel bounds.
+	Runs     int
+	MostFuel int64
+	// Failure says in which way the plugin failed, if it is the plugin that has failed the attempt.
+	Failure PluginFailure
+	// Exchanges is the number of token requests that were sent, and TokenTime is the time that their endpoints took.
+	Exchanges int
+	TokenTime time.Duration
+	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was, or
+	// if a secret is a part of its host.
+	Endpoint string
+	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
+	// that wait for the same metadata do not count it.
+	Discoveries int
+	// KeyRequests is the number of times that a key of [Config].Keys was used, and KeyTime is the time that this took.
+	KeyRequests int
+	KeyTime     time.Duration
+	// Cached reports whether the call read a value of the token cache.
+	Cached bool
+	// Expires is the time at which the first of the cached values that went into the request ends, or the value that the attempt has
+	// fetched and stored. It is zero if there is none, and for an auth type that asks no token endpoint.
+	Expires time.Time
+	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
+	// waited for it, and none gets Err.
+	Ahead bool
+	// Consent reports whether the call was made to begin or end the consent of a user, or to take one back, and for no request.
+	Consent bool
+	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
+	Reused bool
+	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
+	Err error
+}

@@ -2,13 +2,60 @@ package host
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
+
+// Egress limits where the host may connect to. The zero value allows https to public addresses.
+type Egress struct {
+	// AllowHTTP allows origins and token URLs of plain http, for development.
+	AllowHTTP bool
+	// PlainHTTP lists the hosts, such as keycloak or 127.0.0.1:8080, whose origins and token URLs may be of plain http. Without a port,
+	// a host is meant with any. Their addresses have to be allowed all the same.
+	PlainHTTP []string
+	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
+	// refused.
+	AllowPrivate bool
+	// Allow lists further addresses that the host may dial, of any kind. A cloud metadata address is allowed only by a prefix that is
+	// this address alone.
+	Allow []netip.Prefix
+	// Proxy is the proxy of all connections: http, https, socks5 or socks5h. Nil means none; the proxies of the
+	// environment are ignored. The proxy resolves host names, so it must itself refuse those of internal addresses.
+	Proxy *url.URL
+	// TLS has the root and client certificates. TLS 1.2 is the lowest version, and certificates are always verified:
+	// InsecureSkipVerify is refused.
+	TLS *tls.Config
+}
+
+// Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It
+// checks each address after name resolution, just before it connects, so no host name and no redirect can lead to an
+// internal address. It neither asks for compression nor decompresses. It does not enforce AllowsHTTP; callers check
+// URLs. It returns an error if e is invalid.
+func (e Egress) Transport() (*http.Transport, error) {
+	transport, err := e.policy().Transport()
+	if err != nil {
+		return nil, err
+	}
+	// Otherwise net/http adds Accept-Encoding to the request.
+	transport.DisableCompression = true
+	return transport, nil
+}
+
+// AllowsHTTP reports whether a URL may be of plain http.
+func (e Egress) AllowsHTTP(u *url.URL) bool {
+	return e.AllowHTTP || slices.ContainsFunc(e.PlainHTTP, func(host string) bool { return urlcheck.Names(host, u) })
+}
+
+func (e Egress) policy() egress.Policy {
+	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
+}
 
 // dialer has the transports of one Egress.
 type dialer struct {
@@ -82,27 +129,4 @@ func keyOfEgress(e Egress) dialerKey {
 		key.proxy = e.Proxy.String()
 	}
 	return key
-}
-
-// dialerFor returns the dialer of a connector whose own Egress is e, or nil. Connectors with the same Egress share one. With an error,
-// the dialer is that of the host.
-func (h *Host) dialerFor(e *Egress) (*dialer, error) {
-	switch {
-	case e == nil:
-		return h.dialer, nil
-	case h.config.Base != nil:
-		return h.dialer, errors.New("needs the transport of the host, and Config.Base takes its place: leave one of them out")
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := keyOfEgress(*e)
-	if d := h.dialers[key]; d != nil {
-		return d, nil
-	}
-	d, err := newDialer(*e, nil)
-	if err != nil {
-		return h.dialer, err
-	}
-	h.dialers[key] = d
-	return d, nil
 }
