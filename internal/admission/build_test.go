@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,8 @@ func build(sections parts) []byte {
 	return out
 }
 
+func (p parts) bytes() []byte { return build(p) }
+
 // list returns a vector of items.
 func list(items ...string) []byte {
 	return append(appendNumber(nil, uint32(len(items))), strings.Join(items, "")...)
@@ -34,6 +37,9 @@ func text(s string) string   { return string(appendText(nil, s)) }
 
 // function returns the body of a function with these locals and instructions.
 func function(locals, code string) string { return text(locals + code + "\x0b") }
+
+// code is a function without locals.
+func code(instructions string) string { return function(noLocals, instructions) }
 
 const (
 	noLocals   = "\x00"
@@ -82,250 +88,166 @@ func move(locals uint32) string {
 	return code.String()
 }
 
+// growTable is a function that makes a table larger by 100 million.
+var growTable = code("\xd0\x70\x41" + signed(100_000_000) + "\xfc\x0f\x00\x1a")
+
+const (
+	tooMuchWork = "units of work, and 25000 are allowed"
+	tooMany     = "more things than bytes"
+)
+
 // attacks are modules that were expensive to compile, and similar ones. threats.md 2
 var attacks = map[string]struct {
 	module func() []byte
 	reason string
 }{
 	"600 kB of nested blocks": {
-		func() []byte {
-			return build(plugin(function(noLocals, repeat("\x02\x40", 200_000)+repeat("\x0b", 200_000))))
-		},
+		plugin(code(repeat("\x02\x40", 200_000) + repeat("\x0b", 200_000))).bytes,
 		"and 524288 are allowed: split it (function 2",
 	},
 	"nested blocks in few bytes": {
-		func() []byte { return build(plugin(function(noLocals, repeat("\x02\x40", 501)+repeat("\x0b", 501)))) },
+		plugin(code(repeat("\x02\x40", 501) + repeat("\x0b", 501))).bytes,
 		"nested more than 500 deep: split it (function 2",
 	},
 	"br_table with a million targets": {
-		func() []byte {
-			return build(plugin(function(noLocals, "\x41\x00\x0e"+number(1_000_000)+repeat("\x00", 1_000_001))))
-		},
+		plugin(code("\x41\x00\x0e" + number(1_000_000) + repeat("\x00", 1_000_001))).bytes,
 		"and 524288 are allowed",
 	},
 	"br_table with 5001 targets": {
-		func() []byte {
-			return build(plugin(function(noLocals, "\x41\x00\x0e"+number(5001)+repeat("\x00", 5002))))
-		},
+		plugin(code("\x41\x00\x0e" + number(5001) + repeat("\x00", 5002))).bytes,
 		"a br_table has 5001 targets, and 5000 are allowed (function 2",
 	},
 	"2,000 functions with 50,000 locals each": {
-		func() []byte {
-			many := make([]string, 2000)
-			for i := range many {
-				many[i] = function("\x01"+number(50_000)+"\x7f", "")
-			}
-			return build(plugin(many...))
-		},
+		plugin(slices.Repeat([]string{function("\x01"+number(50_000)+"\x7f", "")}, 2000)...).bytes,
 		"it has more than 5000 locals: split it (function 2",
 	},
 	"2,000 functions with 5,000 locals each": {
-		func() []byte {
-			many := make([]string, 2000)
-			for i := range many {
-				many[i] = function("\x01"+number(5_000)+"\x7f", "")
-			}
-			return build(plugin(many...))
-		},
+		plugin(slices.Repeat([]string{function("\x01"+number(5_000)+"\x7f", "")}, 2000)...).bytes,
 		"all functions have more than 200000 locals: split the largest (function 42",
 	},
 	"locals that overflow": {
-		func() []byte {
-			return build(plugin(function("\x03"+billions+"\x7f"+billions+"\x7f\x02\x7f", "")))
-		},
+		plugin(function("\x03"+billions+"\x7f"+billions+"\x7f\x02\x7f", "")).bytes,
 		"more than 5000 locals",
 	},
 	"one 9 MB function": {
-		func() []byte { return build(plugin(function(noLocals, repeat("\x01", 9<<20)))) },
+		plugin(code(repeat("\x01", 9<<20))).bytes,
 		"8388608 are allowed: build it without debug information",
 	},
-	"one 7 MB function": {
-		func() []byte { return build(plugin(function(noLocals, repeat("\x01", 7<<20)))) },
-		"7340034 bytes, and 524288 are allowed",
-	},
+	"one 7 MB function": {plugin(code(repeat("\x01", 7<<20))).bytes, "7340034 bytes, and 524288 are allowed"},
 	"20,001 functions": {
-		func() []byte {
-			many := make([]string, 19_999)
-			for i := range many {
-				many[i] = function(noLocals, "")
-			}
-			return build(plugin(many...))
-		},
+		plugin(slices.Repeat([]string{code("")}, 19_999)...).bytes,
 		"there are 20001 functions, and 20000 are allowed",
 	},
 	"50,000 memory.fill": { // takes two minutes to compile
-		func() []byte {
-			return build(plugin(function(noLocals, repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 50_000))).with(sectionMemory, list("\x00\x01")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code(repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 50_000))).with(sectionMemory, list("\x00\x01")).bytes,
+		tooMuchWork,
 	},
 	"100,000 indirect calls": {
-		func() []byte {
-			return build(plugin(function(noLocals, repeat("\x41\x00\x11\x00\x00", 100_000))).with(sectionTable, list("\x70\x00\x01")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code(repeat("\x41\x00\x11\x00\x00", 100_000))).with(sectionTable, list("\x70\x00\x01")).bytes,
+		tooMuchWork,
 	},
-	"100,000 loops": {
-		func() []byte { return build(plugin(function(noLocals, repeat("\x03\x40\x0b", 100_000)))) },
-		"units of work, and 25000 are allowed",
-	},
+	"100,000 loops": {plugin(code(repeat("\x03\x40\x0b", 100_000))).bytes, tooMuchWork},
 	"300 functions of 1,000 ifs": {
-		func() []byte {
-			many := make([]string, 300)
-			for i := range many {
-				many[i] = function(noLocals, repeat("\x41\x00\x04\x40\x0b", 1_000))
-			}
-			return build(plugin(many...))
-		},
+		plugin(slices.Repeat([]string{code(repeat("\x41\x00\x04\x40\x0b", 1_000))}, 300)...).bytes,
 		"units of work with the functions before it, and 600000 are allowed: split it or leave some out (function 10",
 	},
 	"400 nested loops with 1,000 locals": {
-		func() []byte {
-			return build(plugin(function("\x01"+number(1000)+"\x7f", repeat("\x03\x40", 400)+repeat("\x0b", 400))))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(function("\x01"+number(1000)+"\x7f", repeat("\x03\x40", 400)+repeat("\x0b", 400))).bytes,
+		tooMuchWork,
 	},
 	"50 br_tables of 5,000 targets": {
-		func() []byte {
-			return build(plugin(function(noLocals, repeat("\x02\x40\x41\x00\x0e"+number(5000)+repeat("\x00", 5001)+"\x0b", 50))))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code(repeat("\x02\x40\x41\x00\x0e"+number(5000)+repeat("\x00", 5001)+"\x0b", 50))).bytes,
+		tooMuchWork,
 	},
 	// The next ones were found by measuring. The comments say how long wazero took to compile them, and its memory.
 	"4,500 ifs over 30,000 values on the stack": { // 55 s, 7 GB
-		func() []byte {
-			code := repeat("\x41\x00\x41\x00\x28\x02\x00", 30_000) + repeat("\x41\x00\x28\x02\x00\x04\x40\x0b", 4_500) + repeat("\x36\x02\x00", 30_000)
-			return build(plugin(function(noLocals, code)).with(sectionMemory, list("\x00\x01")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code(repeat("\x41\x00\x41\x00\x28\x02\x00", 30_000)+repeat("\x41\x00\x28\x02\x00\x04\x40\x0b", 4_500)+
+			repeat("\x36\x02\x00", 30_000))).with(sectionMemory, list("\x00\x01")).bytes,
+		tooMuchWork,
 	},
 	"20 functions of 2,880 loops": { // 41 s
-		func() []byte {
-			many := make([]string, 20)
-			for i := range many {
-				many[i] = function(noLocals, repeat(repeat("\x03\x40", 480)+repeat("\x0b", 480), 6))
-			}
-			return build(plugin(many...))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(slices.Repeat([]string{code(repeat(repeat("\x03\x40", 480)+repeat("\x0b", 480), 6))}, 20)...).bytes,
+		tooMuchWork,
 	},
 	"2,000 locals that a loop moves on": { // 5 s, and with 5,000 over a minute
-		func() []byte { return build(plugin(function("\x01"+number(2_000)+"\x7f", moveOn(2_000)))) },
+		plugin(function("\x01"+number(2_000)+"\x7f", moveOn(2_000))).bytes,
 		"looks at what its locals are in loops, and 800000000 are allowed",
 	},
 	"40 functions of 300 locals that a loop moves on": {
-		func() []byte {
-			many := make([]string, 40)
-			for i := range many {
-				many[i] = function("\x01"+number(300)+"\x7f", moveOn(300))
-			}
-			return build(plugin(many...))
-		},
+		plugin(slices.Repeat([]string{function("\x01"+number(300)+"\x7f", moveOn(300))}, 40)...).bytes,
 		"looks at what locals are in loops with the functions before it, and 1600000000 are allowed",
 	},
 	"100 locals that a loop of many branches moves on": {
-		func() []byte {
-			return build(plugin(function("\x01"+number(100)+"\x7f", repeat("\x03\x40", 1)+repeat("\x20\x00\x0d\x00", 1_000)+moveOn(100)+"\x0b")))
-		},
+		plugin(function("\x01"+number(100)+"\x7f", repeat("\x03\x40", 1)+repeat("\x20\x00\x0d\x00", 1_000)+moveOn(100)+"\x0b")).bytes,
 		"looks at what its locals are in loops",
 	},
 	"500,000 negations": { // 15 such functions take 12 s, and 750 MB
-		func() []byte {
-			return build(plugin(function(noLocals, "\x43\x00\x00\x00\x00"+repeat("\x8c", 500_000)+"\x1a")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code("\x43\x00\x00\x00\x00" + repeat("\x8c", 500_000) + "\x1a")).bytes,
+		tooMuchWork,
 	},
 	"170,000 loads": { // 2 s, 770 MB
-		func() []byte {
-			return build(plugin(function(noLocals, "\x41\x00"+repeat("\x28\x02\x00", 170_000)+"\x1a")).with(sectionMemory, list("\x00\x01")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code("\x41\x00"+repeat("\x28\x02\x00", 170_000)+"\x1a")).with(sectionMemory, list("\x00\x01")).bytes,
+		tooMuchWork,
 	},
 	"250,000 conversions": { // 2.5 s, 760 MB
-		func() []byte {
-			return build(plugin(function(noLocals, "\x42\x00"+repeat("\xba\xbd", 250_000)+"\x1a")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code("\x42\x00" + repeat("\xba\xbd", 250_000) + "\x1a")).bytes,
+		tooMuchWork,
 	},
 	"250,000 calls with 20 results": { // 6 s, 1.7 GB
-		func() []byte {
-			p := plugin(function(noLocals, repeat("\x10\x03", 250_000)+"\x00"), function(noLocals, "\x00"))
-			return build(p.with(sectionType, list(typeNone, typeResult, "\x60\x00\x14"+repeat("\x7f", 20))).
-				with(sectionFunction, list("\x01", "\x01", "\x00", "\x02")))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(code(repeat("\x10\x03", 250_000)+"\x00"), code("\x00")).
+			with(sectionType, list(typeNone, typeResult, "\x60\x00\x14"+repeat("\x7f", 20))).
+			with(sectionFunction, list("\x01", "\x01", "\x00", "\x02")).bytes,
+		tooMuchWork,
 	},
 	"8 MB of what is cheap": { // reading the whole module takes longer than 100 ms
-		func() []byte {
-			many := make([]string, 15)
-			for i := range many {
-				many[i] = function(noLocals, repeat("\x01", 524_000))
-			}
-			return build(plugin(many...))
-		},
-		"units of work, and 25000 are allowed",
+		plugin(slices.Repeat([]string{code(repeat("\x01", 524_000))}, 15)...).bytes,
+		tooMuchWork,
 	},
 	"table.grow by 100 million": {
-		func() []byte {
-			grow := function(noLocals, "\xd0\x70\x41"+signed(100_000_000)+"\xfc\x0f\x00\x1a")
-			return build(plugin(grow).with(sectionTable, list("\x70\x00\x01")))
-		},
+		plugin(growTable).with(sectionTable, list("\x70\x00\x01")).bytes,
 		"table 0 grows without a maximum: give it one",
 	},
 	"a table that may grow to 100 million": {
-		func() []byte {
-			grow := function(noLocals, "\xd0\x70\x41"+signed(100_000_000)+"\xfc\x0f\x00\x1a")
-			return build(plugin(grow).with(sectionTable, list("\x70\x01\x01"+number(100_000_000))))
-		},
+		plugin(growTable).with(sectionTable, list("\x70\x01\x01"+number(100_000_000))).bytes,
 		"it has tables that may have 100000000 elements, and 10000 are allowed",
 	},
 	"a table that begins with 10,001": {
-		func() []byte { return build(plugin().with(sectionTable, list("\x70\x00"+number(10_001)))) },
+		plugin().with(sectionTable, list("\x70\x00"+number(10_001))).bytes,
 		"it has tables that may have 10001 elements",
 	},
 	"two tables of 6,000": {
-		func() []byte {
-			return build(plugin().with(sectionTable, list("\x70\x00"+number(6_000), "\x6f\x00"+number(6_000))))
-		},
+		plugin().with(sectionTable, list("\x70\x00"+number(6_000), "\x6f\x00"+number(6_000))).bytes,
 		"it has tables that may have 12000 elements",
 	},
 	"a million types": {
-		func() []byte {
-			return build(plugin().with(sectionType, append([]byte(number(1_000_000)), repeat(typeNone, 1_000_000)...)))
-		},
+		plugin().with(sectionType, append([]byte(number(1_000_000)), repeat(typeNone, 1_000_000)...)).bytes,
 		"there are 1000000 types, and 5000 are allowed",
 	},
 	"a million data segments": {
-		func() []byte {
-			return build(plugin().with(sectionData, append([]byte(number(1_000_000)), repeat("\x01\x00", 1_000_000)...)))
-		},
+		plugin().with(sectionData, append([]byte(number(1_000_000)), repeat("\x01\x00", 1_000_000)...)).bytes,
 		"there are 1000000 data segments, and 5000 are allowed",
 	},
 	"200,000 elements over each other": { // 67 ms and 17 MB per instance
-		func() []byte {
-			segment := "\x00\x41\x00\x0b" + number(9_990) + repeat("\x00", 9_990)
-			return build(plugin().with(sectionTable, list("\x70\x00"+number(10_000))).with(sectionElement, append([]byte{20}, repeat(segment, 20)...)))
-		},
+		plugin().with(sectionTable, list("\x70\x00"+number(10_000))).
+			with(sectionElement, []byte("\x14"+repeat("\x00\x41\x00\x0b"+number(9_990)+repeat("\x00", 9_990), 20))).bytes,
 		"there are 29970 elements, and 20000 are allowed",
 	},
 	"8 MB of elements": {
-		func() []byte {
-			return build(plugin().with(sectionElement, []byte("\x01\x01\x00"+number(8_000_000)+repeat("\x00", 8_000_000))))
-		},
+		plugin().with(sectionElement, []byte("\x01\x01\x00"+number(8_000_000)+repeat("\x00", 8_000_000))).bytes,
 		"there are 8000000 elements, and 20000 are allowed",
 	},
-	"billions of types":      {func() []byte { return build(parts{sectionType: []byte(billions)}) }, "more things than bytes"},
-	"billions of parameters": {func() []byte { return build(parts{sectionType: []byte("\x01\x60" + billions)}) }, "more things than bytes"},
-	"billions of imports":    {func() []byte { return build(parts{sectionImport: []byte(billions)}) }, "more things than bytes"},
-	"billions of functions":  {func() []byte { return build(parts{sectionFunction: []byte(billions)}) }, "more things than bytes"},
-	"billions of globals":    {func() []byte { return build(parts{sectionGlobal: []byte(billions)}) }, "more things than bytes"},
-	"billions of exports":    {func() []byte { return build(parts{sectionExport: []byte(billions)}) }, "more things than bytes"},
-	"billions of elements":   {func() []byte { return build(parts{sectionElement: []byte(billions)}) }, "more things than bytes"},
-	"billions of indices":    {func() []byte { return build(parts{sectionElement: []byte("\x01\x01\x00" + billions)}) }, "more things than bytes"},
-	"billions of bodies":     {func() []byte { return build(parts{sectionCode: []byte(billions)}) }, "more things than bytes"},
-	"billions of code bytes": {func() []byte { return build(plugin(billions)) }, "in the middle"},
-	"billions of data":       {func() []byte { return build(parts{sectionData: []byte(billions)}) }, "more things than bytes"},
-	"billions of data bytes": {func() []byte { return build(parts{sectionData: []byte("\x01\x01" + billions)}) }, "in the middle"},
+	"billions of types":      {parts{sectionType: []byte(billions)}.bytes, tooMany},
+	"billions of parameters": {parts{sectionType: []byte("\x01\x60" + billions)}.bytes, tooMany},
+	"billions of imports":    {parts{sectionImport: []byte(billions)}.bytes, tooMany},
+	"billions of functions":  {parts{sectionFunction: []byte(billions)}.bytes, tooMany},
+	"billions of globals":    {parts{sectionGlobal: []byte(billions)}.bytes, tooMany},
+	"billions of exports":    {parts{sectionExport: []byte(billions)}.bytes, tooMany},
+	"billions of elements":   {parts{sectionElement: []byte(billions)}.bytes, tooMany},
+	"billions of indices":    {parts{sectionElement: []byte("\x01\x01\x00" + billions)}.bytes, tooMany},
+	"billions of bodies":     {parts{sectionCode: []byte(billions)}.bytes, tooMany},
+	"billions of code bytes": {plugin(billions).bytes, "in the middle"},
+	"billions of data":       {parts{sectionData: []byte(billions)}.bytes, tooMany},
+	"billions of data bytes": {parts{sectionData: []byte("\x01\x01" + billions)}.bytes, "in the middle"},
 	"billions of bytes":      {func() []byte { return []byte(magic + "\x01" + billions) }, "in the middle"},
 }
 

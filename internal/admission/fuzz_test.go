@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // shipped returns the compiled plugins of this repository by file name.
@@ -16,14 +18,9 @@ func shipped(t testing.TB) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	for _, pattern := range []string{"../../plugins/*/*.wasm", "../../examples/*/*.wasm"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := testworld.Must(filepath.Glob(pattern))(t)
 		for _, path := range paths {
-			if all[filepath.Base(path)], err = os.ReadFile(path); err != nil {
-				t.Fatal(err)
-			}
+			all[filepath.Base(path)] = testworld.Must(os.ReadFile(path))(t)
 		}
 	}
 	if len(all) < 6 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // An error has each reason with the place that it concerns: a function, an offset, or the module as a whole.
@@ -88,10 +89,7 @@ func TestAdmittedModule(t *testing.T) {
 	now := text(abi.ModuleUser) + text(abi.UserTimeNow) + "\x00\x02"
 	p := plugin().with(sectionType, list(typeNone, typeResult, "\x60\x00\x01\x7e")).with(sectionImport, list(now, now)).with(sectionMemory, list("\x00\x02"))
 	p = p.with(sectionExport, list(text("memory")+"\x02\x00", text("describe")+"\x00\x02", text("authenticate")+"\x00\x03"))
-	m, err := Admit(build(p), testLimits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testworld.Must(Admit(build(p), testLimits))(t)
 	if m.Functions != 2 {
 		t.Errorf("it defines %d functions", m.Functions)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // features are the WebAssembly features that package sandbox enables in wazero.
@@ -25,9 +26,7 @@ const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "guest.wat")
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
 	var stdout, stderr bytes.Buffer
 	command := exec.Command("wat2wasm", "--output=-", source)
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -77,19 +76,14 @@ func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 	m.arena, m.asked = make([]byte, 8), nil
 	instance, err := m.runtime.InstantiateWithConfig(m.ctx, wasm, wazero.NewModuleConfig().WithName("").
 		WithStartFunctions(startExport, initialize).WithStderr(&m.stderr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	t.Cleanup(func() { _ = instance.Close(m.ctx) })
 	return instance
 }
 
 func (m *machine) admit(t testing.TB, wat string) *Module {
 	t.Helper()
-	admitted, err := admit(assemble(t, wat), testLimits, open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	admitted := testworld.Must(admit(assemble(t, wat), testLimits, open))(t)
 	return admitted
 }
 
@@ -226,10 +220,7 @@ func TestMeteringKeepsBehaviour(t *testing.T) {
 // The WASI functions have the same signatures in the contract as in wazero, which implements them.
 func TestWASIMatchesWazero(t *testing.T) {
 	m := newMachine(t)
-	compiled, err := wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := testworld.Must(wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx))(t)
 	for i, f := range plugins.imports {
 		if i.Module != abi.ModuleWASI {
 			continue

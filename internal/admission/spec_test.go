@@ -14,6 +14,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // specCommand is a command of a script in wazero's copy of the specification's tests, which is in the module cache.
@@ -35,10 +37,7 @@ type specCommand struct {
 // spec returns the commands of all scripts, by the path of the script.
 func spec(t *testing.T) map[string][]specCommand {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testworld.Must(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output())(t)
 	scripts, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "internal/integration_test/spectest/v[12]/testdata/*.json"))
 	if err != nil || len(scripts) < 200 {
 		t.Fatalf("%d scripts, %v", len(scripts), err)
@@ -50,9 +49,7 @@ func spec(t *testing.T) map[string][]specCommand {
 		if err == nil {
 			err = json.Unmarshal(text, &script)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		all[path] = script.Commands
 	}
 	return all
@@ -60,10 +57,7 @@ func spec(t *testing.T) map[string][]specCommand {
 
 func (c specCommand) wasm(t *testing.T, script string) []byte {
 	t.Helper()
-	wasm, err := os.ReadFile(filepath.Join(filepath.Dir(script), c.Filename))
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := testworld.Must(os.ReadFile(filepath.Join(filepath.Dir(script), c.Filename)))(t)
 	return wasm
 }
 

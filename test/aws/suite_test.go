@@ -80,10 +80,7 @@ func read(t *testing.T, file string) *http.Request {
 	head, body, _ := strings.Cut(string(text), "\n\n")
 	lines := strings.Split(strings.TrimRight(head, "\n"), "\n")
 	method, target, _ := strings.Cut(strings.TrimSuffix(lines[0], " HTTP/1.1"), " ")
-	r, err := http.NewRequestWithContext(t.Context(), method, "https://example.amazonaws.com/", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), method, "https://example.amazonaws.com/", strings.NewReader(body)))(t)
 	path, query, _ := strings.Cut(target, "?")
 	r.URL = &url.URL{Scheme: "https", Host: r.URL.Host, Path: path, RawQuery: query}
 	last := ""

@@ -88,10 +88,7 @@ DocumentRoot ` + directory + `/pages
 // files returns a directory with the files of a server. The servers read them as another user if root runs the test.
 func files(t testing.TB, account Account) string {
 	t.Helper()
-	directory, err := os.MkdirTemp("", "digest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	directory := testworld.Must(os.MkdirTemp("", "digest"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	secret := []byte(account.User + ":" + account.Realm + ":" + account.Password)
 	name := []byte(account.User + ":" + account.Realm)
@@ -102,9 +99,7 @@ func files(t testing.TB, account Account) string {
 		os.Chmod(directory, 0o755), os.Mkdir(pages, 0o755), os.WriteFile(filepath.Join(directory, "accounts"), []byte(accounts), 0o644),
 		os.WriteFile(filepath.Join(pages, "lions"), []byte(Page), 0o644),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 	}
 	return directory
 }
@@ -135,9 +130,7 @@ func freePort(t testing.TB) string {
 	listener := testworld.Must((&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	return port
 }
 

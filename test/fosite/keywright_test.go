@@ -213,9 +213,7 @@ func newECKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 func TestJWTBearerWithEachAsymmetricAlgorithm(t *testing.T) {
 	rsaKey := testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	keys := map[string]crypto.Signer{
 		"RS256": rsaKey, "RS384": rsaKey, "RS512": rsaKey,
 		"PS256": rsaKey, "PS384": rsaKey, "PS512": rsaKey,

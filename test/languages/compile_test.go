@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // examples has the modules that are committed, by their sources.
@@ -58,10 +59,7 @@ func run(t *testing.T, compiler string, arguments ...string) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testworld.Must(os.ReadFile(name))(t)
 	return content
 }
 
@@ -70,10 +68,7 @@ func checkImports(t *testing.T, wasm []byte) {
 	t.Helper()
 	runtime := wazero.NewRuntime(t.Context())
 	defer runtime.Close(t.Context())
-	module, err := runtime.CompileModule(t.Context(), wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := testworld.Must(runtime.CompileModule(t.Context(), wasm))(t)
 	for _, f := range module.ImportedFunctions() {
 		if from, name, _ := f.Import(); from != abi.ModuleEnv && from != abi.ModuleUser {
 			t.Errorf("the module imports %q %q, want nothing but %s and %s", from, name, abi.ModuleEnv, abi.ModuleUser)

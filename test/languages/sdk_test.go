@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -72,13 +73,8 @@ func TestSDKsDeclareTheFunctionsOfTheHost(t *testing.T) {
 	text := "#include \"keywright.h\"\nvoid *volatile all[] = {\n" + calls.String() + "};\n" +
 		`KW_EXPORT(describe) { return kw_done(KW_JSON({"abi": 1, "type": "all", "version": "1.0.0", "summary": "All.", "anonymous": true})); }` +
 		"\nKW_EXPORT(authenticate) { return all[kw_now() & 1] == 0; }\n"
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	info, err := host.Inspect(t.Context(), host.Plugin{Name: "all.wasm", Wasm: read(t, compile(t, source))}, host.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
+	info := testworld.Must(host.Inspect(t.Context(), host.Plugin{Name: "all.wasm", Wasm: read(t, compile(t, source))}, host.Limits{}))(t)
 	if len(info.Imports) != len(declared) {
 		t.Errorf("the module imports %d functions of %d", len(info.Imports), len(declared))
 	}

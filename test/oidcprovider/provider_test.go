@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // clientHost is the name in the certificate of the clients.
@@ -60,13 +61,10 @@ func newProvider(t *testing.T, clients []object, issuers ...object) *provider {
 		c["grant_types"], c["scope"] = []string{"client_credentials", bearerGrant, "refresh_token"}, "openid offline_access read"
 		c["redirect_uris"], c["response_types"] = []string{}, []string{}
 	}
-	config, err := json.Marshal(object{
+	config := testworld.Must(json.Marshal(object{
 		"key": pemOf(t, serverKey), "cert": pemText("CERTIFICATE", server.Raw), "ca": pemText("CERTIFICATE", authority.Raw),
 		"clients": clients, "issuers": object{"keys": append([]object{}, issuers...)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.start(string(config))
 	return w
 }
@@ -213,23 +211,14 @@ func (w *provider) ask(method, path string, form url.Values, answer any) (status
 // certificate returns a new certificate and its key. It is signed by itself if there is no authority.
 func certificate(t *testing.T, template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	if authority == nil {
 		authority, authorityKey = template, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey))(t)
+	made := testworld.Must(x509.ParseCertificate(der))(t)
 	return made, key
 }
 
@@ -240,24 +229,15 @@ func pemText(kind string, der []byte) string {
 // pemOf returns a private key in PEM.
 func pemOf(t *testing.T, key crypto.Signer) string {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	return pemText("PRIVATE KEY", der)
 }
 
 // key sets a secret to a new key for ES256, and returns the public half as a JWK.
 func key(t *testing.T, secrets host.MapSecrets, name string) object {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	point, err := private.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	point := testworld.Must(private.PublicKey.Bytes())(t)
 	secrets[name] = pemOf(t, private)
 	encode := base64.RawURLEncoding.EncodeToString
 	return object{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k1", "x": encode(point[1:33]), "y": encode(point[33:])}

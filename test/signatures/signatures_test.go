@@ -88,9 +88,7 @@ func keyPair(t *testing.T, algorithm string) (private, public string) {
 	default:
 		signer, err = rsa.GenerateKey(rand.Reader, 2048)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	pkcs8 := testworld.Must(x509.MarshalPKCS8PrivateKey(signer))(t)
 	spki := testworld.Must(x509.MarshalPKIXPublicKey(signer.Public()))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 //go:generate go test . -update
@@ -168,10 +170,7 @@ func TestSDKConstants(t *testing.T) {
 }
 
 func TestNamesOfConstants(t *testing.T) {
-	constants, err := constantsOf(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	constants := testworld.Must(constantsOf(root))(t)
 	for _, want := range []constant{
 		{"ABI", "1"},
 		{"TO_HEADER", `"header"`},

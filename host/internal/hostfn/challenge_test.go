@@ -9,23 +9,19 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func challenged(t *testing.T, c *Call) (reply abi.ChallengeReply) {
 	t.Helper()
-	if err := strictjson.Unmarshal(c.Challenge(), &reply); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, strictjson.Unmarshal(c.Challenge(), &reply))
 	return reply
 }
 
 // headerPart returns the part of an answer that is a header.
 func headerPart(t *testing.T, kind, name string) answer.Part {
 	t.Helper()
-	source, err := answer.ParseSource(abi.FromHeader + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testworld.Must(answer.ParseSource(abi.FromHeader + name))(t)
 	return answer.Part{Answer: abi.Answer{Name: "a", Kind: kind}, Source: source}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // fieldOfKind returns a field with a value from the configuration.
@@ -29,9 +30,7 @@ func TestCodeVerifierOfConnect(t *testing.T) {
 	for _, verifier := range []string{"", "the-code-verifier"} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Code: &Code{Code: "c", Verifier: verifier}}, Detached)
 		var reply abi.ConsentReply
-		if err := strictjson.Unmarshal(c.codeInput(), &reply); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, strictjson.Unmarshal(c.codeInput(), &reply))
 		if sealed := c.sealed.Plain(reply.CodeVerifier) != nil; sealed != (verifier != "") || !sealed && reply.CodeVerifier != "" {
 			t.Errorf("%q is %q", verifier, reply.CodeVerifier)
 		}
@@ -60,10 +59,7 @@ func TestQueryOfAnAuthorizationURL(t *testing.T) {
 func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, *Failure) {
 	t.Helper()
 	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
-	output, err := strictjson.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := testworld.Must(strictjson.Marshal(r))(t)
 	return New(context.Background(), plan, &Inputs{}, Detached).Authorization(output)
 }
 

@@ -14,9 +14,7 @@ func TestBlockContent(t *testing.T) {
 	a := kernel.New(1<<20, 10)
 	first := testworld.Must(kernel.Put(a, "first"))(t)
 	second, err := kernel.Put(a, bytes.Repeat([]byte("x"), 9000)) // makes the arena grow
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	for name, block := range map[string]struct {
 		offset uint64
 		want   string

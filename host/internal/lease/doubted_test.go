@@ -163,9 +163,7 @@ func TestTheSameLeaseTwice(t *testing.T) {
 	store := &late{Store: state.NewMemory(clock)}
 	node := newNode(t, store, stateKey())
 	doubt := func(turn *lease.Turn, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		store.lose = true
 		if _, _, err := turn.Intent(ctx); !errors.Is(err, errFault) {
 			t.Errorf("Intent returns %v", err)

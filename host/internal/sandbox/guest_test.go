@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The guests of these tests are written in the WebAssembly text format. Each consists of a prelude, the code that a
@@ -26,9 +28,7 @@ func assemble(t testing.TB, text string) []byte {
 		return wasm.([]byte)
 	}
 	source := filepath.Join(t.TempDir(), "guest.wat")
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, os.WriteFile(source, []byte(text), 0o600))
 	var stdout, stderr bytes.Buffer
 	command := exec.Command("wat2wasm", "--debug-names", "--enable-threads", "--output=-", source)
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -58,70 +58,9 @@ const exports = `(func (export "describe") (result i32) i32.const 0)
 
 // prelude imports all host functions except those of WASI. It defines $str, which copies a text from memory into a
 // block, and $give, which sets a block as the output.
-const prelude = `
-	(import "extism:host/env" "alloc" (func $alloc (param i64) (result i64)))
-	(import "extism:host/env" "free" (func $free (param i64)))
-	(import "extism:host/env" "length" (func $length (param i64) (result i64)))
-	(import "extism:host/env" "length_unsafe" (func $length_unsafe (param i64) (result i64)))
-	(import "extism:host/env" "load_u8" (func $load_u8 (param i64) (result i32)))
-	(import "extism:host/env" "load_u64" (func $load_u64 (param i64) (result i64)))
-	(import "extism:host/env" "store_u8" (func $store_u8 (param i64 i32)))
-	(import "extism:host/env" "store_u64" (func $store_u64 (param i64 i64)))
-	(import "extism:host/env" "input_length" (func $input_length (result i64)))
-	(import "extism:host/env" "input_offset" (func $input_offset (result i64)))
-	(import "extism:host/env" "input_load_u8" (func $input_load_u8 (param i64) (result i32)))
-	(import "extism:host/env" "input_load_u64" (func $input_load_u64 (param i64) (result i64)))
-	(import "extism:host/env" "output_set" (func $output_set (param i64 i64)))
-	(import "extism:host/env" "error_set" (func $error_set (param i64)))
-	(import "extism:host/env" "config_get" (func $config_get (param i64) (result i64)))
-	(import "extism:host/env" "var_get" (func $var_get (param i64) (result i64)))
-	(import "extism:host/env" "var_set" (func $var_set (param i64 i64)))
-	(import "extism:host/env" "get_log_level" (func $get_log_level (result i32)))
-	(import "extism:host/env" "log_trace" (func $log_trace (param i64)))
-	(import "extism:host/env" "log_debug" (func $log_debug (param i64)))
-	(import "extism:host/env" "log_info" (func $log_info (param i64)))
-	(import "extism:host/env" "log_warn" (func $log_warn (param i64)))
-	(import "extism:host/env" "log_error" (func $log_error (param i64)))
-	(import "extism:host/user" "block_new" (func $block_new (param i32 i32) (result i64)))
-	(import "extism:host/user" "block_read" (func $block_read (param i64 i32 i32) (result i64)))
-	(import "extism:host/user" "time_now" (func $time_now (result i64)))
-	(import "extism:host/user" "secret_get" (func $secret_get (param i64) (result i64)))
-	(import "extism:host/user" "token_request" (func $token_request (param i64) (result i64)))
-	(import "extism:host/user" "cache_get" (func $cache_get (param i64) (result i64)))
-	(import "extism:host/user" "cache_set" (func $cache_set (param i64 i64 i64)))
-	(import "extism:host/user" "jwt_sign" (func $jwt_sign (param i64) (result i64)))
-	(import "extism:host/user" "encode" (func $encode (param i64 i64) (result i64)))
-	(import "extism:host/user" "mac" (func $mac (param i64 i64 i64) (result i64)))
-	(import "extism:host/user" "sign" (func $sign (param i64 i64) (result i64)))
-	(import "extism:host/user" "reveal" (func $reveal (param i64) (result i64)))
-	(import "extism:host/user" "time_millis" (func $time_millis (result i64)))
-	(import "extism:host/user" "clock_offset" (func $clock_offset (result i64)))
-	(import "extism:host/user" "random" (func $random (param i64) (result i64)))
-	(import "extism:host/user" "body" (func $body (result i64)))
-	(import "extism:host/user" "body_form" (func $body_form (result i64)))
-	(import "extism:host/user" "challenge" (func $challenge (result i64)))
-	(import "extism:host/user" "compose" (func $compose (param i64 i64) (result i64)))
-	(import "extism:host/user" "exchange" (func $exchange (param i64) (result i64)))
-	(import "extism:host/user" "state_get" (func $state_get (param i64) (result i64)))
-	(import "extism:host/user" "cache_drop" (func $cache_drop (param i64) (result i64)))
-	(import "extism:host/user" "decode" (func $decode (param i64 i64) (result i64)))
-	(import "extism:host/user" "digest" (func $digest (param i64 i64) (result i64)))
-	(import "extism:host/user" "sign_sealed" (func $sign_sealed (param i64 i64 i64) (result i64)))
-	(import "extism:host/user" "public_key" (func $public_key (param i64 i64) (result i64)))
-	(memory (export "memory") 1)
-	(func $str (param $from i32) (param $n i32) (result i64)
-		(local $block i64) (local $i i32)
-		(local.set $block (call $alloc (i64.extend_i32_u (local.get $n))))
-		(block $done (loop $next
-			(br_if $done (i32.eq (local.get $i) (local.get $n)))
-			(call $store_u8 (i64.add (local.get $block) (i64.extend_i32_u (local.get $i)))
-				(i32.load8_u (i32.add (local.get $from) (local.get $i))))
-			(local.set $i (i32.add (local.get $i) (i32.const 1)))
-			(br $next)))
-		(local.get $block))
-	(func $give (param $block i64)
-		(call $output_set (local.get $block) (call $length (local.get $block))))
-`
+//
+//go:embed testdata/prelude.wat
+var prelude string
 
 // env is an abi.Env that returns canned answers and records its calls.
 type env struct {
@@ -168,10 +107,7 @@ func (e *env) CacheSet(key, value string, ttlSeconds int64) {
 	e.note("CacheSet", key, value, fmt.Sprint(ttlSeconds))
 }
 
-func (e *env) JWTSign(request []byte) string {
-	e.note("JWTSign", string(request))
-	return "jwt"
-}
+func (e *env) JWTSign(request []byte) string { e.note("JWTSign", string(request)); return "jwt" }
 
 func (e *env) Encode(format, text string) string { e.note("Encode", format, text); return "encoded" }
 
@@ -200,10 +136,7 @@ func limits(change func(l *sandbox.Limits)) sandbox.Config {
 
 func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
 	t.Helper()
-	r, err := sandbox.New(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testworld.Must(sandbox.New(context.Background(), c))(t)
 	t.Cleanup(func() {
 		if err := r.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -220,20 +153,14 @@ func load(t testing.TB, wat string) *sandbox.Module {
 
 func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
 	t.Helper()
-	m, err := r.Load(context.Background(), assemble(t, wat))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testworld.Must(r.Load(context.Background(), assemble(t, wat)))(t)
 	return m
 }
 
 // authenticate calls a guest, and fails the test if the call returns an error.
 func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
 	t.Helper()
-	result, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testworld.Must(m.Call(context.Background(), abi.ExportAuthenticate, e))(t)
 	if result.Time <= 0 {
 		t.Error("the call took no time")
 	}
@@ -275,7 +202,4 @@ func (e *env) SignSealed(field, purpose, data string) string {
 	return "sealed signature"
 }
 
-func (e *env) PublicKey(field, form string) string {
-	e.note("PublicKey", field, form)
-	return "public"
-}
+func (e *env) PublicKey(field, form string) string { e.note("PublicKey", field, form); return "public" }

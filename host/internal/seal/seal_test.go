@@ -10,20 +10,15 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // However a value is printed, the secret does not appear (threats.md 21, specification.md "error texts").
 func TestPrintingShowsNoSecret(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	v := seal.Value{Text: canary, Sinks: seal.Header, Mask: "<token>"}
-	ref, err := table.Seal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pieces, err := table.Split("a " + ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := testworld.Must(table.Seal(v))(t)
+	pieces := testworld.Must(table.Split("a " + ref))(t)
 	var out strings.Builder
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&out, verb+verb+verb+verb, v, &v, pieces, table)
@@ -31,9 +26,7 @@ func TestPrintingShowsNoSecret(t *testing.T) {
 	for _, h := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 		slog.New(h).Info("line", "value", v, "pieces", pieces, "table", table)
 	}
-	if err := json.NewEncoder(&out).Encode(pieces); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, json.NewEncoder(&out).Encode(pieces))
 	for _, form := range []string{canary, fmt.Sprintf("%x", canary), ref} {
 		if strings.Contains(out.String(), form) {
 			t.Errorf("%q in %s", form, out.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var shape = regexp.MustCompile(`kw_[a-z0-9]{26}`)
@@ -21,10 +22,7 @@ const canary = "canary-7Qz0-not-to-be-seen"
 
 func sealed(t testing.TB, table *seal.Table, text string, sinks seal.Sinks) string {
 	t.Helper()
-	ref, err := table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := testworld.Must(table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"}))(t)
 	return ref
 }
 
@@ -94,10 +92,7 @@ func TestFairDraw(t *testing.T) {
 func TestOpenEnforcesSinks(t *testing.T) {
 	each := map[string]seal.Sinks{}
 	for _, name := range abi.Sinks {
-		s, err := seal.ParseSinks([]string{name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := testworld.Must(seal.ParseSinks([]string{name}))(t)
 		each[name] = s
 	}
 	for has, sinks := range each {
@@ -288,17 +283,11 @@ func TestTextBeforeTheFirstReference(t *testing.T) {
 func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	first, second := seal.NewTable(rand.Reader), seal.NewTable(rand.Reader)
 	text := `{"t":"` + sealed(t, first, "T", seal.Header) + `","u":"` + sealed(t, first, "U", seal.Query) + `"}`
-	pieces, err := first.Split(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pieces := testworld.Must(first.Split(text))(t)
 	if len(pieces) != 5 || pieces[0].Text != `{"t":"` || !pieces[1].Sealed || pieces[1].Value.Text != "T" {
 		t.Fatalf("pieces: %v", pieces)
 	}
-	again, err := second.Join(pieces, &tokencache.Handle{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testworld.Must(second.Join(pieces, &tokencache.Handle{}))(t)
 	for _, ref := range shape.FindAllString(text, -1) {
 		if strings.Contains(again, ref) {
 			t.Error("the second call got a reference of the first")
@@ -307,20 +296,14 @@ func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	if v, _, err := second.Combine(again); v.Text != `{"t":"T","u":"U"}` || v.Sinks != 0 || err != nil {
 		t.Errorf("Combine: %q, %s, %v", v.Text, v.Sinks, err)
 	}
-	_, _, err = second.Open(again, seal.Header)
+	_, _, err := second.Open(again, seal.Header)
 	refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: seal.Query, Sink: seal.Header}, "(query)")
 }
 
 func TestMask(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
-	ref, err := table.Seal(seal.Value{Text: canary, Sinks: seal.Header, Mask: "{{ get_secret('x') }}"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare, err := table.Seal(seal.Value{Text: canary, Sinks: seal.Header})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.Header, Mask: "{{ get_secret('x') }}"}))(t)
+	bare := testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.Header}))(t)
 	dead := "kw_" + strings.Repeat("z", 26)
 	for text, want := range map[string]string{
 		"plain":                            "plain",

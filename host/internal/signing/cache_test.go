@@ -26,13 +26,9 @@ func TestKeyMemory(t *testing.T) {
 	first := ed25519PEM(t, 0)
 	method := jws.Method("EdDSA")
 	parsed, _, err := s.key(method, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	again, _, err := s.key(method, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	if &parsed.(ed25519.PrivateKey)[0] != &again.(ed25519.PrivateKey)[0] {
 		t.Error("the key was parsed twice")
 	}

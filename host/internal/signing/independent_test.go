@@ -74,9 +74,7 @@ func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range jws.Algorithms() {
 		pair := pairs[algorithm]
 		token, _, err := signer.JWT(algorithm, pair.private, header, claims)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, err)
 		requests = append(
 			requests,
 			verification{token, algorithm, pair.public},
@@ -144,9 +142,7 @@ func TestIndependentImplementationVerifiesManySignatures(t *testing.T) {
 		}
 		for i := 0; i < count.tokens || i < most && zeros == 0; i++ {
 			token, _, err := signer.JWT(count.algorithm, pair.private, nil, map[string]any{"i": json.Number(must(json.Marshal(i)))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, err)
 			signature := unbase64(token[strings.LastIndexByte(token, '.')+1:])
 			if len(signature) != count.length {
 				t.Fatalf("%s: a signature of %d bytes, want %d", count.algorithm, len(signature), count.length)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func unbase64(text string) []byte {
@@ -105,9 +106,7 @@ func TestJWTText(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			token, _, err := signer.JWT("HS256", hmacText, test.header, test.claims)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, err)
 			parts := strings.Split(token, ".")
 			if len(parts) != 3 {
 				t.Fatalf("%d parts, want 3", len(parts))
@@ -199,13 +198,10 @@ func TestMAC(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			mac, err := signing.NewMAC(test.algorithm, []byte(test.key))
-			if err != nil {
-				t.Fatal(err)
-			}
+			mac := testworld.Must(signing.NewMAC(test.algorithm, []byte(test.key)))(t)
 			mac.Write([]byte(test.data))
 			if got := hex.EncodeToString(mac.Sum(nil)); got != test.want {
-				t.Errorf("%s, %v, want %s", got, err, test.want)
+				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
 	}

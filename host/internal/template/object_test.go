@@ -149,11 +149,8 @@ func renderObject(o *Object, v Values, text func([]Part) (string, error)) (map[s
 
 // A text that JSON cannot have is reported with its place, and not quoted.
 func TestNonUTF8Object(t *testing.T) {
-	object, err := compileObject(map[string]any{"roles": []any{map[string]any{"name": "{{ base64_decode('/w==') }}"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = renderObject(object, nil, func([]Part) (string, error) { return "s\xff", nil })
+	object := testworld.Must(compileObject(map[string]any{"roles": []any{map[string]any{"name": "{{ base64_decode('/w==') }}"}}}))(t)
+	_, err := renderObject(object, nil, func([]Part) (string, error) { return "s\xff", nil })
 	if err == nil || err.Error() != "roles[0].name: a string is not UTF-8" {
 		t.Errorf("the error is %v", err)
 	}
