@@ -2,7 +2,7 @@ package abi
 
 import "strings"
 
-// Description is the output of [ExportDescribe]. It describes an auth type and its configuration.
+// Description is the output of the export describe. It describes an auth type and its configuration.
 type Description struct {
 	// ABI is the version of the contract that the plugin was written for: [Version].
 	ABI int `json:"abi"`
@@ -18,20 +18,20 @@ type Description struct {
 	// at most [MaxAbout] bytes of printable text.
 	Homepage string `json:"homepage,omitempty"`
 	License  string `json:"license,omitempty"`
-	// Uses are the groups of host functions that the plugin calls, of [Groups].
+	// Uses are the groups of host functions that the plugin calls: secret, token, cache, sign, body, state.
 	Uses []string `json:"uses,omitempty"`
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
 	// error.
 	Anonymous bool `json:"anonymous,omitempty"`
 	// Fields are the fields of the configuration, at most [MaxFields].
 	Fields []Field `json:"fields,omitempty"`
-	// Answers are the parts of answers of [UserExchange] that the plugin may get, at most [MaxAnswers].
+	// Answers are the parts of answers of exchange that the plugin may get, at most [MaxAnswers].
 	Answers []Answer `json:"answers,omitempty"`
-	// State has the texts that the host keeps for good, at most [MaxStates]. Together they are a grant. See [UserStateGet].
+	// State has the texts that the host keeps for good, at most [MaxStates]. Together they are a grant.
 	State []State `json:"state,omitempty"`
 	// Challenge is nil unless the plugin reads answers of the API.
 	Challenge *Challenge `json:"challenge,omitempty"`
-	// Consent reports whether users give consent to the plugin, which has [ExportConsent] and [ExportConnect] then.
+	// Consent reports whether users give consent to the plugin, which has the exports consent and connect then.
 	Consent bool `json:"consent,omitempty"`
 }
 
@@ -49,21 +49,21 @@ type State struct {
 type Answer struct {
 	// Name is the name of the answer, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string `json:"name"`
-	// From is the place of the value: [FromJSON], [FromXML], [FromForm], [FromHeader], [FromCookie], [FromAuth] or [FromInfo],
-	// and the rest.
+	// From is the place of the value: json:/POINTER (RFC 6901), xml:/ELEMENT/ELEMENT (local names, from the root), form:NAME,
+	// header:NAME, cookie:NAME, auth:SCHEME/PARAMETER (of WWW-Authenticate) or info:PARAMETER (of Authentication-Info).
 	From string `json:"from,omitempty"`
-	// Alternative is another such place, for an answer of [UserExchange] that has nothing at From.
+	// Alternative is another such place, for an answer of exchange that has nothing at From.
 	Alternative string `json:"alternative,omitempty"`
 	// FromField is the name of a field of kind [KindString] whose value is used in place of From. The field must not be
 	// sealed.
 	FromField string `json:"from_field,omitempty"`
-	// Kind is [AnswerSealed], [AnswerInteger], [AnswerTime] or [AnswerEnum].
+	// Kind is sealed (a text, which the guest gets as a sealed value), integer (from 0 to 2³¹−1), time (in Unix seconds) or enum.
 	Kind string `json:"kind"`
-	// Sinks are the places that the sealed value may go to, of [Sinks].
+	// Sinks are the places that the sealed value may go to, such as [SinkHeader].
 	Sinks []string `json:"sinks,omitempty"`
 	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
 	Derived []string `json:"derived,omitempty"`
-	// Enum lists the names of an [AnswerEnum], at most [MaxEnum].
+	// Enum lists the names that an enum may have, at most [MaxEnum]. Any other value is "other".
 	Enum []string `json:"enum,omitempty"`
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool `json:"required,omitempty"`
@@ -91,7 +91,7 @@ type Field struct {
 	Name string `json:"name"`
 	// Aliases are deprecated names of the member, at most [MaxAliases]. The plugin knows the field by Name only.
 	Aliases []string `json:"aliases,omitempty"`
-	// Kind is one of [Kinds].
+	// Kind is the kind of the value, such as [KindString].
 	Kind string `json:"kind"`
 	// Required fields must be present and must not render to blank text.
 	Required bool `json:"required,omitempty"`
@@ -103,9 +103,9 @@ type Field struct {
 	// Sealed passes the whole value to the plugin as one sealed value. Integers, booleans and strings with an Enum cannot
 	// be sealed.
 	Sealed bool `json:"sealed,omitempty"`
-	// Sinks are the places that the field's sealed values may go to, of [Sinks].
+	// Sinks are the places that the field's sealed values may go to, such as [SinkHeader].
 	Sinks []string `json:"sinks,omitempty"`
-	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to, of [Sinks]. If
+	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to. If
 	// it is empty, these are Sinks.
 	Derived []string `json:"derived,omitempty"`
 	// Enum lists the allowed values of a string. If it is empty, every value is allowed.
@@ -121,14 +121,14 @@ type Field struct {
 	// classes in brackets, \d, \D, \w, \W, groups, alternatives and repetitions. If it is empty, every text is allowed.
 	Pattern string `json:"pattern,omitempty"`
 	// PatternMessage says what is wrong with a text that does not match Pattern, and what to write. It follows the name of the
-	// field, as the message of a problem of [ExportValidate] does. Every Pattern has one, of at most [MaxAbout] bytes of printable
+	// field, as the message of a problem of the export validate does. Every Pattern has one, of at most [MaxAbout] bytes of printable
 	// text.
 	PatternMessage string `json:"pattern_message,omitempty"`
 	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm. Its values are
 	// names of RFC 7518 section 3.1 or EdDSA (RFC 8037). If the key signs no JWTs, names of RFC 9421 section 3.3 stand for the
 	// same algorithms.
 	AlgorithmField string `json:"algorithm_field,omitempty"`
-	// Purposes are the uses of a key, of [Purposes]. If it is empty, the key signs JWTs only.
+	// Purposes are the uses of a key: jwt, http_signature (a signature base, RFC 9421 section 2.5) and message (other data). If it is empty, the key signs JWTs only.
 	Purposes []string `json:"purposes,omitempty"`
 	// Generate reports whether the host makes a key of its own if this field, of kind [KindKey], is absent.
 	Generate bool `json:"generate,omitempty"`
@@ -195,12 +195,9 @@ const (
 	KindObject = "object"
 	// KindKey is a signing key, or the secret of an HMAC. It never leaves the host.
 	KindKey = "key"
-	// KindCertificate is an X.509 certificate in PEM, or a chain of them. [UserPublicKey] returns its thumbprint.
+	// KindCertificate is an X.509 certificate in PEM, or a chain of them. public_key returns its thumbprint.
 	KindCertificate = "certificate"
 )
-
-// Kinds lists every kind.
-var Kinds = []string{KindString, KindURL, KindInteger, KindBoolean, KindObject, KindKey, KindCertificate}
 
 // Sinks are the places that a sealed value may go to.
 const (
@@ -222,42 +219,8 @@ const (
 	SinkBody = "body"
 )
 
-// Sinks lists every sink.
-var Sinks = []string{SinkHeader, SinkQuery, SinkToken, SinkClaim, SinkSign, SinkDigest, SinkPath, SinkBody}
-
-// Purposes of a key. A field of kind [KindKey] lists them.
-const (
-	// PurposeJWT allows [UserJWTSign]. It is the purpose of a key that lists none.
-	PurposeJWT = "jwt"
-	// PurposeHTTPSignature allows [UserSignSealed] for a signature base, RFC 9421 section 2.5.
-	PurposeHTTPSignature = "http_signature"
-	// PurposeMessage allows [UserSignSealed] for other data. Data that has the form of a JWS, of an SSH signature or of a
-	// TLS handshake is refused.
-	PurposeMessage = "message"
-)
-
-// Purposes lists every purpose.
-var Purposes = []string{PurposeJWT, PurposeHTTPSignature, PurposeMessage}
-
-// Kinds of answers.
-const (
-	// AnswerSealed is a text that the guest gets as a sealed value.
-	AnswerSealed = "sealed"
-	// AnswerInteger is an integer from 0 to 2³¹−1.
-	AnswerInteger = "integer"
-	// AnswerTime is a time in Unix seconds.
-	AnswerTime = "time"
-	// AnswerEnum is one of the names that the description lists, or "other".
-	AnswerEnum = "enum"
-)
-
-// Sources of answers, the prefixes of [Answer].From.
-const (
-	FromJSON   = "json:"   // a JSON pointer into the body, RFC 6901
-	FromXML    = "xml:"    // the local names of elements of the body, from the root, each behind a slash
-	FromForm   = "form:"   // a member of the body, application/x-www-form-urlencoded
-	FromHeader = "header:" // a header
-	FromCookie = "cookie:" // the value of a cookie that is set
-	FromAuth   = "auth:"   // SCHEME/PARAMETER of WWW-Authenticate, RFC 9110 section 11.6.1
-	FromInfo   = "info:"   // a parameter of Authentication-Info, RFC 9110 section 11.6.3
-)
+// Pair is the name and the value of a header, a query parameter or a form field. Lists of pairs keep their order.
+type Pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // grantedAhead adds a node with the refresher, which replaces its access token two minutes ahead of its end.
@@ -79,9 +80,9 @@ func TestUncertainGrantAhead(t *testing.T) {
 }
 
 // readsRequest is a guest that fetches a token for the user, and then does read with its call before it returns.
-func readsRequest(read func(env abi.Env)) *guest {
+func readsRequest(read func(env contract.Env)) *guest {
 	g := &guest{about: onBehalf}
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		token, ok := env.CacheGet("token")
 		if !ok {
 			var err error
@@ -95,9 +96,9 @@ func readsRequest(read func(env abi.Env)) *guest {
 	return g
 }
 
-func fetchFor(env abi.Env, who string) (string, error) {
-	var r abi.TokenReply
-	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "who", Value: who}}})))
+func fetchFor(env contract.Env, who string) (string, error) {
+	var r contract.TokenReply
+	document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "who", Value: who}}})))
 	if err := json.Unmarshal(document, &r); err != nil {
 		return "", err
 	}
@@ -108,17 +109,17 @@ func fetchFor(env abi.Env, who string) (string, error) {
 // A call ahead has no request: it ends where the plugin reads one. Before, it has the user of the request that began it, and no
 // other. threats.md 144
 func TestACallAheadHasNoRequest(t *testing.T) {
-	for name, read := range map[string]func(env abi.Env){
-		"the request": func(env abi.Env) { env.Input() },
-		"the body":    func(env abi.Env) { env.Body() },
-		"the form":    func(env abi.Env) { env.BodyForm() },
-		"a text":      func(env abi.Env) { env.Compose("{method}", nil) },
+	for name, read := range map[string]func(env contract.Env){
+		"the request": func(env contract.Env) { env.Input() },
+		"the body":    func(env contract.Env) { env.Body() },
+		"the form":    func(env contract.Env) { env.BodyForm() },
+		"a text":      func(env contract.Env) { env.Compose("{method}", nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				reads := 0
-				g := readsRequest(func(env abi.Env) {
+				g := readsRequest(func(env contract.Env) {
 					read(env)
 					mu.Lock()
 					defer mu.Unlock()
@@ -160,7 +161,7 @@ func TestNoRefreshAheadOfOwnEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		g := &guest{about: onBehalf}
-		g.authenticate = func(env abi.Env) (string, error) {
+		g.authenticate = func(env contract.Env) (string, error) {
 			runs++
 			key, ok := env.CacheGet("key")
 			if !ok {
@@ -206,7 +207,7 @@ func TestNoRefreshBeyondUserToken(t *testing.T) {
 // users wait for a token have places of their own. A connector has a quarter of them at most. threats.md 143, 330
 func TestCallsAheadHaveABoundedNumberOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := readsRequest(func(abi.Env) {})
+		g := readsRequest(func(contract.Env) {})
 		c := newCluster(t, tokens(3600))
 		w := c.world(withoutBuiltIns, withGuest(g), func(h *host.Config) { h.Limits.ConcurrentExchanges = 16 })
 		connector := w.connectAhead("custom", config{"url": tokenURL, "plain": "{{ user.id }}"}, 2*time.Minute)
@@ -248,7 +249,7 @@ func TestInvalidRefreshAhead(t *testing.T) {
 		return g
 	}
 	w := newWorld(t, func(c *host.Config) {
-		c.Plugins = append(c.Plugins, some("caches", abi.GroupCache).plugin(), some("asks", abi.GroupToken).plugin())
+		c.Plugins = append(c.Plugins, some("caches", contract.GroupCache).plugin(), some("asks", contract.GroupToken).plugin())
 	})
 	for authType, c := range map[string]struct {
 		ahead time.Duration

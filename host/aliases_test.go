@@ -10,17 +10,18 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // renamed returns a guest whose fields were renamed: secret was value and before that key, and way was mode.
 func renamed() *guest {
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
 		if _, there := env.ConfigGet("secret"); !there {
 			return "", fmt.Errorf("there is no secret")
 		}
 		return header("X-"+value(env, "way"), value(env, "secret")), nil
 	}}
-	g.validate = func(env abi.Env) error {
+	g.validate = func(env contract.Env) error {
 		if value(env, "way") == "wrong" {
 			return fmt.Errorf("way: is wrong")
 		}
@@ -128,7 +129,7 @@ func TestInvalidAliases_threats_183(t *testing.T) {
 	if err := h.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	g := &guest{about: abi.Description{Uses: []string{abi.GroupState}, State: []abi.State{{Name: "s", Seed: "old"}}}}
+	g := &guest{about: abi.Description{Uses: []string{contract.GroupState}, State: []abi.State{{Name: "s", Seed: "old"}}}}
 	g.about.Fields = []abi.Field{{Name: "new", Aliases: []string{"old"}, Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkToken}}}
 	if _, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}); err == nil {
 		t.Error("a state may begin as a former name")
@@ -138,7 +139,7 @@ func TestInvalidAliases_threats_183(t *testing.T) {
 // What stands under a former name goes where the field goes, and nowhere else (threats.md 183).
 func TestSinksOfAFormerName_threats_183(t *testing.T) {
 	g := renamed()
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		if _, there := env.ConfigGet("key"); there {
 			return "", fmt.Errorf("the guest knows the former name")
 		}

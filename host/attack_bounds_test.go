@@ -10,13 +10,14 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Attacks on the host's memory, threats.md 3, and on the calls of others. The tests go just beyond each bound, so that
 // they stay cheap even if the bound is missing.
 
 func TestConfigGetOfManyUnknownNames_threats_3(t *testing.T) {
-	refuseAll(t, []misuse{{"a long name", func(env abi.Env) (string, error) {
+	refuseAll(t, []misuse{{"a long name", func(env contract.Env) (string, error) {
 		for i := range 64 {
 			env.ConfigGet(fmt.Sprint(i) + strings.Repeat("n", 1<<20))
 		}
@@ -27,16 +28,16 @@ func TestConfigGetOfManyUnknownNames_threats_3(t *testing.T) {
 // A document can name a large sealed value many times in a few bytes. A plugin makes a sealed value of 128 KiB from a
 // short one by encoding it repeatedly, and a reference to it takes 29 bytes.
 func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
-	large := func(env abi.Env, field string) string {
+	large := func(env contract.Env, field string) string {
 		v := value(env, field)
 		for range 7 { // a short value counts as 1 KiB
-			v = env.Encode(abi.FormatHex, v)
+			v = env.Encode(contract.FormatHex, v)
 		}
 		return v
 	}
 	const many = 32 // 4 MiB
 	refuseAll(t, []misuse{
-		{"a form", func(env abi.Env) (string, error) {
+		{"a form", func(env contract.Env) (string, error) {
 			var form []abi.Pair
 			v := large(env, "to_token")
 			for range many {
@@ -44,18 +45,18 @@ func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
 			}
 			return tokenRequest(env, tokenURL, form...)
 		}, host.StagePlugin, "more than 2097152 bytes in all"},
-		{"claims", func(env abi.Env) (string, error) {
+		{"claims", func(env contract.Env) (string, error) {
 			var list []any
 			v := large(env, "to_claim")
 			for range many {
 				list = append(list, v)
 			}
-			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"a": list}})), nil
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"a": list}})), nil
 		}, host.StagePlugin, "more than 2097152 bytes in all"},
-		{"claims of many documents", func(env abi.Env) (string, error) {
+		{"claims of many documents", func(env contract.Env) (string, error) {
 			v := large(env, "to_claim")
 			for i := range 18 { // 2.25 MiB
-				sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{fmt.Sprint(i): v}})
+				sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{fmt.Sprint(i): v}})
 			}
 			return header("X-Key", value(env, "to_header")), nil
 		}, host.StagePlugin, "more than 2097152 bytes in all"},
@@ -64,8 +65,8 @@ func TestDocumentsOfManySealedValues_threats_3(t *testing.T) {
 
 // A reference to a sealed value of one byte counts as more than one byte in the cache.
 func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
-	caching := func(references int) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) {
+	caching := func(references int) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) {
 			v := value(env, "to_header")
 			env.CacheSet("k", strings.Repeat(v, references), 60)
 			return header("X-Key", v), nil
@@ -83,7 +84,7 @@ func TestCachedValueCountsItsSealedValues_threats_3(t *testing.T) {
 
 // A plugin may set an entry twice in a call. The second value counts, also if the first one was waited for.
 func TestSecondValueOfAnEntryWins(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		found, ok := env.CacheGet("k")
 		if !ok {
 			env.CacheSet("k", "old", 60)
@@ -101,10 +102,10 @@ func TestSecondValueOfAnEntryWins(t *testing.T) {
 }
 
 // cachingToken is a guest that caches a token of its endpoint.
-func cachingToken(env abi.Env) (string, error) {
+func cachingToken(env contract.Env) (string, error) {
 	token, found := env.CacheGet("token")
 	if !found {
-		reply := string(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))))
+		reply := string(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))))
 		_, reply, _ = strings.Cut(reply, `"access_token":"`)
 		token, _, _ = strings.Cut(reply, `"`)
 		env.CacheSet("token", token, 60)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Attacks on what a plugin, an API and a caller can do with challenges, and with credentials in the path and in cookies.
@@ -22,7 +23,7 @@ import (
 func TestPassNotReused(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{403}}
-	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		if env.CacheDrop("x") {
 			return `{"pass":true}`, nil
 		}
@@ -43,11 +44,11 @@ func TestPassNotReused(t *testing.T) {
 // A plugin that adds to the form only in the second attempt adds to the form that the caller sends.
 func TestFormOfSecondAttempt(t *testing.T) {
 	for _, length := range []int64{3, -1} {
-		w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+		w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 			if challengeOf(env).Status == 0 {
 				return "{}", nil
 			}
-			return marshal(abi.Mutation{Form: pairs("b", "2")}), nil
+			return marshal(contract.Mutation{Form: pairs("b", "2")}), nil
 		})
 		var bodies []string
 		w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -90,7 +91,7 @@ func TestPlaceholdersOfThePath(t *testing.T) {
 		"a slash in front of dots":  {pairs("t", "v/"), "/a/t../x", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := challengeWorld(t, func(abi.Env) (string, error) { return marshal(abi.Mutation{Path: c.pairs}), nil })
+			w, connector := challengeWorld(t, func(contract.Env) (string, error) { return marshal(contract.Mutation{Path: c.pairs}), nil })
 			r := get(t.Context())
 			var err error
 			if r.URL, err = url.Parse(apiOrigin + c.path); err != nil {
@@ -110,9 +111,9 @@ func TestPlaceholdersOfThePath(t *testing.T) {
 
 // A caller does not have a proxy drop the credential in a cookie. A proxy may drop anything else.
 func TestConnectionHeaderNamingCookie(t *testing.T) {
-	cookie, path := abi.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")}, abi.Mutation{Path: pairs("things", "KEY")}
+	cookie, path := contract.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")}, contract.Mutation{Path: pairs("things", "KEY")}
 	for _, c := range []struct {
-		change     abi.Mutation
+		change     contract.Mutation
 		connection string
 		sent       bool
 	}{{cookie, "close, cookie", false}, {cookie, "close, X-Other", true}, {path, "close, cookie", true}} {
@@ -129,14 +130,14 @@ func TestConnectionHeaderNamingCookie(t *testing.T) {
 
 // A revealed credential is found in an answer also if it was put into a cookie or the path.
 func TestGuardOfRevealedCookiesAndPaths(t *testing.T) {
-	for name, change := range map[string]abi.Mutation{
+	for name, change := range map[string]contract.Mutation{
 		"a cookie": {Cookies: pairs("session", "KEY")},
 		"the path": {Path: pairs("things", "KEY")},
 		"a form":   {Form: pairs("key", "KEY")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			about := challenged
-			w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
+			w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env contract.Env) (string, error) {
 				return strings.ReplaceAll(marshal(change), "KEY", string(env.Reveal(value(env, "key")))), nil
 			}}, abi.GrantReveal))
 			w.canary("key")
@@ -159,9 +160,9 @@ func TestGuardOfRevealedCookiesAndPaths(t *testing.T) {
 // An answer of an exchange that is too long is an error, like that of a token request. It is not read in part.
 func TestOversizedExchangeAnswer(t *testing.T) {
 	about := challenged
-	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
-	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env abi.Env) (string, error) {
-		return string(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")})))), nil
+	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env contract.Env) (string, error) {
+		return string(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")})))), nil
 	}}))
 	w.canary("key")
 	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
@@ -173,15 +174,17 @@ func TestOversizedExchangeAnswer(t *testing.T) {
 
 // Whether decode succeeds says nothing that a plugin chooses about a secret (threats.md 68).
 func TestDecodeOracle(t *testing.T) {
-	for name, do := range map[string]func(env abi.Env, v string) string{
-		"the length":                   func(env abi.Env, v string) string { return env.Decode(abi.FormatHex, v+"0") },
-		"characters of an encoded one": func(env abi.Env, v string) string { return env.Decode(abi.FormatBase32, env.Encode(abi.FormatHex, v)) },
+	for name, do := range map[string]func(env contract.Env, v string) string{
+		"the length": func(env contract.Env, v string) string { return env.Decode(contract.FormatHex, v+"0") },
+		"characters of an encoded one": func(env contract.Env, v string) string {
+			return env.Decode(contract.FormatBase32, env.Encode(contract.FormatHex, v))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errs []string
 			for _, secret := range []string{"abcdef2345", "abcdef23456", "\xff\xff", "GGGGGGGGGG"} {
-				g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkSign)}}}
-				g.authenticate = func(env abi.Env) (string, error) {
+				g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkSign)}}}
+				g.authenticate = func(env contract.Env) (string, error) {
 					do(env, value(env, "key"))
 					return "{}", nil
 				}
@@ -203,11 +206,11 @@ func TestARequestDoesNotConfirmGuesses(t *testing.T) {
 	for name, form := range map[string]string{"a digest": hex.EncodeToString(sum[:]), "with more text": "user:1234", "in hex": "31323334"} {
 		t.Run(name, func(t *testing.T) {
 			input := ""
-			g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{sealedField("pin", abi.SinkHeader, abi.SinkDigest)}}}
-			g.authenticate = func(env abi.Env) (string, error) {
+			g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("pin", abi.SinkHeader, abi.SinkDigest)}}}
+			g.authenticate = func(env contract.Env) (string, error) {
 				pin := value(env, "pin")
-				env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, pin))
-				env.Decode(abi.FormatHex, env.Encode(abi.FormatHex, "user:"+pin))
+				env.Encode(contract.FormatHex, env.Digest(contract.DigestSHA256, pin))
+				env.Decode(contract.FormatHex, env.Encode(contract.FormatHex, "user:"+pin))
 				input = string(env.Input())
 				return "{}", nil
 			}
@@ -228,7 +231,7 @@ func TestARequestDoesNotConfirmGuesses(t *testing.T) {
 
 // In the first attempt, the form that a plugin adds to is the request's own body, which is closed then.
 func TestFormWithoutGetBody(t *testing.T) {
-	w, connector := challengeWorld(t, func(abi.Env) (string, error) { return marshal(abi.Mutation{Form: pairs("b", "2")}), nil })
+	w, connector := challengeWorld(t, func(contract.Env) (string, error) { return marshal(contract.Mutation{Form: pairs("b", "2")}), nil })
 	var got string
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)

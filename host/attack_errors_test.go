@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Attacks on errors and explanations, which people read. Each world searches all its output for its secrets, so a test
@@ -25,14 +26,14 @@ func TestSealedHeaderNameInError_threats_15a(t *testing.T) {
 	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
 	for _, c := range []struct {
 		name  string
-		do    func(abi.Env) (string, error)
+		do    func(contract.Env) (string, error)
 		stage host.Stage
 	}{
-		{"set twice", func(env abi.Env) (string, error) {
-			return marshal(abi.Mutation{Headers: twice(value(env, "to_header"))}), nil
+		{"set twice", func(env contract.Env) (string, error) {
+			return marshal(contract.Mutation{Headers: twice(value(env, "to_header"))}), nil
 		}, host.StageMutation},
-		{"set twice in a token request", func(env abi.Env) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: twice(value(env, "to_token"))})))
+		{"set twice in a token request", func(env contract.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Headers: twice(value(env, "to_token"))})))
 			return "", nil
 		}, host.StagePlugin},
 	} {
@@ -153,7 +154,7 @@ type textError string
 func (e textError) Error() string { return string(e) }
 
 func TestForeignTransportErrors_threats_18(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
 	})
 	c := w.connect("custom", misused)
@@ -172,10 +173,10 @@ func TestForeignTransportErrors_threats_18(t *testing.T) {
 // A plugin with the grant reveal may put revealed bytes into its mutation in plain. Explain masks them.
 func TestExplainMasksRevealedValues_threats_18(t *testing.T) {
 	revealed, signature := "", ""
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		revealed, signature = string(env.Reveal(value(env, "nowhere"))), string(env.Sign("key", "data"))
 		credential := base64.RawURLEncoding.EncodeToString([]byte(signature))
-		return marshal(abi.Mutation{
+		return marshal(contract.Mutation{
 			Headers: []abi.Pair{{Name: "X-Key", Value: "key " + revealed}, {Name: "X-Signature", Value: credential}, {Name: "X-Plain", Value: "plain"}},
 			Query:   []abi.Pair{{Name: "key", Value: revealed}, {Name: "signature", Value: fmt.Sprintf("%x", signature)}},
 		}), nil
@@ -201,7 +202,7 @@ func TestExplainMasksRevealedValues_threats_18(t *testing.T) {
 // In a template for a credential, literal text may be the credential. Explain shows none of the template then, whatever
 // expressions stand beside the text.
 func TestExplainMasksLiterals_threats_18(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	w.Hide("the credential", "written-out-key")
 	for _, text := range []string{
 		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",

@@ -12,24 +12,25 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
 // cachingConsenter returns a guest with consent that caches its access tokens, also that of the run of connect.
 func cachingConsenter() *guest {
 	g := consenter()
-	g.about.Uses = append(g.about.Uses, abi.GroupCache)
-	g.about.Answers = append(g.about.Answers, abi.Answer{Name: "access_token", From: "json:/access_token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}})
-	keep := func(env abi.Env, name, text string) string {
-		token := exchange(env, abi.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: name, Value: text}}}).Answers["access_token"]
+	g.about.Uses = append(g.about.Uses, contract.GroupCache)
+	g.about.Answers = append(g.about.Answers, abi.Answer{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}})
+	keep := func(env contract.Env, name, text string) string {
+		token := exchange(env, contract.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: name, Value: text}}}).Answers["access_token"]
 		env.CacheSet("access_token", token, 3600)
 		return token
 	}
-	g.connect = func(env abi.Env) (string, error) {
+	g.connect = func(env contract.Env) (string, error) {
 		keep(env, "code", "the-code-of-alice")
 		return "", nil
 	}
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		token, ok := env.CacheGet("access_token")
 		if !ok {
 			refresh, ok := env.StateGet("refresh_token")
@@ -139,10 +140,10 @@ func TestStoreFillingPlugin(t *testing.T) {
 	c, store := asked(t)
 	g := refresher(nil)
 	n := 1
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		key := strings.Repeat("x", n) // as that of a clock would be
 		_, _ = env.CacheGet(key)
-		reply := exchange(env, abi.Exchange{URL: value(env, "token_url"), Answers: []string{"access_token"}, Form: []abi.Pair{{Name: "refresh_token", Value: value(env, "refresh_token")}}})
+		reply := exchange(env, contract.Exchange{URL: value(env, "token_url"), Answers: []string{"access_token"}, Form: []abi.Pair{{Name: "refresh_token", Value: value(env, "refresh_token")}}})
 		env.CacheSet(key, reply.Answers["access_token"], 1<<31)
 		return header("Authorization", "Bearer "+reply.Answers["access_token"]), nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Attacks that once worked: on the URL of a token request, and on the checks that come before any request.
@@ -34,7 +35,7 @@ func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
 }
 
 func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
 	for _, url := range []string{
 		"{{ user.id }}", "{{ tenant_id }}", "https://{{ user.username }}.login.test/token", "https://{{ user.id }}/token",
 		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
@@ -67,7 +68,7 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 // A plugin may send a token request to a URL that config_get returned. The template is rendered once. Other url fields,
 // which may not be renderable for every user, are not rendered.
 func TestTokenURLFromConfigGet(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	g := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "another", Kind: abi.KindURL}, abi.Field{Name: "url_too", Kind: abi.KindURL})
 	w := customWorld(t, g)
 	c := w.connect("custom", with(misused, "url", tokenURL+"?request={{ uuid() }}",
@@ -85,8 +86,8 @@ func TestTokenURLFromConfigGet(t *testing.T) {
 // A plugin may also send a token request to a configured URL without asking config_get. Then every url field is
 // rendered.
 func TestTokenURLWithoutConfigGet(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: tokenURL})))
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: tokenURL})))
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	// Fields of other kinds are not rendered unless the plugin asks for them.
@@ -102,7 +103,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 	g.about.Fields = append(g.about.Fields,
 		abi.Field{Name: "needed", Kind: abi.KindString, Required: true, Doc: "Something." + forged},
 		abi.Field{Name: "choice", Kind: abi.KindString, Enum: []string{"a" + forged, "b"}})
-	g.validate = func(abi.Env) error { return errors.New("needed: is wrong" + forged) }
+	g.validate = func(contract.Env) error { return errors.New("needed: is wrong" + forged) }
 	w := customWorld(t, g)
 	auth := func(c config) host.Auth { return host.Auth{Type: "custom", Config: c} }
 	for name, c := range map[string]host.ConnectorConfig{

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Attacks with requests: on the request of another caller, and on the place where the credential goes.
@@ -24,7 +24,7 @@ func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first atomic.Bool
 		read, end := make(chan struct{}), make(chan struct{})
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			if _, found := env.CacheGet("k"); found || first.Swap(true) {
 				return header("X-Key", value(env, "to_header")), nil
 			}
@@ -66,11 +66,11 @@ func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 // threats.md 15c: the entries that a call asked for would show later, in the entries that the cache evicts first.
 func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	refuseAll(t, []misuse{
-		{"an entry that is not there", func(env abi.Env) (string, error) {
+		{"an entry that is not there", func(env contract.Env) (string, error) {
 			env.CacheGet(fmt.Sprint(len(env.Input())))
 			return header("X-Key", value(env, "to_header")), nil
 		}, host.StagePlugin, "cache_get was called after the request was read"},
-		{"an entry that is there", func(env abi.Env) (string, error) {
+		{"an entry that is there", func(env contract.Env) (string, error) {
 			env.CacheSet("k", "v", 60)
 			env.Input()
 			env.CacheGet("k")
@@ -88,7 +88,7 @@ func TestShortSecretOracle_threats_15(t *testing.T) {
 	}
 	for _, secret := range []string{"7391", "739", "7391739"} {
 		seen := ""
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			credential := value(env, "to_header")
 			seen = string(env.Input())
 			return header("X-Key", credential), nil
@@ -99,27 +99,27 @@ func TestShortSecretOracle_threats_15(t *testing.T) {
 		if got := w.send(w.connect("custom", misused), r).Header.Get("X-Key"); got != secret {
 			t.Errorf("the API got %q", got)
 		}
-		if strings.Contains(seen, abi.SealedPrefix) || !strings.Contains(seen, r.Header.Get("X-Guesses")) {
+		if strings.Contains(seen, contract.SealedPrefix) || !strings.Contains(seen, r.Header.Get("X-Guesses")) {
 			t.Errorf("of a secret of %d characters the guest sees where it is in the request", len(secret))
 		}
 	}
 	seen := ""
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		seen = string(env.Input())
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	w.setSecret("s", "73917391")
 	r := get(t.Context())
 	r.Header.Set("X-Platform", "a 73917391 z")
-	if w.send(w.connect("custom", misused), r); strings.Contains(seen, "73917391") || !strings.Contains(seen, `"a `+abi.SealedPrefix) {
+	if w.send(w.connect("custom", misused), r); strings.Contains(seen, "73917391") || !strings.Contains(seen, `"a `+contract.SealedPrefix) {
 		t.Errorf("of a secret of 8 characters, which nobody guesses, the guest sees %s", seen)
 	}
 }
 
 // The host stops reading an endless body for its digest when the call ends. Here the caller cancels it.
 func TestBodyWithoutEnd(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.Digest(abi.DigestSHA256, env.Body())
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		env.Digest(contract.DigestSHA256, env.Body())
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -168,7 +168,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 	} {
 		for _, origin := range []string{"", apiOrigin, "https://other.test"} {
 			t.Run(name+" at "+origin, func(t *testing.T) {
-				w := misusedWorld(t, func(env abi.Env) (string, error) { return query("key", value(env, "to_query")), nil })
+				w := misusedWorld(t, func(env contract.Env) (string, error) { return query("key", value(env, "to_query")), nil })
 				w.setSecret("s", secret)
 				w.Hide("the secret", secret)
 				w.Hide("the middle of the secret", "the-middle-of-it")
@@ -203,7 +203,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 // threats.md 25, 27: net/http would read these requests differently than the host, or leave them for the server to
 // interpret.
 func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 	})
@@ -243,7 +243,7 @@ func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
 // threats.md 25: a request over plain http, or to another host, gets no credential, also right after one for the connector's
 // origin.
 func TestTheRequestAfterOneForTheOrigin_threats_25(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c := w.connect("custom", misused)
 	for _, other := range []string{"http://api.test/v1", "https://evil.test/v1", "https://api.test:444/v1"} {
 		w.get(c)
@@ -255,7 +255,7 @@ func TestTheRequestAfterOneForTheOrigin_threats_25(t *testing.T) {
 // threats.md 25, RFC 9110 section 7.6.1: a proxy drops the headers that Connection names, and the request would arrive
 // without its credential.
 func TestCredentialInConnectionHeader_threats_25(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	c := w.connect("custom", misused)
 	for _, values := range [][]string{{"X-Key"}, {"x-key"}, {"close, X-KEY"}, {"close,\tx-Key ,upgrade"}, {"close", "x-key"}} {
 		r := get(t.Context())

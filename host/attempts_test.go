@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The two attempts of a request. If the first has read the request, what it sends may depend on that, and so may the API's
@@ -20,9 +21,9 @@ import (
 
 // attempts returns a world whose API refuses each first attempt, and whose guest reads the request in each attempt, but before
 // that does do. Requests of alice are those that the guest wants to say something about.
-func attempts(t *testing.T, do func(env abi.Env, status int)) (w *world, ask func(user string)) {
+func attempts(t *testing.T, do func(env contract.Env, status int)) (w *world, ask func(user string)) {
 	t.Helper()
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		status := challengeOf(env).Status
 		do(env, status)
 		credential := "right"
@@ -53,32 +54,32 @@ func attempts(t *testing.T, do func(env abi.Env, status int)) (w *world, ask fun
 func TestASecondAttemptSaysNothingOfItsRequest_threats_102(t *testing.T) {
 	for name, c := range map[string]struct {
 		// known is done in each attempt, because is done after a refusal, and seen returns what a later call sees.
-		known, because func(abi.Env)
-		seen           func(abi.Env) string
+		known, because func(contract.Env)
+		seen           func(contract.Env) string
 	}{
 		"storing": {
-			because: func(env abi.Env) { env.CacheSet("bit", "alice", 3600) },
-			seen:    func(env abi.Env) string { v, _ := env.CacheGet("bit"); return v },
+			because: func(env contract.Env) { env.CacheSet("bit", "alice", 3600) },
+			seen:    func(env contract.Env) string { v, _ := env.CacheGet("bit"); return v },
 		},
 		"storing another value": {
-			known: func(env abi.Env) {
+			known: func(env contract.Env) {
 				if _, ok := env.CacheGet("bit"); !ok {
 					env.CacheSet("bit", "somebody", 3600)
 				}
 			},
-			because: func(env abi.Env) { env.CacheSet("bit", "alice", 3600) },
-			seen:    func(env abi.Env) string { v, _ := env.CacheGet("bit"); return v },
+			because: func(env contract.Env) { env.CacheSet("bit", "alice", 3600) },
+			seen:    func(env contract.Env) string { v, _ := env.CacheGet("bit"); return v },
 		},
 		"dropping one of two": {
-			known: func(env abi.Env) {
+			known: func(env contract.Env) {
 				for _, key := range []string{"one", "two"} {
 					if _, ok := env.CacheGet(key); !ok {
 						env.CacheSet(key, "x", 3600)
 					}
 				}
 			},
-			because: func(env abi.Env) { env.CacheDrop("one") },
-			seen: func(env abi.Env) string {
+			because: func(env contract.Env) { env.CacheDrop("one") },
+			seen: func(env contract.Env) string {
 				_, one := env.CacheGet("one")
 				_, two := env.CacheGet("two")
 				return fmt.Sprint(one == two)
@@ -89,7 +90,7 @@ func TestASecondAttemptSaysNothingOfItsRequest_threats_102(t *testing.T) {
 			var seen []string
 			for _, user := range []string{"bobby", "alice"} {
 				looking, last := false, ""
-				w, ask := attempts(t, func(env abi.Env, status int) {
+				w, ask := attempts(t, func(env contract.Env, status int) {
 					switch {
 					case looking:
 						last = c.seen(env)
@@ -118,13 +119,15 @@ func TestASecondAttemptSaysNothingOfItsRequest_threats_102(t *testing.T) {
 
 // A token endpoint is asked nothing because of a refusal that a guest may have provoked (threats.md 102).
 func TestASecondAttemptAsksNoEndpoint_threats_102(t *testing.T) {
-	for name, ask := range map[string]func(abi.Env){
-		"token_request": func(env abi.Env) { env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))) },
-		"exchange":      func(env abi.Env) { env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")}))) },
+	for name, ask := range map[string]func(contract.Env){
+		"token_request": func(env contract.Env) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
+		},
+		"exchange": func(env contract.Env) { env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")}))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs []int
-			w, request := attempts(t, func(env abi.Env, status int) {
+			w, request := attempts(t, func(env contract.Env, status int) {
 				if runs = append(runs, status); status != 0 {
 					ask(env)
 				}
@@ -145,22 +148,22 @@ func TestASecondAttemptAsksNoEndpoint_threats_102(t *testing.T) {
 func TestSignedRequestTokenRenewal(t *testing.T) {
 	for name, ttl := range map[string]int64{"in the cache": 600, "not in the cache": 0} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+			w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 				c := challengeOf(env)
 				if c.Status != 0 && c.Answers["code"] == "expired" {
 					env.CacheDrop("token")
 				}
 				token, ok := env.CacheGet("token")
 				if !ok {
-					var reply abi.TokenReply
-					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
+					var reply contract.TokenReply
+					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
 						return "", err
 					}
 					token = reply.AccessToken
 					env.CacheSet("token", token, ttl)
 				}
 				env.Input()
-				return marshal(abi.Mutation{Headers: []abi.Pair{
+				return marshal(contract.Mutation{Headers: []abi.Pair{
 					{Name: "Authorization", Value: "Bearer " + token}, {Name: "X-Nonce", Value: c.Answers["nonce"]},
 				}}), nil
 			})
@@ -204,11 +207,11 @@ func TestSignedRequestTokenRenewal(t *testing.T) {
 
 // A guest that has read its request can still answer for a refusal, as HTTP Digest does, and pass an answer on.
 func TestASecondAttemptKnowsTheAnswer(t *testing.T) {
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		c := challengeOf(env)
 		env.Input()
 		if c.Status == http.StatusForbidden {
-			return marshal(abi.Mutation{Pass: true}), nil
+			return marshal(contract.Mutation{Pass: true}), nil
 		}
 		return header("X-Nonce", fmt.Sprint(c.Status, c.Answers["nonce"])), nil
 	})
@@ -224,13 +227,13 @@ func TestASecondAttemptKnowsTheAnswer(t *testing.T) {
 // The answer to the second attempt of a request holds neither its credential nor that of the first one, which the API has
 // received as well.
 func TestTheSecondAnswerHoldsNoCredentialOfTheFirstAttempt(t *testing.T) {
-	g := &guest{about: challenged, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: challenged, authenticate: func(env contract.Env) (string, error) {
 		if challengeOf(env).Status == 0 {
 			return header("X-Key", value(env, "key")), nil
 		}
 		return header("X-Nonce", challengeOf(env).Answers["nonce"]), nil
 	}}
-	g.about.Challenge = &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "auth:Digest/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}}
+	g.about.Challenge = &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}"})
 	secret := w.canary("key")
@@ -252,12 +255,12 @@ func TestTheSecondAnswerHoldsNoCredentialOfTheFirstAttempt(t *testing.T) {
 
 // A base transport may answer without a body, although it should not. Such an answer is discarded, passed on or kept like others.
 func TestAnswersWithoutABody(t *testing.T) {
-	for name, do := range map[string]func(abi.ChallengeReply) string{
-		"answered":  func(c abi.ChallengeReply) string { return header("X-Nonce", fmt.Sprint(c.Status)) },
-		"passed on": func(c abi.ChallengeReply) string { return marshal(abi.Mutation{Pass: c.Status != 0}) },
+	for name, do := range map[string]func(contract.ChallengeReply) string{
+		"answered":  func(c contract.ChallengeReply) string { return header("X-Nonce", fmt.Sprint(c.Status)) },
+		"passed on": func(c contract.ChallengeReply) string { return marshal(contract.Mutation{Pass: c.Status != 0}) },
 	} {
 		for _, location := range []string{"", "/there"} {
-			w, connector := challengeWorld(t, func(env abi.Env) (string, error) { return do(challengeOf(env)), nil })
+			w, connector := challengeWorld(t, func(env contract.Env) (string, error) { return do(challengeOf(env)), nil })
 			w.api.Answer(func(*http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{"Location": {location}}}, nil
 			})

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // threats.md 59 and 60: a body that cannot be read to its end, or that is too large, is not sent in part, and no file
@@ -72,12 +72,15 @@ func refuseBody(t *testing.T, w *world, r *http.Request, words string) *host.Err
 func TestFailedRequestRemovesBody(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, c := range map[string]struct {
-		guest func(abi.Env) (string, error)
+		guest func(contract.Env) (string, error)
 		base  answer
 	}{
-		"the plugin fails":            {func(env abi.Env) (string, error) { env.Input(); return "", errors.New("no") }, nil},
-		"the mutation is refused":     {func(env abi.Env) (string, error) { env.Input(); return header("Host", value(env, "to_header")), nil }, nil},
-		"the plugin asks for a token": {func(env abi.Env) (string, error) { env.Input(); env.TokenRequest(nil); return "", nil }, nil},
+		"the plugin fails": {func(env contract.Env) (string, error) { env.Input(); return "", errors.New("no") }, nil},
+		"the mutation is refused": {func(env contract.Env) (string, error) {
+			env.Input()
+			return header("Host", value(env, "to_header")), nil
+		}, nil},
+		"the plugin asks for a token": {func(env contract.Env) (string, error) { env.Input(); env.TokenRequest(nil); return "", nil }, nil},
 		"the base fails": {signing, func(r *http.Request) (*http.Response, error) {
 			_ = r.Body.Close()
 			return nil, errors.New("cannot connect")

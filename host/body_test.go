@@ -18,14 +18,15 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Bodies of requests that a plugin signs: threats.md 59 and 60.
 
 // signing is a guest that puts the digest of the body into a header, where a signature would be.
-func signing(env abi.Env) (string, error) {
-	digest := env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, env.Body()))
-	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Digest", Value: digest}}}), nil
+func signing(env contract.Env) (string, error) {
+	digest := env.Encode(contract.FormatHex, env.Digest(contract.DigestSHA256, env.Body()))
+	return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Digest", Value: digest}}}), nil
 }
 
 // withDigest is a request as an API with signatures received it.
@@ -194,7 +195,7 @@ func TestBodyFilePrivacy(t *testing.T) {
 // The host does not touch the body if the plugin does not read the request.
 func TestUnsignedBodyStreams(t *testing.T) {
 	temporary(t)
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
 	body := once("not read before it is sent")
 	r := post(t.Context(), body, -1)
 	base := answer(func(r *http.Request) (*http.Response, error) {
@@ -268,7 +269,7 @@ func TestAuthenticateBody(t *testing.T) {
 // Explain sends nothing, so it does not read a body.
 func TestExplainLeavesABodyAlone(t *testing.T) {
 	seen := ""
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		seen = string(env.Input())
 		return header("X-Key", value(env, "to_header")), nil
 	})
@@ -281,7 +282,7 @@ func TestExplainLeavesABodyAlone(t *testing.T) {
 // threats.md 59: while the sender of a body is slow, no guest waits for it.
 func TestNoGuestWaitsForABody(t *testing.T) {
 	running, runs := 0, 0
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		running++
 		runs++
 		defer func() { running-- }()
@@ -306,19 +307,19 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // tokenAndSignature is a guest that caches a token and signs the body.
-func tokenAndSignature(env abi.Env) (string, error) {
+func tokenAndSignature(env contract.Env) (string, error) {
 	access, cached := env.CacheGet("token")
 	if !cached {
-		var reply abi.TokenReply
-		if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
+		var reply contract.TokenReply
+		if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
 			return "", err
 		}
 		access = reply.AccessToken
 		env.CacheSet("token", access, 60)
 	}
-	env.Log(abi.LevelInfo, map[bool]string{false: "a new token", true: "a cached token"}[cached])
-	digest := env.Encode(abi.FormatHex, env.Digest(abi.DigestSHA256, env.Body()))
-	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "Authorization", Value: "Bearer " + access}, {Name: "X-Digest", Value: digest}}}), nil
+	env.Log(contract.LevelInfo, map[bool]string{false: "a new token", true: "a cached token"}[cached])
+	digest := env.Encode(contract.FormatHex, env.Digest(contract.DigestSHA256, env.Body()))
+	return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "Authorization", Value: "Bearer " + access}, {Name: "X-Digest", Value: digest}}}), nil
 }
 
 // A kept body can be sent again after a 401, with a new token.

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
@@ -256,7 +256,7 @@ func (c *Connector) exchange(ctx context.Context, in *hostfn.Inputs, right *toke
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
 func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *event.Attempt) *outcome {
-	result, failure := c.runCounted(ctx, abi.ExportAuthenticate, call, stats)
+	result, failure := c.runCounted(ctx, contract.ExportAuthenticate, call, stats)
 	restart := call.Restart
 	if restart == nil || call.Exchanges > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
@@ -269,7 +269,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *event.Att
 	if failure == nil {
 		out.mutation, failure = call.Mutation(result.Output)
 		out.putIn = call.UsedOrigins()
-		if c.plugin.Uses[abi.GroupToken] { // others cache what is no token, such as a signing key
+		if c.plugin.Uses[contract.GroupToken] { // others cache what is no token, such as a signing key
 			out.expires = out.ends()
 		}
 		stats.Expires = out.expires

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // AuthorizationResponse is the request with which a browser comes back from an authorization server.
@@ -168,7 +168,7 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	defer c.host.calls.Done()
 	in.Code = code
 	turn := &consentTurn{}
-	if _, _, err := c.runConsent(ctx, in, abi.ExportConnect, turn, stats); err != nil {
+	if _, _, err := c.runConsent(ctx, in, contract.ExportConnect, turn, stats); err != nil {
 		return err
 	}
 	if turn.next == nil {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -117,7 +117,7 @@ func TestNoCanaryComesOut(t *testing.T) {
 			sealed := false
 			for _, memory := range seen.all {
 				w.Out("the guest's memory", memory)
-				sealed = sealed || strings.Contains(memory, abi.SealedPrefix)
+				sealed = sealed || strings.Contains(memory, contract.SealedPrefix)
 			}
 			if !sealed && authType != "none" {
 				t.Error("the memory that is searched is not that of the guest: there is no sealed value in it")

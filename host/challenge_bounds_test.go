@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A plugin gets answers of a body of at most 64 KiB that is whole and not encoded. The caller gets the body in any case, with
@@ -31,7 +31,7 @@ func TestChallengeBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var code string
-			w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+			w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 				if c := challengeOf(env); c.Status != 0 {
 					code = c.Answers["code"]
 					return `{"pass":true}`, nil

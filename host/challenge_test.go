@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -21,24 +22,24 @@ import (
 
 // challenged is the description of a guest with a challenge.
 var challenged = abi.Description{
-	Uses: abi.Groups, Anonymous: true,
+	Uses: contract.Groups, Anonymous: true,
 	Fields: []abi.Field{sealedField("key", abi.SinkHeader), {Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}},
 	Challenge: &abi.Challenge{Statuses: []int{401, 403}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "auth:Digest/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "next", From: "info:nextnonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "code", From: "json:/error/code", Kind: abi.AnswerEnum, Enum: []string{"expired"}},
+		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "code", From: "json:/error/code", Kind: contract.AnswerEnum, Enum: []string{"expired"}},
 	}},
 }
 
 // challengeOf returns what a guest gets of the API's answers.
-func challengeOf(env abi.Env) (r abi.ChallengeReply) {
+func challengeOf(env contract.Env) (r contract.ChallengeReply) {
 	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
 		panic("a test's reply: " + err.Error())
 	}
 	return r
 }
 
-func challengeWorld(t *testing.T, do func(abi.Env) (string, error)) (*world, *host.Connector) {
+func challengeWorld(t *testing.T, do func(contract.Env) (string, error)) (*world, *host.Connector) {
 	t.Helper()
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: challenged, authenticate: do}))
 	w.canary("key")
@@ -46,7 +47,7 @@ func challengeWorld(t *testing.T, do func(abi.Env) (string, error)) (*world, *ho
 }
 
 // sendsNonce returns a mutation with the newest nonce and its count, or none.
-func sendsNonce(env abi.Env) (string, error) {
+func sendsNonce(env contract.Env) (string, error) {
 	c := challengeOf(env)
 	nonce := c.Answers["next"]
 	if nonce == "" {
@@ -152,11 +153,11 @@ func TestChallengeWithoutReplayableBody(t *testing.T) {
 // A plugin passes an answer on that it can do nothing about. The caller gets all of its body.
 func TestAPluginPassesAnAnswerOn(t *testing.T) {
 	var codes []string
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		if c := challengeOf(env); c.Status == http.StatusForbidden {
 			codes = append(codes, c.Answers["code"])
 			if c.Answers["code"] != "expired" {
-				return marshal(abi.Mutation{Pass: true}), nil
+				return marshal(contract.Mutation{Pass: true}), nil
 			}
 		}
 		return header("X-Key", value(env, "key")), nil
@@ -185,14 +186,14 @@ func TestAPluginPassesAnAnswerOn(t *testing.T) {
 
 // A plugin that drops its token after a refusal gets a new one. A token that another request has brought meanwhile stays.
 func TestAPluginDropsItsToken(t *testing.T) {
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		if challengeOf(env).Status == http.StatusForbidden && !env.CacheDrop("token") {
-			return marshal(abi.Mutation{Pass: true}), nil
+			return marshal(contract.Mutation{Pass: true}), nil
 		}
 		token, ok := env.CacheGet("token")
 		if !ok {
-			var reply abi.TokenReply
-			if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
+			var reply contract.TokenReply
+			if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
 				return "", err
 			}
 			token = reply.AccessToken
@@ -233,7 +234,7 @@ func TestAPluginDropsItsToken(t *testing.T) {
 func TestClockOffset(t *testing.T) {
 	var offset int64
 	stamp := ""
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		offset, stamp = env.ClockOffset(), env.Compose("{timestamp}", nil)
 		return header("X-Key", value(env, "key")), nil
 	})
@@ -280,7 +281,7 @@ func TestClockOffset(t *testing.T) {
 func TestClockOffsetChange(t *testing.T) {
 	var changes []int64
 	asks := true
-	w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 		if c := challengeOf(env); c.Status != 0 {
 			changes = append(changes, c.ClockChange)
 		} else if c.ClockChange != 0 {
@@ -318,7 +319,7 @@ func TestClockOffsetChange(t *testing.T) {
 func TestInvalidHeaderValueNotKept(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
 	connector := w.connect("custom", config{"key": "k"})
@@ -341,7 +342,7 @@ func TestInvalidHeaderValueNotKept(t *testing.T) {
 func TestChallengeBodyOnly(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "json:/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
 	connector := w.connect("custom", config{"key": "k"})
@@ -359,21 +360,21 @@ func TestChallengeBodyOnly(t *testing.T) {
 // What a guest may not do with a challenge.
 func TestMisuseOfAChallenge(t *testing.T) {
 	for name, c := range map[string]struct {
-		do    func(abi.Env) (string, error)
+		do    func(contract.Env) (string, error)
 		stage host.Stage
 		words string
 	}{
-		"after the request was read": {func(env abi.Env) (string, error) {
+		"after the request was read": {func(env contract.Env) (string, error) {
 			env.Input()
 			env.Challenge()
 			return "{}", nil
 		}, host.StagePlugin, "ask for the challenge first"},
-		"dropping after the request was read": {func(env abi.Env) (string, error) {
+		"dropping after the request was read": {func(env contract.Env) (string, error) {
 			env.Input()
 			env.CacheDrop("token")
 			return "{}", nil
 		}, host.StagePlugin, "after the request was read"},
-		"passing on without an answer": {func(abi.Env) (string, error) { return marshal(abi.Mutation{Pass: true}), nil }, host.StageMutation, "passes the API's answer on"},
+		"passing on without an answer": {func(contract.Env) (string, error) { return marshal(contract.Mutation{Pass: true}), nil }, host.StageMutation, "passes the API's answer on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := challengeWorld(t, c.do)

@@ -11,16 +11,17 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Mutations that change cookies, the path or the body of a request.
 
 // changeWorld returns a world whose guest returns a mutation in which KEY is a secret.
-func changeWorld(t *testing.T, m abi.Mutation) (*world, *host.Connector) {
+func changeWorld(t *testing.T, m contract.Mutation) (*world, *host.Connector) {
 	t.Helper()
 	g := &guest{
 		about: abi.Description{Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkPath, abi.SinkBody)}},
-		authenticate: func(env abi.Env) (string, error) {
+		authenticate: func(env contract.Env) (string, error) {
 			return strings.ReplaceAll(marshal(m), "KEY", value(env, "key")), nil
 		},
 	}
@@ -40,7 +41,7 @@ func TestACredentialInThePath(t *testing.T) {
 		"beside its own query": {":t:", "/:t:?a=:t:", "/hunter2/&=%20hunter2?a=:t:"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := changeWorld(t, abi.Mutation{Path: pairs(c.name, "KEY")})
+			w, connector := changeWorld(t, contract.Mutation{Path: pairs(c.name, "KEY")})
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, apiOrigin+c.path, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -67,7 +68,7 @@ func TestACredentialInACookie(t *testing.T) {
 		"session; sessions=1":           "sessions=1; ",
 		"a=1;; b=2; ":                   "a=1; b=2; ",
 	} {
-		w, connector := changeWorld(t, abi.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")})
+		w, connector := changeWorld(t, contract.Mutation{Cookies: pairs("session", "v1"), Path: pairs("things", "KEY")})
 		r := get(t.Context())
 		if cookies != "" {
 			r.Header.Set("Cookie", cookies)
@@ -82,11 +83,11 @@ func TestACredentialInACookie(t *testing.T) {
 // sent, and the error says so by its stage.
 func TestARedirectWithTheCredential(t *testing.T) {
 	for name, c := range map[string]struct {
-		change   abi.Mutation
+		change   contract.Mutation
 		location func(*http.Request) string
 	}{
-		"of the path": {abi.Mutation{Path: pairs("things", "KEY")}, func(r *http.Request) string { return r.URL.Path + "/" }},
-		"of a form": {abi.Mutation{Form: pairs("key", "KEY")}, func(r *http.Request) string {
+		"of the path": {contract.Mutation{Path: pairs("things", "KEY")}, func(r *http.Request) string { return r.URL.Path + "/" }},
+		"of a form": {contract.Mutation{Form: pairs("key", "KEY")}, func(r *http.Request) string {
 			body, _ := io.ReadAll(r.Body)
 			return "/failed/" + strings.TrimPrefix(string(body), "key=")
 		}},
@@ -133,7 +134,7 @@ func TestACredentialInTheBody(t *testing.T) {
 			"once":  func(r *http.Request) { r.GetBody = nil },
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
-				w, connector := changeWorld(t, abi.Mutation{Form: pairs("api_key", "KEY")})
+				w, connector := changeWorld(t, contract.Mutation{Form: pairs("api_key", "KEY")})
 				var length int64
 				w.api.Answer(func(r *http.Request) (*http.Response, error) {
 					length = r.ContentLength
@@ -186,7 +187,7 @@ func TestFormWithLongCredentialName(t *testing.T) {
 
 // threats.md 43: a member _charset_, which may change how an API reads the form, is not sent beside the credential.
 func TestFormWithCharsetMember(t *testing.T) {
-	w, connector := changeWorld(t, abi.Mutation{Form: pairs("a", "KEY")})
+	w, connector := changeWorld(t, contract.Mutation{Form: pairs("a", "KEY")})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("b=1&_charset_=ibm037"))
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +199,7 @@ func TestFormWithCharsetMember(t *testing.T) {
 // checkForm checks whether a form is sent if the credential goes into a member of this name.
 func checkForm(t *testing.T, name, body string, sent bool) {
 	t.Helper()
-	w, connector := changeWorld(t, abi.Mutation{Form: pairs(name, "KEY")})
+	w, connector := changeWorld(t, contract.Mutation{Form: pairs(name, "KEY")})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -214,30 +215,30 @@ func checkForm(t *testing.T, name, body string, sent bool) {
 func TestImpossibleChanges(t *testing.T) {
 	secret := "{{ get_secret('key') }}"
 	for name, c := range map[string]struct {
-		mutation abi.Mutation
+		mutation contract.Mutation
 		method   string
 		header   string
 		body     string
 		words    string
 	}{
-		"no placeholder":           {abi.Mutation{Path: pairs("{token}", "KEY")}, "GET", "", "", "path holds no {token}"},
-		"an empty placeholder":     {abi.Mutation{Path: pairs("", "KEY")}, "GET", "", "", "placeholder is empty"},
-		"a placeholder twice":      {abi.Mutation{Path: append(pairs("things", "KEY"), pairs("things", "KEY")...)}, "GET", "", "", "there twice"},
-		"a path upwards":           {abi.Mutation{Path: pairs("things", "../KEY")}, "GET", "", "", "leads elsewhere"},
-		"a form in IBM037":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; charset=ibm037", "%82=1", "charset other than utf-8"},
-		"a form in UTF-7":          {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + `; CHARSET="utf-7"`, "b=1", "charset other than utf-8"},
-		"a form into JSON":         {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "application/json", "{}", "Content-Type must be"},
-		"a form into an unknown":   {abi.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
-		"a form into a compressed": {abi.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; Content-Encoding: gzip", "x", "has a Content-Encoding"},
-		"a form of a GET":          {abi.Mutation{Form: pairs("a", "KEY")}, "GET", "", "", "the request's method has none"},
-		"a form of a HEAD":         {abi.Mutation{Form: pairs("a", "KEY")}, "HEAD", "", "", "the request's method has none"},
-		"a form of no method":      {abi.Mutation{Form: pairs("a", "KEY")}, "", "", "", "the request's method has none"}, // which is GET
-		"a cookie twice":           {abi.Mutation{Cookies: append(pairs("a", "1"), pairs("a", "2")...)}, "GET", "", "", `sets cookie "a" twice`},
-		"a cookie without a name":  {abi.Mutation{Cookies: pairs("", "1")}, "GET", "", "", "is not the name of a cookie"},
-		"a cookie that is two":     {abi.Mutation{Cookies: pairs("a", "1; b=2")}, "GET", "", "", "no cookie may have"},
-		"a cookie with a space":    {abi.Mutation{Cookies: pairs("a", "KEY")}, "GET", "", "", "no cookie may have"},
-		"passing on with a header": {abi.Mutation{Pass: true, Headers: pairs("X-Key", "KEY")}, "GET", "", "", "passes the API's answer on"},
-		"no credential":            {abi.Mutation{Cookies: pairs("a", "b")}, "GET", "", "", "holds no credential"},
+		"no placeholder":           {contract.Mutation{Path: pairs("{token}", "KEY")}, "GET", "", "", "path holds no {token}"},
+		"an empty placeholder":     {contract.Mutation{Path: pairs("", "KEY")}, "GET", "", "", "placeholder is empty"},
+		"a placeholder twice":      {contract.Mutation{Path: append(pairs("things", "KEY"), pairs("things", "KEY")...)}, "GET", "", "", "there twice"},
+		"a path upwards":           {contract.Mutation{Path: pairs("things", "../KEY")}, "GET", "", "", "leads elsewhere"},
+		"a form in IBM037":         {contract.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; charset=ibm037", "%82=1", "charset other than utf-8"},
+		"a form in UTF-7":          {contract.Mutation{Form: pairs("a", "KEY")}, "POST", formType + `; CHARSET="utf-7"`, "b=1", "charset other than utf-8"},
+		"a form into JSON":         {contract.Mutation{Form: pairs("a", "KEY")}, "POST", "application/json", "{}", "Content-Type must be"},
+		"a form into an unknown":   {contract.Mutation{Form: pairs("a", "KEY")}, "POST", "", "x", "Content-Type must be"},
+		"a form into a compressed": {contract.Mutation{Form: pairs("a", "KEY")}, "POST", formType + "; Content-Encoding: gzip", "x", "has a Content-Encoding"},
+		"a form of a GET":          {contract.Mutation{Form: pairs("a", "KEY")}, "GET", "", "", "the request's method has none"},
+		"a form of a HEAD":         {contract.Mutation{Form: pairs("a", "KEY")}, "HEAD", "", "", "the request's method has none"},
+		"a form of no method":      {contract.Mutation{Form: pairs("a", "KEY")}, "", "", "", "the request's method has none"}, // which is GET
+		"a cookie twice":           {contract.Mutation{Cookies: append(pairs("a", "1"), pairs("a", "2")...)}, "GET", "", "", `sets cookie "a" twice`},
+		"a cookie without a name":  {contract.Mutation{Cookies: pairs("", "1")}, "GET", "", "", "is not the name of a cookie"},
+		"a cookie that is two":     {contract.Mutation{Cookies: pairs("a", "1; b=2")}, "GET", "", "", "no cookie may have"},
+		"a cookie with a space":    {contract.Mutation{Cookies: pairs("a", "KEY")}, "GET", "", "", "no cookie may have"},
+		"passing on with a header": {contract.Mutation{Pass: true, Headers: pairs("X-Key", "KEY")}, "GET", "", "", "passes the API's answer on"},
+		"no credential":            {contract.Mutation{Cookies: pairs("a", "b")}, "GET", "", "", "holds no credential"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := changeWorld(t, c.mutation)
@@ -259,7 +260,7 @@ func TestImpossibleChanges(t *testing.T) {
 
 // The credential of each part of a request is kept from a caller who must not see it (threats.md 88).
 func TestGuardedParts(t *testing.T) {
-	for name, m := range map[string]abi.Mutation{
+	for name, m := range map[string]contract.Mutation{
 		"a cookie": {Cookies: pairs("a", "KEY")}, "the path": {Path: pairs("things", "KEY")}, "the form": {Form: pairs("a", "KEY")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // composedAt returns the text that a guest composes for a request to a URL of an origin.
@@ -98,7 +98,7 @@ func refuseComposed(t *testing.T, template, with, words string, prepare func(w *
 
 // A template that is the value of a field has the name of the field in its error.
 func TestErrorOfATemplateOfAField(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return env.Compose(value(env, "text"), nil), nil })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return env.Compose(value(env, "text"), nil), nil })
 	w.refuse(w.connect("custom", with(misused, "text", "{verb}")), get(t.Context()), host.StagePlugin, "text has {verb}, but there is no such placeholder")
 }
 
@@ -120,14 +120,14 @@ func TestPartsOfTheBoundOfCompose_threats_271(t *testing.T) {
 	refuseComposed(t, "{headers:a}", headers(2000), bound, callers)
 	refuseComposed(t, lists, "", bound, longValue)
 	refuseComposed(t, lists, long, bound, nil)
-	refuseAll(t, []misuse{{"compositions", func(env abi.Env) (string, error) {
+	refuseAll(t, []misuse{{"compositions", func(env contract.Env) (string, error) {
 		for range 80 {
 			env.Compose("a", []byte(long))
 		}
 		return "{}", nil
 	}, host.StagePlugin, bound}})
 	for more := range 2 {
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			for range 64 {
 				env.Compose(strings.Repeat("a", 32<<10), nil)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The formats of paths, queries and letters write each byte as their standards say, and nothing else.
@@ -30,31 +31,31 @@ func TestFormatsOfEachByte(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ format, value, want string }{
-		{abi.FormatPathPercent, all, path},
-		{abi.FormatQuerySorted, strings.NewReplacer("&", "", "=", "", "+", "", "%", "").Replace(all), query + "="},
-		{abi.FormatLower, "@AMZ[`amz{É", "@amz[`amz{É"},
-		{abi.FormatUpper, "@AMZ[`amz{é", "@AMZ[`AMZ{é"},
+		{contract.FormatPathPercent, all, path},
+		{contract.FormatQuerySorted, strings.NewReplacer("&", "", "=", "", "+", "", "%", "").Replace(all), query + "="},
+		{contract.FormatLower, "@AMZ[`amz{É", "@amz[`amz{É"},
+		{contract.FormatUpper, "@AMZ[`amz{é", "@AMZ[`AMZ{é"},
 		// A % that begins no escape is itself.
-		{abi.FormatQuerySorted, "%30%39%41%46%61%66%4a%4A%3c=%2F", "09AFafJJ%3C=%2F"},
-		{abi.FormatQuerySorted, "%3%g3", "%253%25g3="},
-		{abi.FormatQuerySorted, "%3g", "%253g="},
-		{abi.FormatQuerySorted, "%g3", "%25g3="},
-		{abi.FormatQuerySorted, "%3:%:3%3/%/3", "%253%3A%25%3A3%253%2F%25%2F3="},
-		{abi.FormatQuerySorted, "%3`%`3%3@%@3%3G%G3", "%253%60%25%603%253%40%25%403%253G%25G3="},
-		{abi.FormatQuerySorted, "a%4", "a%254="},
-		{abi.FormatQuerySorted, "a%", "a%25="},
-		{abi.FormatPathReencoded, "%2Fa/b", "/a/b"},
-		{abi.FormatPathReencoded, "/%2fa%7e/ü", "//a~/%C3%BC"},
-		{abi.FormatPathNormalized, "", "/"},
-		{abi.FormatPathNormalized, "/a//b", "/a/b"},
-		{abi.FormatPathNormalized, "/a//", "/a/"},
-		{abi.FormatPathNormalized, "//a", "/a"},
-		{abi.FormatPathNormalized, "/a/../b", "/b"},
-		{abi.FormatPathNormalized, "/a/./b", "/a/b"},
-		{abi.FormatPathNormalized, "/../../a", "/a"},
-		{abi.FormatPathNormalized, "/.a/b..", "/.a/b.."},
+		{contract.FormatQuerySorted, "%30%39%41%46%61%66%4a%4A%3c=%2F", "09AFafJJ%3C=%2F"},
+		{contract.FormatQuerySorted, "%3%g3", "%253%25g3="},
+		{contract.FormatQuerySorted, "%3g", "%253g="},
+		{contract.FormatQuerySorted, "%g3", "%25g3="},
+		{contract.FormatQuerySorted, "%3:%:3%3/%/3", "%253%3A%25%3A3%253%2F%25%2F3="},
+		{contract.FormatQuerySorted, "%3`%`3%3@%@3%3G%G3", "%253%60%25%603%253%40%25%403%253G%25G3="},
+		{contract.FormatQuerySorted, "a%4", "a%254="},
+		{contract.FormatQuerySorted, "a%", "a%25="},
+		{contract.FormatPathReencoded, "%2Fa/b", "/a/b"},
+		{contract.FormatPathReencoded, "/%2fa%7e/ü", "//a~/%C3%BC"},
+		{contract.FormatPathNormalized, "", "/"},
+		{contract.FormatPathNormalized, "/a//b", "/a/b"},
+		{contract.FormatPathNormalized, "/a//", "/a/"},
+		{contract.FormatPathNormalized, "//a", "/a"},
+		{contract.FormatPathNormalized, "/a/../b", "/b"},
+		{contract.FormatPathNormalized, "/a/./b", "/a/b"},
+		{contract.FormatPathNormalized, "/../../a", "/a"},
+		{contract.FormatPathNormalized, "/.a/b..", "/.a/b.."},
 	} {
-		values, err := json.Marshal(abi.Composition{Values: []abi.Pair{{Name: "v", Value: c.value}}})
+		values, err := json.Marshal(contract.Composition{Values: []abi.Pair{{Name: "v", Value: c.value}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +72,8 @@ func hexOf(c byte) string {
 
 // threats.md 10: a sealed value counts as long as its format may make it, so that no chain of formats fills memory.
 func TestFormatSealedValueBounds_threats_10(t *testing.T) {
-	for _, format := range []string{abi.FormatPathPercent, abi.FormatPathReencoded, abi.FormatQuerySorted} {
-		refuseAll(t, []misuse{{format, func(env abi.Env) (string, error) {
+	for _, format := range []string{contract.FormatPathPercent, contract.FormatPathReencoded, contract.FormatQuerySorted} {
+		refuseAll(t, []misuse{{format, func(env contract.Env) (string, error) {
 			k := value(env, "to_header")
 			for range 20 {
 				k = env.Encode(format, k)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // threats.md 270: a secret that is a whole URL, as those of webhooks are, is in none of the parts of the URL, nor is one in the host
@@ -69,8 +69,8 @@ func TestGuessOfASecretName_threats_270(t *testing.T) {
 // threats.md 68: raw bytes stay raw in a format that leaves bytes as they are. Otherwise, whether a header may hold them would show
 // something of a MAC.
 func TestIdentityFormats_threats_68(t *testing.T) {
-	for _, format := range []string{abi.FormatLower, abi.FormatUpper, abi.FormatPathNormalized, abi.FormatQuoted} {
-		refuseAll(t, []misuse{{format, func(env abi.Env) (string, error) {
+	for _, format := range []string{contract.FormatLower, contract.FormatUpper, contract.FormatPathNormalized, contract.FormatQuoted} {
+		refuseAll(t, []misuse{{format, func(env contract.Env) (string, error) {
 			raw := env.Decode("hex", env.Encode("hex", value(env, "to_header")))
 			return header("X-Key", env.Encode(format, raw)), nil
 		}, host.StagePlugin, "raw bytes: encode it first"}})
@@ -80,15 +80,17 @@ func TestIdentityFormats_threats_68(t *testing.T) {
 // threats.md 271: what is looked for counts too, also if nothing is found, and long lists take no time that grows with their square.
 func TestComposeSearchBounds_threats_271(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`{"name":"v","value":""},`, 2000), ",")
-	for name, do := range map[string]func(env abi.Env){
-		"values":  func(env abi.Env) { env.Compose(strings.Repeat("{method}", 2000), []byte(`{"values":[`+many+`]}`)) },
-		"headers": func(env abi.Env) { env.Compose(strings.Repeat("{header:a}", 2000), []byte(`{"headers":[`+many+`]}`)) },
-		"lists": func(env abi.Env) {
+	for name, do := range map[string]func(env contract.Env){
+		"values": func(env contract.Env) { env.Compose(strings.Repeat("{method}", 2000), []byte(`{"values":[`+many+`]}`)) },
+		"headers": func(env contract.Env) {
+			env.Compose(strings.Repeat("{header:a}", 2000), []byte(`{"headers":[`+many+`]}`))
+		},
+		"lists": func(env contract.Env) {
 			env.Compose(strings.Repeat("{headers:a}{headers:b}", 40), []byte(`{"headers":[`+many+`]}`))
 			env.Compose("{headers:"+strings.Repeat(";", 2000)+"}", []byte(`{"headers":[`+many+`]}`))
 		},
 	} {
-		refuseAll(t, []misuse{{name, func(env abi.Env) (string, error) {
+		refuseAll(t, []misuse{{name, func(env contract.Env) (string, error) {
 			do(env)
 			return header("X-Key", value(env, "to_header")), nil
 		}, host.StagePlugin, "compose reads more than 2097152 bytes"}})

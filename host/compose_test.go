@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // composing returns a guest that composes a template and adds the text to got.
-func composing(got *string, template, with string) func(abi.Env) (string, error) {
-	return func(env abi.Env) (string, error) {
-		*got = regexp.MustCompile(abi.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(env.Compose(template, []byte(with)), "sealed")
+func composing(got *string, template, with string) func(contract.Env) (string, error) {
+	return func(env contract.Env) (string, error) {
+		*got = regexp.MustCompile(contract.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(env.Compose(template, []byte(with)), "sealed")
 		return header("X-Key", value(env, "to_header")), nil
 	}
 }
@@ -111,7 +111,7 @@ func TestComposedTextsHoldNoCredential_threats_270(t *testing.T) {
 	if got := composed(t, "{header_names:*}", "", nil); strings.Contains(got, "authorization") || strings.Contains(got, "cookie") {
 		t.Errorf("the names %s", got)
 	}
-	compose := func(template string) func(abi.Env) (string, error) {
+	compose := func(template string) func(contract.Env) (string, error) {
 		ignored := ""
 		return composing(&ignored, template, "")
 	}
@@ -120,12 +120,12 @@ func TestComposedTextsHoldNoCredential_threats_270(t *testing.T) {
 		{"Cookie", compose("{header:cookie|sha256|hex}"), host.StagePlugin, "which plugins do not see"},
 		{"Proxy-Authorization", compose("{header:Proxy-Authorization}"), host.StagePlugin, "which plugins do not see"},
 		{"digest without the sink", compose("{config:to_header|sha256|hex}"), host.StagePlugin, "sinks"},
-		{"the cache afterwards", func(env abi.Env) (string, error) {
+		{"the cache afterwards", func(env contract.Env) (string, error) {
 			env.Compose("{method}", nil)
 			env.CacheGet("a")
 			return "", nil
 		}, host.StagePlugin, "after the request was read"},
-		{"a token request afterwards", func(env abi.Env) (string, error) {
+		{"a token request afterwards", func(env contract.Env) (string, error) {
 			env.Compose("{query_param:a}", nil)
 			return tokenRequest(env, tokenURL)
 		}, host.StagePlugin, "after the request was read"},
@@ -134,7 +134,7 @@ func TestComposedTextsHoldNoCredential_threats_270(t *testing.T) {
 
 // Before a placeholder of the request, a call may use the cache: times and fields of the configuration are nothing of a request.
 func TestTimesAndFieldsBeforeCache(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		env.Compose("{timestamp} {nonce} {config:text}", nil)
 		env.CacheGet("a")
 		return header("X-Key", value(env, "to_header")), nil
@@ -146,20 +146,20 @@ func TestTimesAndFieldsBeforeCache(t *testing.T) {
 func TestComposeBounds_threats_271(t *testing.T) {
 	const text = `{"values":[{"name":"v","value":"%"}]}`
 	long := strings.ReplaceAll(text, "%", strings.Repeat("%", 60<<10))
-	for name, do := range map[string]func(env abi.Env){
-		"formats":      func(env abi.Env) { env.Compose("{v"+strings.Repeat("|percent", 40)+"}", []byte(long)) },
-		"placeholders": func(env abi.Env) { env.Compose(strings.Repeat("{v}", 40), []byte(long)) },
-		"sorts":        func(env abi.Env) { env.Compose(strings.Repeat("{v|query_sorted}", 4), []byte(long)) },
-		"lists": func(env abi.Env) {
+	for name, do := range map[string]func(env contract.Env){
+		"formats":      func(env contract.Env) { env.Compose("{v"+strings.Repeat("|percent", 40)+"}", []byte(long)) },
+		"placeholders": func(env contract.Env) { env.Compose(strings.Repeat("{v}", 40), []byte(long)) },
+		"sorts":        func(env contract.Env) { env.Compose(strings.Repeat("{v|query_sorted}", 4), []byte(long)) },
+		"lists": func(env contract.Env) {
 			env.Compose(strings.Repeat("{headers:"+strings.Repeat("a;", 20<<10)+"b}{headers:c}", 40), nil)
 		},
-		"calls": func(env abi.Env) {
+		"calls": func(env contract.Env) {
 			for range 80 {
 				env.Compose(strings.Repeat("a", 60<<10), nil)
 			}
 		},
 	} {
-		refuseAll(t, []misuse{{name, func(env abi.Env) (string, error) {
+		refuseAll(t, []misuse{{name, func(env contract.Env) (string, error) {
 			do(env)
 			return header("X-Key", value(env, "to_header")), nil
 		}, host.StagePlugin, "compose reads more than 2097152 bytes"}})
@@ -199,8 +199,8 @@ func TestWrongTemplates(t *testing.T) {
 		refuseAll(t, []misuse{{template, do, host.StagePlugin, words}})
 	}
 	refuseAll(t, []misuse{
-		{"the template of a field", func(env abi.Env) (string, error) { return env.Compose(value(env, "url")+"{verb", nil), nil }, host.StagePlugin, "{ without"},
-		{"a reference in a placeholder", func(env abi.Env) (string, error) {
+		{"the template of a field", func(env contract.Env) (string, error) { return env.Compose(value(env, "url")+"{verb", nil), nil }, host.StagePlugin, "{ without"},
+		{"a reference in a placeholder", func(env contract.Env) (string, error) {
 			return env.Compose("{header:"+value(env, "to_header")+"}", nil), nil
 		}, host.StagePlugin, "a placeholder of compose: a sealed value stands where only plain text may"},
 		{"a composition that is no JSON", composing(&ignored, "", "{"), host.StagePlugin, "the composition of compose"},

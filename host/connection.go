@@ -9,8 +9,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Connection is the state of a user's grant at a connector.
@@ -78,13 +78,13 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, c.fail(StageToken, err))
 	case err != nil:
 		return c.fail(StageToken, stateError(fmt.Errorf("the grant cannot be forgotten: %w", err)))
-	case token == nil || !c.plugin.Guest.Has(abi.ExportDisconnect):
+	case token == nil || !c.plugin.Guest.Has(contract.ExportDisconnect):
 		return nil
 	}
 	in, stats, err := c.consenting(ctx)
 	if err == nil {
 		defer c.host.calls.Done()
-		_, _, err = c.runConsent(ctx, in, abi.ExportDisconnect, &consentTurn{token: token}, stats)
+		_, _, err = c.runConsent(ctx, in, contract.ExportDisconnect, &consentTurn{token: token}, stats)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, err)

@@ -14,13 +14,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // NeedsConsent reports whether the connector's auth type needs the consent of a person: it sends nothing for a user until that user
@@ -78,7 +78,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 		return "", err
 	}
 	defer c.host.calls.Done()
-	output, call, err := c.runConsent(ctx, in, abi.ExportConsent, nil, stats)
+	output, call, err := c.runConsent(ctx, in, contract.ExportConsent, nil, stats)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -16,24 +17,24 @@ func consenter() *guest {
 	secret := []string{abi.SinkToken}
 	return &guest{
 		about: abi.Description{
-			Type: "consenter", Consent: true, Uses: []string{abi.GroupToken, abi.GroupState},
+			Type: "consenter", Consent: true, Uses: []string{contract.GroupToken, contract.GroupState},
 			Fields: []abi.Field{
 				{Name: "authorization_url", Kind: abi.KindURL, Required: true},
 				{Name: "token_url", Kind: abi.KindURL, Required: true, Sinks: secret},
 				{Name: "scope", Kind: abi.KindString},
 				sealedField("client_secret", secret...),
 			},
-			Answers: []abi.Answer{{Name: "refresh_token", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: secret, State: "refresh_token"}},
+			Answers: []abi.Answer{{Name: "refresh_token", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: secret, State: "refresh_token"}},
 			State:   []abi.State{{Name: "refresh_token"}},
 		},
-		consent: func(env abi.Env) (string, error) {
-			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil
+		consent: func(env contract.Env) (string, error) {
+			return marshal(contract.ConsentRequest{URL: value(env, "authorization_url")}), nil
 		},
-		connect: func(env abi.Env) (string, error) {
-			exchange(env, abi.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "code", Value: "the-code-of-alice"}}})
+		connect: func(env contract.Env) (string, error) {
+			exchange(env, contract.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "code", Value: "the-code-of-alice"}}})
 			return "", nil
 		},
-		authenticate: func(env abi.Env) (string, error) { return header("X-Key", value(env, "client_secret")), nil },
+		authenticate: func(env contract.Env) (string, error) { return header("X-Key", value(env, "client_secret")), nil },
 	}
 }
 
@@ -50,36 +51,38 @@ func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
 // A plugin cannot send a browser elsewhere, ask for another kind of answer, or have a browser see a secret,
 // and cannot take another parameter for the code (threats.md 127, 150).
 func TestAuthorizationURLRules(t *testing.T) {
-	request := func(change func(abi.Env, *abi.ConsentRequest)) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) {
-			r := abi.ConsentRequest{URL: value(env, "authorization_url")}
+	request := func(change func(contract.Env, *contract.ConsentRequest)) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) {
+			r := contract.ConsentRequest{URL: value(env, "authorization_url")}
 			change(env, &r)
 			return marshal(r), nil
 		}
 	}
-	parameter := func(name, value string) func(abi.Env) (string, error) {
-		return request(func(_ abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: name, Value: value}} })
+	parameter := func(name, value string) func(contract.Env) (string, error) {
+		return request(func(_ contract.Env, r *contract.ConsentRequest) { r.Query = []abi.Pair{{Name: name, Value: value}} })
 	}
-	cases := map[string]func(abi.Env) (string, error){
-		"another URL":  request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL = "https://evil.test/authorize" }),
-		"a longer URL": request(func(_ abi.Env, r *abi.ConsentRequest) { r.URL += "/../evil" }),
-		"a secret of one user": request(func(env abi.Env, r *abi.ConsentRequest) {
+	cases := map[string]func(contract.Env) (string, error){
+		"another URL":  request(func(_ contract.Env, r *contract.ConsentRequest) { r.URL = "https://evil.test/authorize" }),
+		"a longer URL": request(func(_ contract.Env, r *contract.ConsentRequest) { r.URL += "/../evil" }),
+		"a secret of one user": request(func(env contract.Env, r *contract.ConsentRequest) {
 			if value(env, "scope") != "" {
 				r.Query = []abi.Pair{{Name: "a", Value: value(env, "client_secret")}}
 			}
 		}),
-		"the code in the state": request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "state" }),
-		"the code in an error":  request(func(_ abi.Env, r *abi.ConsentRequest) { r.CodeParameter = "error_description" }),
+		"the code in the state": request(func(_ contract.Env, r *contract.ConsentRequest) { r.CodeParameter = "state" }),
+		"the code in an error":  request(func(_ contract.Env, r *contract.ConsentRequest) { r.CodeParameter = "error_description" }),
 		"a nameless parameter":  parameter("", "x"),
-		"no issuer":             request(func(_ abi.Env, r *abi.ConsentRequest) { r.IssRequired = true }),
-		"another output":        func(abi.Env) (string, error) { return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil },
-		"a state of the grant": func(env abi.Env) (string, error) {
-			env.StateGet("refresh_token")
-			return marshal(abi.ConsentRequest{URL: value(env, "authorization_url")}), nil
+		"no issuer":             request(func(_ contract.Env, r *contract.ConsentRequest) { r.IssRequired = true }),
+		"another output": func(contract.Env) (string, error) {
+			return `{"url":"https://login.example.com/authorize","to":"evil"}`, nil
 		},
-		"an error": func(abi.Env) (string, error) { return "", errors.New("no") },
+		"a state of the grant": func(env contract.Env) (string, error) {
+			env.StateGet("refresh_token")
+			return marshal(contract.ConsentRequest{URL: value(env, "authorization_url")}), nil
+		},
+		"an error": func(contract.Env) (string, error) { return "", errors.New("no") },
 	}
-	for _, name := range slices.Concat(abi.ConsentParameters, []string{"request", "request_uri", "registration", "Request", "request\x00", " request", "request[]"}) { // threats.md 342
+	for _, name := range slices.Concat(contract.ConsentParameters, []string{"request", "request_uri", "registration", "Request", "request\x00", " request", "request[]"}) { // threats.md 342
 		cases["the parameter "+name] = parameter(name, "mine")
 	}
 	for name, consent := range cases {
@@ -99,18 +102,20 @@ func TestAuthorizationURLRules(t *testing.T) {
 
 // A secret that a browser would see is a problem of the configuration, and not of the first user who consents (threats.md 127).
 func TestBrowserVisibleSecrets(t *testing.T) {
-	sealed := func(env abi.Env) string { return value(env, "client_secret") }
-	for name, change := range map[string]func(abi.Env, *abi.ConsentRequest){
-		"a URL":            func(env abi.Env, r *abi.ConsentRequest) { r.URL = sealed(env) },
-		"a parameter":      func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: "a", Value: "x" + sealed(env)}} },
-		"a name":           func(env abi.Env, r *abi.ConsentRequest) { r.Query = []abi.Pair{{Name: sealed(env)}} },
-		"an issuer":        func(env abi.Env, r *abi.ConsentRequest) { r.Issuer = sealed(env) },
-		"a code parameter": func(env abi.Env, r *abi.ConsentRequest) { r.CodeParameter = sealed(env) },
+	sealed := func(env contract.Env) string { return value(env, "client_secret") }
+	for name, change := range map[string]func(contract.Env, *contract.ConsentRequest){
+		"a URL": func(env contract.Env, r *contract.ConsentRequest) { r.URL = sealed(env) },
+		"a parameter": func(env contract.Env, r *contract.ConsentRequest) {
+			r.Query = []abi.Pair{{Name: "a", Value: "x" + sealed(env)}}
+		},
+		"a name":           func(env contract.Env, r *contract.ConsentRequest) { r.Query = []abi.Pair{{Name: sealed(env)}} },
+		"an issuer":        func(env contract.Env, r *contract.ConsentRequest) { r.Issuer = sealed(env) },
+		"a code parameter": func(env contract.Env, r *contract.ConsentRequest) { r.CodeParameter = sealed(env) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := consenter()
-			g.consent = func(env abi.Env) (string, error) {
-				r := abi.ConsentRequest{URL: value(env, "authorization_url")}
+			g.consent = func(env contract.Env) (string, error) {
+				r := contract.ConsentRequest{URL: value(env, "authorization_url")}
 				change(env, &r)
 				return marshal(r), nil
 			}
@@ -145,18 +150,18 @@ func TestSecretClientID(t *testing.T) {
 
 // Whatever a plugin does when a user has come back, nothing is kept unless it succeeds and the server has issued something.
 func TestConnectKeepsNothing(t *testing.T) {
-	for name, connect := range map[string]func(abi.Env) (string, error){
-		"nothing is asked": func(abi.Env) (string, error) { return "", nil },
-		"an error afterwards": func(env abi.Env) (string, error) {
+	for name, connect := range map[string]func(contract.Env) (string, error){
+		"nothing is asked": func(contract.Env) (string, error) { return "", nil },
+		"an error afterwards": func(env contract.Env) (string, error) {
 			_, _ = consenter().connect(env)
 			return "", errors.New("no")
 		},
-		"a token request": func(env abi.Env) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "token_url")})))
+		"a token request": func(env contract.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "token_url")})))
 			return "", nil
 		},
-		"the code in an error": func(env abi.Env) (string, error) { return "", errors.New(string(env.Input())) },
-		"a request that is not there": func(env abi.Env) (string, error) {
+		"the code in an error": func(env contract.Env) (string, error) { return "", errors.New(string(env.Input())) },
+		"a request that is not there": func(env contract.Env) (string, error) {
 			env.Body()
 			return "", nil
 		},

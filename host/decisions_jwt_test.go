@@ -14,8 +14,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The cases of specification.md "JWT". algorithms_test.go verifies signatures with another implementation. Package signing
@@ -196,8 +196,8 @@ func TestDecision_JWT_HS_key_shorter_than_the_hash(t *testing.T) {
 
 func TestDecision_JWT_warnings_at_most_32_texts(t *testing.T) {
 	n := 0
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
-		env.Log(abi.LevelWarn, fmt.Sprintf("warning %d", n/2))
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
+		env.Log(contract.LevelWarn, fmt.Sprintf("warning %d", n/2))
 		n++
 		return header("X-Key", value(env, "s")), nil
 	}}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The cases of specification.md "Access tokens", without those on concurrent requests, which are in cache_test.go and
@@ -244,19 +244,19 @@ func TestTokenAnswerForPlugin(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		body   string
-		want   abi.TokenReply
+		want   contract.TokenReply
 	}{
-		{200, granted, abi.TokenReply{Status: 200, AccessToken: "it"}},
-		{299, granted, abi.TokenReply{Status: 299, AccessToken: "it"}},
-		{300, granted, abi.TokenReply{Status: 300}},
-		{200, refused, abi.TokenReply{Status: 400, Error: "invalid_grant"}},
-		{299, refused, abi.TokenReply{Status: 400, Error: "invalid_grant"}},
-		{300, refused, abi.TokenReply{Status: 300, Error: "invalid_grant"}},
-		{401, refused, abi.TokenReply{Status: 401, Error: "invalid_grant"}},
+		{200, granted, contract.TokenReply{Status: 200, AccessToken: "it"}},
+		{299, granted, contract.TokenReply{Status: 299, AccessToken: "it"}},
+		{300, granted, contract.TokenReply{Status: 300}},
+		{200, refused, contract.TokenReply{Status: 400, Error: "invalid_grant"}},
+		{299, refused, contract.TokenReply{Status: 400, Error: "invalid_grant"}},
+		{300, refused, contract.TokenReply{Status: 300, Error: "invalid_grant"}},
+		{401, refused, contract.TokenReply{Status: 401, Error: "invalid_grant"}},
 	} {
-		var got abi.TokenReply
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
-			document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+		var got contract.TokenReply
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
+			document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
 			return header("X-Key", value(env, "to_header")), json.Unmarshal(document, &got)
 		})
 		w.login.Answer(respond(c.status, c.body))
@@ -276,8 +276,8 @@ func TestStageAfterToken(t *testing.T) {
 		``: host.StagePlugin, `,"token_type":"bearer"`: host.StagePlugin, `,"token_type":"BEARER"`: host.StagePlugin,
 		`,"token_type":"mac"`: host.StageToken, `,"token_type":"unheard of"`: host.StageToken,
 	} {
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
 			return "", errors.New("no luck")
 		})
 		w.login.Answer(respond(http.StatusOK, `{"access_token":"t1"`+member+`}`))

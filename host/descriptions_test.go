@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -59,7 +60,7 @@ func TestInvalidDescribedAnswers(t *testing.T) {
 		"no field and no other from": {"token", "", "it has either from or from_field"},
 	} {
 		g := &guest{}
-		g.about.Uses = []string{abi.GroupToken}
+		g.about.Uses = []string{contract.GroupToken}
 		g.about.Fields = []abi.Field{
 			{Name: "number", Kind: abi.KindInteger},
 			{Name: "secret", Kind: abi.KindString, Sealed: true},
@@ -67,7 +68,7 @@ func TestInvalidDescribedAnswers(t *testing.T) {
 			{Name: "choice", Kind: abi.KindString, Enum: []string{"a"}},
 			{Name: "escaped", Kind: abi.KindString, Escape: `\{`},
 		}
-		g.about.Answers = []abi.Answer{{Name: test.name, FromField: test.field, Kind: abi.AnswerInteger}}
+		g.about.Answers = []abi.Answer{{Name: test.name, FromField: test.field, Kind: contract.AnswerInteger}}
 		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: err = %v", name, err)

@@ -7,12 +7,13 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // escapingWorld returns a world whose guest has fields with escape, and writes down what it reads of text and object.
 func escapingWorld(t *testing.T, text *string, object *[]string) *world {
 	t.Helper()
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
 		*text = value(env, "text")
 		var got struct {
 			List []string `json:"list"`

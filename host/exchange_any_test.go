@@ -14,41 +14,42 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Exchanges with endpoints that are not those of OAuth.
 
 // logsIn is the description of a guest that exchanges.
 var logsIn = abi.Description{
-	Uses: abi.Groups,
+	Uses: contract.Groups,
 	Fields: []abi.Field{
 		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 		sealedField("password", abi.SinkToken),
 		{Name: "from", Kind: abi.KindString, Default: "json:/custom"},
 	},
 	Answers: []abi.Answer{
-		{Name: "token", From: "json:/data/0/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}, Required: true},
-		{Name: "until", From: "json:/until", Kind: abi.AnswerTime},
-		{Name: "life", From: "json:/life", Kind: abi.AnswerInteger},
-		{Name: "kind", From: "json:/kind", Kind: abi.AnswerEnum, Enum: []string{"Bearer", "DPoP"}},
-		{Name: "custom", FromField: "from", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "header", From: "header:X-Session", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "cookie", From: "cookie:SID", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "form", From: "form:oauth_token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: abi.AnswerEnum, Enum: []string{"SHA-256"}},
-		{Name: "realm", From: "auth:Digest/realm", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "next", From: "info:nextnonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}, Required: true},
+		{Name: "until", From: "json:/until", Kind: contract.AnswerTime},
+		{Name: "life", From: "json:/life", Kind: contract.AnswerInteger},
+		{Name: "kind", From: "json:/kind", Kind: contract.AnswerEnum, Enum: []string{"Bearer", "DPoP"}},
+		{Name: "custom", FromField: "from", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "header", From: "header:X-Session", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "form", From: "form:oauth_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: contract.AnswerEnum, Enum: []string{"SHA-256"}},
+		{Name: "realm", From: "auth:Digest/realm", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
 	},
 }
 
 // loginWorld returns a world whose guest sends an exchange and calls got with the reply.
-func loginWorld(t *testing.T, e abi.Exchange, got func(env abi.Env, r abi.ExchangeReply) string) (*world, *host.Connector) {
+func loginWorld(t *testing.T, e contract.Exchange, got func(env contract.Env, r contract.ExchangeReply) string) (*world, *host.Connector) {
 	t.Helper()
-	g := &guest{about: logsIn, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: logsIn, authenticate: func(env contract.Env) (string, error) {
 		request := e
 		request.URL = value(env, "url")
 		document := strings.ReplaceAll(marshal(request), "PASSWORD", value(env, "password"))
-		var r abi.ExchangeReply
+		var r contract.ExchangeReply
 		if err := json.Unmarshal(env.Exchange([]byte(document)), &r); err != nil {
 			return "", err
 		}
@@ -60,7 +61,7 @@ func loginWorld(t *testing.T, e abi.Exchange, got func(env abi.Env, r abi.Exchan
 }
 
 // sendsToken returns a mutation with the token of a reply.
-func sendsToken(_ abi.Env, r abi.ExchangeReply) string {
+func sendsToken(_ contract.Env, r contract.ExchangeReply) string {
 	return header("Authorization", "Bearer "+r.Answers["token"])
 }
 
@@ -70,26 +71,26 @@ const loggedIn = `{"data":[{"token":"the-token-of-the-session"}]}`
 func TestExchangeRequest(t *testing.T) {
 	tricky := []abi.Pair{{Name: "user", Value: `a "quoted" & <b>`}, {Name: "pass", Value: "PASSWORD"}}
 	for name, c := range map[string]struct {
-		exchange abi.Exchange
+		exchange contract.Exchange
 		want     func(password string) sent
 	}{
-		"no body": {abi.Exchange{}, func(string) sent { return sent{Method: "POST", URL: tokenURL + "/in?a=b"} }},
+		"no body": {contract.Exchange{}, func(string) sent { return sent{Method: "POST", URL: tokenURL + "/in?a=b"} }},
 		"a path and a query": {
-			abi.Exchange{Method: "GET", Path: []string{"a/b", "ü?"}, Query: []abi.Pair{{Name: "q", Value: "1 2"}}},
+			contract.Exchange{Method: "GET", Path: []string{"a/b", "ü?"}, Query: []abi.Pair{{Name: "q", Value: "1 2"}}},
 			func(string) sent { return sent{Method: "GET", URL: tokenURL + "/in/a%2Fb/%C3%BC%3F?a=b&q=1+2"} },
 		},
-		"a form": {abi.Exchange{Method: "PUT", Form: tricky}, func(password string) sent {
+		"a form": {contract.Exchange{Method: "PUT", Form: tricky}, func(password string) sent {
 			form := "user=a+%22quoted%22+%26+%3Cb%3E&pass=" + url.QueryEscape(password)
 			return sent{Method: "PUT", URL: tokenURL + "/in?a=b", Body: form, Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}
 		}},
-		"JSON": {abi.Exchange{JSON: map[string]any{"user": `a "quoted"`, "list": []any{"PASSWORD", 1.5, true, nil}}}, func(password string) sent {
+		"JSON": {contract.Exchange{JSON: map[string]any{"user": `a "quoted"`, "list": []any{"PASSWORD", 1.5, true, nil}}}, func(password string) sent {
 			body, _ := json.Marshal(password)
 			return sent{
 				Method: "POST", URL: tokenURL + "/in?a=b", Body: `{"list":[` + string(body) + `,1.5,true,null],"user":"a \"quoted\""}`,
 				Header: http.Header{"Content-Type": {"application/json"}},
 			}
 		}},
-		"headers": {abi.Exchange{Headers: []abi.Pair{{Name: "accept", Value: "text/x"}, {Name: "X-Key", Value: "k PASSWORD"}}}, func(password string) sent {
+		"headers": {contract.Exchange{Headers: []abi.Pair{{Name: "accept", Value: "text/x"}, {Name: "X-Key", Value: "k PASSWORD"}}}, func(password string) sent {
 			return sent{Method: "POST", URL: tokenURL + "/in?a=b", Header: http.Header{"Accept": {"text/x"}, "X-Key": {"k " + password}}}
 		}},
 	} {
@@ -156,20 +157,20 @@ func TestAnswersOfAnExchange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got map[string]string
-			w, connector := loginWorld(t, abi.Exchange{}, func(_ abi.Env, r abi.ExchangeReply) string {
+			w, connector := loginWorld(t, contract.Exchange{}, func(_ contract.Env, r contract.ExchangeReply) string {
 				got = maps.Clone(r.Answers)
 				var headers []abi.Pair
 				for name, value := range got {
-					if strings.HasPrefix(value, abi.SealedPrefix) {
+					if strings.HasPrefix(value, contract.SealedPrefix) {
 						headers = append(headers, abi.Pair{Name: "X-" + name, Value: value})
 					}
 				}
-				return marshal(abi.Mutation{Headers: headers})
+				return marshal(contract.Mutation{Headers: headers})
 			})
 			w.login.Answer(respond(http.StatusOK, c.body, c.header...))
 			received := w.get(connector)
 			for name, value := range got {
-				if strings.HasPrefix(value, abi.SealedPrefix) {
+				if strings.HasPrefix(value, contract.SealedPrefix) {
 					got[name] = "[" + received.Header.Get("X-"+name) + "]"
 				}
 			}
@@ -200,7 +201,7 @@ func TestHostileAnswersOfAnExchange(t *testing.T) {
 		"broken off":           func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("reset: %w", http.ErrServerClosed) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := loginWorld(t, abi.Exchange{}, sendsToken)
+			w, connector := loginWorld(t, contract.Exchange{}, sendsToken)
 			w.login.Answer(a)
 			_, err := w.try(connector, get(t.Context()))
 			if err == nil || w.api.Count() > 0 || strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 300 {
@@ -212,8 +213,8 @@ func TestHostileAnswersOfAnExchange(t *testing.T) {
 
 // A login may answer with a redirect and a cookie. The redirect is not followed (specification.md "a login that redirects").
 func TestAnExchangeFollowsNoRedirect(t *testing.T) {
-	w, connector := loginWorld(t, abi.Exchange{Answers: []string{"cookie"}}, func(_ abi.Env, r abi.ExchangeReply) string {
-		return marshal(abi.Mutation{Cookies: []abi.Pair{{Name: "SID", Value: r.Answers["cookie"]}}})
+	w, connector := loginWorld(t, contract.Exchange{Answers: []string{"cookie"}}, func(_ contract.Env, r contract.ExchangeReply) string {
+		return marshal(contract.Mutation{Cookies: []abi.Pair{{Name: "SID", Value: r.Answers["cookie"]}}})
 	})
 	w.login.Answer(respond(http.StatusFound, "", "Location", "https://evil.test/", "Set-Cookie", "SID=the-cookie-value"))
 	r := get(t.Context())
@@ -226,7 +227,7 @@ func TestAnExchangeFollowsNoRedirect(t *testing.T) {
 // An endpoint that has refused is not asked again for a while, and the guest gets the same status.
 func TestRefusedExchangeWait(t *testing.T) {
 	var statuses []int
-	w, connector := loginWorld(t, abi.Exchange{}, func(_ abi.Env, r abi.ExchangeReply) string {
+	w, connector := loginWorld(t, contract.Exchange{}, func(_ contract.Env, r contract.ExchangeReply) string {
 		statuses = append(statuses, r.Status)
 		return sendsToken(nil, r)
 	})
@@ -249,8 +250,8 @@ func TestTheErrorOfARefusedExchange(t *testing.T) {
 		"the token endpoint answered 403: ask for the scope x": "the token endpoint answered 401; it is asked again in 1s: the token endpoint answered 403: ask for the scope x",
 		"the token endpoint answered with another token":       "the token endpoint answered 401; it is asked again in 1s: the token endpoint answered with another token",
 	} {
-		g := &guest{about: logsIn, authenticate: func(env abi.Env) (string, error) {
-			env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")})))
+		g := &guest{about: logsIn, authenticate: func(env contract.Env) (string, error) {
+			env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")})))
 			return "", errors.New(said)
 		}}
 		w := newWorld(t, withoutBuiltIns, withGuest(g))
@@ -266,17 +267,17 @@ func TestTheErrorOfARefusedExchange(t *testing.T) {
 
 func TestRefusedExchanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		exchange abi.Exchange
+		exchange contract.Exchange
 		words    string
 	}{
-		"an answer of no description": {abi.Exchange{Answers: []string{"other"}}, "does not have"},
-		"two bodies":                  {abi.Exchange{Form: []abi.Pair{{Name: "a"}}, JSON: 1}, "one body"},
-		"a body of a GET":             {abi.Exchange{Method: "GET", JSON: 1}, "a GET has no body"},
-		"another method":              {abi.Exchange{Method: "CONNECT"}, "method is"},
-		"a path upwards":              {abi.Exchange{Path: []string{"a", ".."}}, "segment"},
-		"an empty segment":            {abi.Exchange{Path: []string{""}}, "segment"},
-		"the Content-Type":            {abi.Exchange{Headers: []abi.Pair{{Name: "content-type", Value: "x"}}}, "the host's to set"},
-		"a sealed name in JSON":       {abi.Exchange{JSON: map[string]any{"PASSWORD": 1}}, "only plain text"},
+		"an answer of no description": {contract.Exchange{Answers: []string{"other"}}, "does not have"},
+		"two bodies":                  {contract.Exchange{Form: []abi.Pair{{Name: "a"}}, JSON: 1}, "one body"},
+		"a body of a GET":             {contract.Exchange{Method: "GET", JSON: 1}, "a GET has no body"},
+		"another method":              {contract.Exchange{Method: "CONNECT"}, "method is"},
+		"a path upwards":              {contract.Exchange{Path: []string{"a", ".."}}, "segment"},
+		"an empty segment":            {contract.Exchange{Path: []string{""}}, "segment"},
+		"the Content-Type":            {contract.Exchange{Headers: []abi.Pair{{Name: "content-type", Value: "x"}}}, "the host's to set"},
+		"a sealed name in JSON":       {contract.Exchange{JSON: map[string]any{"PASSWORD": 1}}, "only plain text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := loginWorld(t, c.exchange, sendsToken)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // threats.md 34: a connector's Timeout limits its exchanges, whether it is shorter or longer than the host's CallTime.
@@ -160,7 +161,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 
 // A run that ends to wait for an entry has no effect: its cache_set would otherwise take effect twice.
 func TestRestartedCallHasHadNoEffect(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		count, _ := env.CacheGet("count")
 		env.CacheSet("count", count+"x", 60)
 		if _, found := env.CacheGet("other"); !found {
@@ -179,10 +180,10 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 // Observe counts the token requests that were sent, not those that were refused.
 func TestObserveSentBytes(t *testing.T) {
 	for name, c := range map[string]struct {
-		guest     func(abi.Env) (string, error)
+		guest     func(contract.Env) (string, error)
 		exchanges int
 	}{
-		"more than are allowed": {func(env abi.Env) (string, error) {
+		"more than are allowed": {func(env contract.Env) (string, error) {
 			for range 9 {
 				if out, err := tokenRequest(env, value(env, "url")); err != nil {
 					return out, err
@@ -190,7 +191,7 @@ func TestObserveSentBytes(t *testing.T) {
 			}
 			return header("X-Key", value(env, "to_header")), nil
 		}, 4},
-		"another place": {func(env abi.Env) (string, error) { return tokenRequest(env, "https://other.test/token") }, 0},
+		"another place": {func(env contract.Env) (string, error) { return tokenRequest(env, "https://other.test/token") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := misusedWorld(t, c.guest)
@@ -207,7 +208,7 @@ func TestExpiredEntryAfterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := make(chan struct{}), make(chan struct{})
 		made := 0
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			one, found := env.CacheGet("one")
 			if !found {
 				<-first
@@ -221,7 +222,7 @@ func TestExpiredEntryAfterWait(t *testing.T) {
 				two = " two"
 				env.CacheSet("two", two, 36000)
 			}
-			return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Entries", Value: one + two}}}), nil
+			return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Entries", Value: one + two}}}), nil
 		})
 		for _, name := range []string{"s", "k", "text"} {
 			w.canary(name)

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Explanation describes the request that would be sent, for people to read. Credentials are masked: a token is shown as
@@ -192,7 +193,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 // explained runs a call that is explained, and returns its masked mutation and its fuel.
 func (c *Connector) explained(ctx context.Context, in *hostfn.Inputs) (*hostfn.Mutation, *hostfn.Call, int64, error) {
 	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Explaining)
-	result, failure := c.plugin.run(ctx, abi.ExportAuthenticate, call)
+	result, failure := c.plugin.run(ctx, contract.ExportAuthenticate, call)
 	call.FlushWarnings()
 	if failure != nil {
 		return nil, nil, 0, c.failure(failure)

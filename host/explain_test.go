@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, error) {
@@ -113,7 +113,7 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 			t.Errorf("a request that says %s: X-Key: %v", header, err)
 		}
 	}
-	sealed := misusedWorld(t, func(env abi.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
+	sealed := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
 	_, err := sealed.explain(sealed.connect("custom", misused), get(t.Context()))
 	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // Explain returns it as it is
 		t.Errorf("a sealed value out of reach: %v", err)
@@ -124,18 +124,18 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 // A request is explained as the plugin would send it after a challenge, or at first if the plugin passes that challenge on.
 func TestExplainOfAPluginWithAChallenge(t *testing.T) {
 	for name, c := range map[string]struct {
-		pass func(abi.ChallengeReply) bool
+		pass func(contract.ChallengeReply) bool
 		want string // of the header X-Nonce, or of the error
 	}{
-		"that answers it":   {func(abi.ChallengeReply) bool { return false }, "<nonce>"},
-		"that passes it on": {func(c abi.ChallengeReply) bool { return c.Status != 0 }, "none"},
-		"that passes all":   {func(abi.ChallengeReply) bool { return true }, "passes the API's answer on"},
+		"that answers it":   {func(contract.ChallengeReply) bool { return false }, "<nonce>"},
+		"that passes it on": {func(c contract.ChallengeReply) bool { return c.Status != 0 }, "none"},
+		"that passes all":   {func(contract.ChallengeReply) bool { return true }, "passes the API's answer on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := challengeWorld(t, func(env abi.Env) (string, error) {
+			w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
 				reply := challengeOf(env)
 				if c.pass(reply) {
-					return marshal(abi.Mutation{Pass: true}), nil
+					return marshal(contract.Mutation{Pass: true}), nil
 				}
 				return header("X-Nonce", cmp.Or(reply.Answers["nonce"], "none")), nil
 			})
@@ -196,7 +196,7 @@ func TestObserve(t *testing.T) {
 
 // The endpoint of an attempt stays, also if the plugin runs once more after it, to read the request's body.
 func TestEndpointOfAnAttempt(t *testing.T) {
-	g := readsRequest(func(env abi.Env) { env.Body() })
+	g := readsRequest(func(env contract.Env) { env.Body() })
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	r := get(t.Context())
 	r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader("a body"))

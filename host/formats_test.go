@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The formats, digests and random texts that a guest can ask for.
@@ -26,13 +27,13 @@ import (
 func TestFormats(t *testing.T) {
 	const text = "a b+/?&=%~.-_é\x00"
 	want := map[string]string{
-		abi.FormatBase64: "YSBiKy8/Jj0lfi4tX8OpAA==", abi.FormatBase64URL: "YSBiKy8_Jj0lfi4tX8OpAA", abi.FormatBase64URLPadded: "YSBiKy8_Jj0lfi4tX8OpAA==",
-		abi.FormatBase32: "MEQGEKZPH4TD2JL6FYWV7Q5JAA======", abi.FormatHex: "6120622b2f3f263d257e2e2d5fc3a900", abi.FormatHexUpper: "6120622B2F3F263D257E2E2D5FC3A900",
-		abi.FormatPercent: "a%20b%2B%2F%3F%26%3D%25~.-_%C3%A9%00", abi.FormatForm: "a+b%2B%2F%3F%26%3D%25~.-_%C3%A9%00",
+		contract.FormatBase64: "YSBiKy8/Jj0lfi4tX8OpAA==", contract.FormatBase64URL: "YSBiKy8_Jj0lfi4tX8OpAA", contract.FormatBase64URLPadded: "YSBiKy8_Jj0lfi4tX8OpAA==",
+		contract.FormatBase32: "MEQGEKZPH4TD2JL6FYWV7Q5JAA======", contract.FormatHex: "6120622b2f3f263d257e2e2d5fc3a900", contract.FormatHexUpper: "6120622B2F3F263D257E2E2D5FC3A900",
+		contract.FormatPercent: "a%20b%2B%2F%3F%26%3D%25~.-_%C3%A9%00", contract.FormatForm: "a+b%2B%2F%3F%26%3D%25~.-_%C3%A9%00",
 	}
-	decoded := []string{abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex}
+	decoded := []string{contract.FormatBase64, contract.FormatBase64URL, contract.FormatBase32, contract.FormatHex}
 	got := map[string]string{}
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		var headers []abi.Pair
 		for format, want := range want {
 			got[format] = env.Encode(format, text)
@@ -45,16 +46,16 @@ func TestFormats(t *testing.T) {
 		}
 		for _, format := range decoded { // without padding, in either case, and sealed
 			spelled := strings.TrimRight(want[format], "=")
-			if format == abi.FormatHex || format == abi.FormatBase32 {
+			if format == contract.FormatHex || format == contract.FormatBase32 {
 				spelled = strings.ToLower(spelled)
 			}
 			if env.Decode(format, spelled) != text {
 				return "", fmt.Errorf("%s is not decoded", spelled)
 			}
-			again := env.Encode(abi.FormatHex, env.Decode(format, env.Encode(format, value(env, "to_header"))))
+			again := env.Encode(contract.FormatHex, env.Decode(format, env.Encode(format, value(env, "to_header"))))
 			headers = append(headers, abi.Pair{Name: "X-Again-" + format, Value: again})
 		}
-		return marshal(abi.Mutation{Headers: headers}), nil
+		return marshal(contract.Mutation{Headers: headers}), nil
 	})
 	w.setSecret("s", text)
 	received := w.get(w.connect("custom", misused)).Header
@@ -67,7 +68,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for _, format := range decoded {
-		if again := received.Get("X-Again-" + format); again != want[abi.FormatHex] {
+		if again := received.Get("X-Again-" + format); again != want[contract.FormatHex] {
 			t.Errorf("%s, there and back, is %s", format, again)
 		}
 	}
@@ -78,18 +79,18 @@ func TestDigests(t *testing.T) {
 	raw := hex.EncodeToString
 	m, s1, s256, s384, s512, s512256 := md5.Sum([]byte(text)), sha1.Sum([]byte(text)), sha256.Sum256([]byte(text)), sha512.Sum384([]byte(text)), sha512.Sum512([]byte(text)), sha512.Sum512_256([]byte(text))
 	want := map[string]string{
-		abi.DigestMD5: raw(m[:]), abi.DigestSHA1: raw(s1[:]), abi.DigestSHA256: raw(s256[:]), abi.DigestSHA384: raw(s384[:]),
-		abi.DigestSHA512: raw(s512[:]), abi.DigestSHA512256: raw(s512256[:]),
+		contract.DigestMD5: raw(m[:]), contract.DigestSHA1: raw(s1[:]), contract.DigestSHA256: raw(s256[:]), contract.DigestSHA384: raw(s384[:]),
+		contract.DigestSHA512: raw(s512[:]), contract.DigestSHA512256: raw(s512256[:]),
 	}
 	got := map[string]string{}
 	g := &guest{about: abi.Description{Fields: []abi.Field{sealedField("to_header", abi.SinkHeader, abi.SinkDigest)}}}
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		var headers []abi.Pair
-		for _, algorithm := range abi.Digests {
-			got[algorithm] = env.Encode(abi.FormatHex, env.Digest(algorithm, text))
-			headers = append(headers, abi.Pair{Name: "X-" + strings.ReplaceAll(algorithm, "_", "-"), Value: env.Encode(abi.FormatHex, env.Digest(algorithm, value(env, "to_header")))})
+		for _, algorithm := range contract.Digests {
+			got[algorithm] = env.Encode(contract.FormatHex, env.Digest(algorithm, text))
+			headers = append(headers, abi.Pair{Name: "X-" + strings.ReplaceAll(algorithm, "_", "-"), Value: env.Encode(contract.FormatHex, env.Digest(algorithm, value(env, "to_header")))})
 		}
-		return marshal(abi.Mutation{Headers: headers}), nil
+		return marshal(contract.Mutation{Headers: headers}), nil
 	}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.setSecret("s", text)
@@ -107,8 +108,8 @@ func TestDigests(t *testing.T) {
 // Random texts are in hex, of the length that the guest wants, and differ.
 func TestRandomTexts(t *testing.T) {
 	var all []string
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		all = append(all, env.Random(1), env.Random(16), env.Random(16), env.Random(abi.MaxRandom))
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		all = append(all, env.Random(1), env.Random(16), env.Random(16), env.Random(contract.MaxRandom))
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	connector := w.connect("custom", misused)
@@ -125,16 +126,16 @@ func TestRandomTexts(t *testing.T) {
 
 func TestRefusedFormats(t *testing.T) {
 	refuseAll(t, []misuse{
-		{"an unknown format", func(env abi.Env) (string, error) { return env.Encode("rot13", "a"), nil }, host.StagePlugin, "encode knows base32, base64"},
-		{"an unknown format to decode", func(env abi.Env) (string, error) { return env.Decode("percent", "a"), nil }, host.StagePlugin, "decode knows"},
-		{"text that is not in the format", func(env abi.Env) (string, error) { return env.Decode("hex", value(env, "to_header")), nil }, host.StageConfig, "is not in hex"},
-		{"an unknown digest", func(env abi.Env) (string, error) { return env.Digest("md4", "a"), nil }, host.StagePlugin, "digest knows md5, sha1"},
-		{"no random bytes", func(env abi.Env) (string, error) { return env.Random(0), nil }, host.StagePlugin, "1 to 64 bytes"},
-		{"too many random bytes", func(env abi.Env) (string, error) { return env.Random(65), nil }, host.StagePlugin, "1 to 64 bytes"},
-		{"an unknown form of a key", func(env abi.Env) (string, error) { return env.PublicKey("key", "pem"), nil }, host.StagePlugin, "public_key knows"},
-		{"the public half of a shared secret", func(env abi.Env) (string, error) { return env.PublicKey("key", abi.PublicJWK), nil }, host.StageSign, "no public half"},
-		{"a certificate that is a key", func(env abi.Env) (string, error) { return env.PublicKey("key", abi.PublicX5T), nil }, host.StagePlugin, "not a field of kind certificate"},
-		{"decoded bytes in a header", func(env abi.Env) (string, error) {
+		{"an unknown format", func(env contract.Env) (string, error) { return env.Encode("rot13", "a"), nil }, host.StagePlugin, "encode knows base32, base64"},
+		{"an unknown format to decode", func(env contract.Env) (string, error) { return env.Decode("percent", "a"), nil }, host.StagePlugin, "decode knows"},
+		{"text that is not in the format", func(env contract.Env) (string, error) { return env.Decode("hex", value(env, "to_header")), nil }, host.StageConfig, "is not in hex"},
+		{"an unknown digest", func(env contract.Env) (string, error) { return env.Digest("md4", "a"), nil }, host.StagePlugin, "digest knows md5, sha1"},
+		{"no random bytes", func(env contract.Env) (string, error) { return env.Random(0), nil }, host.StagePlugin, "1 to 64 bytes"},
+		{"too many random bytes", func(env contract.Env) (string, error) { return env.Random(65), nil }, host.StagePlugin, "1 to 64 bytes"},
+		{"an unknown form of a key", func(env contract.Env) (string, error) { return env.PublicKey("key", "pem"), nil }, host.StagePlugin, "public_key knows"},
+		{"the public half of a shared secret", func(env contract.Env) (string, error) { return env.PublicKey("key", contract.PublicJWK), nil }, host.StageSign, "no public half"},
+		{"a certificate that is a key", func(env contract.Env) (string, error) { return env.PublicKey("key", contract.PublicX5T), nil }, host.StagePlugin, "not a field of kind certificate"},
+		{"decoded bytes in a header", func(env contract.Env) (string, error) {
 			return header("X-Key", env.Decode("hex", env.Encode("hex", value(env, "to_header")))), nil
 		}, host.StagePlugin, "raw bytes: encode it first"},
 	})
@@ -143,9 +144,9 @@ func TestRefusedFormats(t *testing.T) {
 // A call reads a body a few times at most, however long it is (threats.md 90).
 func TestBodyReadLimit(t *testing.T) {
 	for reads, words := range map[int]string{8: "", 9: "a call may read it 8 times"} {
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			for range reads {
-				env.Digest(abi.DigestSHA256, env.Body())
+				env.Digest(contract.DigestSHA256, env.Body())
 			}
 			return header("X-Key", value(env, "to_header")), nil
 		})
@@ -181,9 +182,9 @@ func TestMembersOfAForm(t *testing.T) {
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				got := "none"
-				w := misusedWorld(t, func(env abi.Env) (string, error) {
+				w := misusedWorld(t, func(env contract.Env) (string, error) {
 					if list, ok := env.BodyForm(); ok {
-						got = regexp.MustCompile(abi.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(string(list), "sealed")
+						got = regexp.MustCompile(contract.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(string(list), "sealed")
 					}
 					return header("X-Key", value(env, "to_header")), nil
 				})

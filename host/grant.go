@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // grantKey returns the name of the grant of the context's user in the store, and whose it is. A secret of the client, the
@@ -66,11 +66,11 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	}
 	var lost *lease.LostError
 	var uncertain *lease.UncertainError
-	level := abi.LevelError
+	level := contract.LevelError
 	switch {
 	case errors.As(err, &uncertain):
 		if !c.config.NeverResend {
-			g.Condition, g.RetryAfter, level = ConditionUncertain, uncertain.Wait, abi.LevelWarn
+			g.Condition, g.RetryAfter, level = ConditionUncertain, uncertain.Wait, contract.LevelWarn
 		}
 	case errors.As(err, &lost):
 		if lost.Refused {

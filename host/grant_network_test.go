@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // overTCP returns a cluster's node with the transport of the host, and a connector whose token endpoint is at a URL.
@@ -217,7 +218,7 @@ func TestUnkeepableStates(t *testing.T) {
 		"the answer refresh_token is a state that the description": func(d *abi.Description) { d.State[0].Name = "other" },
 		"two answers are the state":                                func(d *abi.Description) { d.Answers[0].State = "refresh_token" },
 		"the answer access_token is a state, and is not sealed": func(d *abi.Description) {
-			d.Answers[0] = abi.Answer{Name: "access_token", From: "json:/a", Kind: abi.AnswerInteger, State: "refresh_token"}
+			d.Answers[0] = abi.Answer{Name: "access_token", From: "json:/a", Kind: contract.AnswerInteger, State: "refresh_token"}
 		},
 		"only an answer of an exchange is required, has a from_field or an alternative, or is a": func(d *abi.Description) { d.Challenge = &abi.Challenge{Answers: d.Answers[1:]} },
 	} {

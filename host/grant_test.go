@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -134,7 +135,7 @@ func TestStateUsedOncePerCall(t *testing.T) {
 	again := func(statuses ...int) (*cluster, *rotation, *guest) {
 		c, server := grants(t)
 		g := refresher(nil)
-		g.authenticate = func(env abi.Env) (string, error) {
+		g.authenticate = func(env contract.Env) (string, error) {
 			if reply, err := redeem(env, nil); len(statuses) > 0 && (err == nil || reply.Status != statuses[0]) {
 				t.Errorf("the first answer is %d, %v", reply.Status, err)
 			}
@@ -166,11 +167,11 @@ func TestStateUsedOncePerCall(t *testing.T) {
 
 // What net/http or another client would send again is refused before anything leaves. threats.md 125
 func TestStateExchangeNotRepeated(t *testing.T) {
-	for words, change := range map[string]func(*abi.Exchange){
-		"GET": func(e *abi.Exchange) {
+	for words, change := range map[string]func(*contract.Exchange){
+		"GET": func(e *contract.Exchange) {
 			e.Method, e.Query, e.Form = http.MethodGet, e.Form, nil
 		},
-		"an Idempotency-Key": func(e *abi.Exchange) { e.Headers = []abi.Pair{{Name: "X-Idempotency-Key", Value: "1"}} },
+		"an Idempotency-Key": func(e *contract.Exchange) { e.Headers = []abi.Pair{{Name: "X-Idempotency-Key", Value: "1"}} },
 	} {
 		c, server := grants(t)
 		w, connector := granted(c, refresher(change), seeded())
@@ -186,16 +187,16 @@ func TestStateExchangeNotRepeated(t *testing.T) {
 // A state cannot be missed: neither by an exchange before state_get, nor by token_request, nor by naming other answers.
 func TestStateAnswerKept(t *testing.T) {
 	c, server := grants(t)
-	for words, call := range map[string]func(env abi.Env){
-		"before state_get": func(env abi.Env) { exchange(env, abi.Exchange{URL: value(env, "token_url")}) },
-		"after state_get": func(env abi.Env) {
+	for words, call := range map[string]func(env contract.Env){
+		"before state_get": func(env contract.Env) { exchange(env, contract.Exchange{URL: value(env, "token_url")}) },
+		"after state_get": func(env contract.Env) {
 			env.StateGet("refresh_token")
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "token_url")})))
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "token_url")})))
 		},
-		"no state in": func(env abi.Env) { env.StateGet("password") },
+		"no state in": func(env contract.Env) { env.StateGet("password") },
 	} {
 		g := refresher(nil)
-		g.authenticate = func(env abi.Env) (string, error) {
+		g.authenticate = func(env contract.Env) (string, error) {
 			call(env)
 			return "", errors.New("the call goes on")
 		}
@@ -205,7 +206,7 @@ func TestStateAnswerKept(t *testing.T) {
 	if len(server.sent) != 0 {
 		t.Errorf("%v were sent", server.sent)
 	}
-	few := refresher(func(e *abi.Exchange) { e.Answers = []string{"access_token"} })
+	few := refresher(func(e *contract.Exchange) { e.Answers = []string{"access_token"} })
 	w, connector := granted(c, few, seeded())
 	for range 3 {
 		w.get(connector)

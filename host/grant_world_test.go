@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -66,21 +67,21 @@ func (s *rotation) twice() (tokens []string) {
 }
 
 // refresher returns a guest that redeems the refresh token of a state. change may change its exchange.
-func refresher(change func(*abi.Exchange)) *guest {
+func refresher(change func(*contract.Exchange)) *guest {
 	secret := []string{abi.SinkToken}
 	g := &guest{about: abi.Description{
-		Type: "refresher", Uses: []string{abi.GroupToken, abi.GroupCache, abi.GroupState},
+		Type: "refresher", Uses: []string{contract.GroupToken, contract.GroupCache, contract.GroupState},
 		Fields: []abi.Field{
 			{Name: "token_url", Kind: abi.KindURL, Required: true, Sinks: secret},
 			sealedField("refresh_token", secret...), sealedField("client_secret", secret...),
 		},
 		Answers: []abi.Answer{
-			{Name: "access_token", From: "json:/access_token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Required: true},
-			{Name: "refresh_token", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: secret, State: "refresh_token"},
+			{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Required: true},
+			{Name: "refresh_token", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: secret, State: "refresh_token"},
 		},
 		State: []abi.State{{Name: "refresh_token", Seed: "refresh_token"}},
 	}}
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		token, ok := env.CacheGet("access_token")
 		if !ok {
 			reply, err := redeem(env, change)
@@ -95,12 +96,12 @@ func refresher(change func(*abi.Exchange)) *guest {
 	return g
 }
 
-func redeem(env abi.Env, change func(*abi.Exchange)) (reply abi.ExchangeReply, err error) {
+func redeem(env contract.Env, change func(*contract.Exchange)) (reply contract.ExchangeReply, err error) {
 	refresh, ok := env.StateGet("refresh_token")
 	if !ok {
 		return reply, errors.New("there is no refresh token")
 	}
-	e := abi.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}}
+	e := contract.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}}
 	if secret := value(env, "client_secret"); secret != "" {
 		e.Form = append(e.Form, abi.Pair{Name: "client_secret", Value: secret})
 	}
@@ -114,7 +115,7 @@ func redeem(env abi.Env, change func(*abi.Exchange)) (reply abi.ExchangeReply, e
 	return reply, err
 }
 
-func exchange(env abi.Env, e abi.Exchange) (reply abi.ExchangeReply) {
+func exchange(env contract.Env, e contract.Exchange) (reply contract.ExchangeReply) {
 	if err := json.Unmarshal(env.Exchange([]byte(marshal(e))), &reply); err != nil {
 		panic("a test's document: " + err.Error())
 	}

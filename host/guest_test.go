@@ -9,16 +9,17 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // guest is a plugin in plain Go that runs functions of a test. It has the host functions of a module.
 type guest struct {
 	about        abi.Description
 	output       string // replaces the description if not empty
-	validate     func(abi.Env) error
-	authenticate func(abi.Env) (output string, err error)
+	validate     func(contract.Env) error
+	authenticate func(contract.Env) (output string, err error)
 	// consent and connect are the functions of a guest with consent.
-	consent, connect func(abi.Env) (output string, err error)
+	consent, connect func(contract.Env) (output string, err error)
 }
 
 var _ sandbox.Guest = (*guest)(nil)
@@ -35,18 +36,18 @@ func (g *guest) plugin(grants ...string) host.Plugin {
 // Has implements sandbox.Guest.
 func (g *guest) Has(export string) bool {
 	switch export {
-	case abi.ExportValidate:
+	case contract.ExportValidate:
 		return g.validate != nil
-	case abi.ExportConsent:
+	case contract.ExportConsent:
 		return g.consent != nil
-	case abi.ExportConnect:
+	case contract.ExportConnect:
 		return g.connect != nil
 	}
-	return export != abi.ExportDisconnect
+	return export != contract.ExportDisconnect
 }
 
 // Call implements sandbox.Guest.
-func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sandbox.Result, err error) {
+func (g *guest) Call(_ context.Context, export string, env contract.Env) (result sandbox.Result, err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -58,16 +59,16 @@ func (g *guest) Call(_ context.Context, export string, env abi.Env) (result sand
 	}()
 	output := ""
 	switch export {
-	case abi.ExportDescribe:
+	case contract.ExportDescribe:
 		document, _ := json.Marshal(g.about)
 		if output = string(document); g.output != "" {
 			output = g.output
 		}
-	case abi.ExportValidate:
+	case contract.ExportValidate:
 		err = g.validate(env)
-	case abi.ExportConsent:
+	case contract.ExportConsent:
 		output, err = g.consent(env)
-	case abi.ExportConnect:
+	case contract.ExportConnect:
 		output, err = g.connect(env)
 	default:
 		output, err = g.authenticate(env)
@@ -90,19 +91,19 @@ func sealedField(name string, sinks ...string) abi.Field {
 }
 
 // value returns a field of the configuration.
-func value(env abi.Env, field string) string {
+func value(env contract.Env, field string) string {
 	v, _ := env.ConfigGet(field)
 	return v
 }
 
 // header returns a mutation that sets one header.
 func header(name, value string) string {
-	return marshal(abi.Mutation{Headers: []abi.Pair{{Name: name, Value: value}}})
+	return marshal(contract.Mutation{Headers: []abi.Pair{{Name: name, Value: value}}})
 }
 
 // query returns a mutation that appends one query parameter.
 func query(name, value string) string {
-	return marshal(abi.Mutation{Query: []abi.Pair{{Name: name, Value: value}}})
+	return marshal(contract.Mutation{Query: []abi.Pair{{Name: name, Value: value}}})
 }
 
 func marshal(v any) string {

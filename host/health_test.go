@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // An attempt says in which way the plugin failed, and how often it ran.
@@ -19,7 +20,7 @@ func TestHowAPluginFails(t *testing.T) {
 	module := func(code string) host.Plugin {
 		return host.Plugin{Name: "custom.wasm", Wasm: assemble(t, fixed(code)), Limits: host.PluginLimits{MemoryBytes: 3 << 16}}
 	}
-	native := func(do func(abi.Env) (string, error)) host.Plugin {
+	native := func(do func(contract.Env) (string, error)) host.Plugin {
 		g := &guest{authenticate: do}
 		g.about.Fields = []abi.Field{sealedField("value", abi.SinkHeader)}
 		return g.plugin()
@@ -36,9 +37,9 @@ func TestHowAPluginFails(t *testing.T) {
 		"no such offset":     {module(`(call $output_set (i64.const 1) (i64.const 5))`), host.FailureAnswer},
 		"no mutation":        {native(fixedOutput(`{"headers":1}`)), host.FailureAnswer},
 		"no credential":      {native(fixedOutput(`{}`)), host.FailureAnswer},
-		"not its function":   {native(func(env abi.Env) (string, error) { return env.Body(), nil }), host.FailureAnswer},
-		"a forbidden header": {native(func(env abi.Env) (string, error) { return header("Host", value(env, "value")), nil }), host.FailureAnswer},
-		"its own error":      {native(func(abi.Env) (string, error) { return "", errors.New("the id is missing") }), ""},
+		"not its function":   {native(func(env contract.Env) (string, error) { return env.Body(), nil }), host.FailureAnswer},
+		"a forbidden header": {native(func(env contract.Env) (string, error) { return header("Host", value(env, "value")), nil }), host.FailureAnswer},
+		"its own error":      {native(func(contract.Env) (string, error) { return "", errors.New("the id is missing") }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, withoutBuiltIns, func(config *host.Config) { config.Plugins = append(config.Plugins, c.plugin) })
@@ -57,8 +58,8 @@ type stoppedGuest struct {
 	err error
 }
 
-func (g *stoppedGuest) Call(ctx context.Context, export string, env abi.Env) (sandbox.Result, error) {
-	if export == abi.ExportAuthenticate {
+func (g *stoppedGuest) Call(ctx context.Context, export string, env contract.Env) (sandbox.Result, error) {
+	if export == contract.ExportAuthenticate {
 		return sandbox.Result{}, g.err
 	}
 	return g.guest.Call(ctx, export, env)
@@ -86,7 +87,7 @@ func TestHowAPluginFailsByTime(t *testing.T) {
 // right to ask.
 func TestTokenEndpointFailureKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) })))
+		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })))
 		for _, name := range []string{"s", "k", "text"} {
 			w.canary(name)
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/plugins"
 )
@@ -226,8 +227,8 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		return nil, fmt.Errorf("its SHA-256 is %s, but %s is pinned", digest, Printable(source.SHA256))
 	}
 	for _, grant := range source.Grants {
-		if !slices.Contains(abi.Grants, grant) {
-			return nil, fmt.Errorf("there is no grant %q; there are %s", grant, strings.Join(abi.Grants, ", "))
+		if !slices.Contains(contract.Grants, grant) {
+			return nil, fmt.Errorf("there is no grant %q; there are %s", grant, strings.Join(contract.Grants, ", "))
 		}
 		p.Grants[grant] = true
 	}
@@ -263,10 +264,10 @@ func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64
 	log := &connectorLog{logger: h.config.Logger}
 	plan := &hostfn.Plan{
 		Random: h.config.Random, Clock: h.config.Clock, Limits: p.limits.call(), Log: log.line,
-		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, abi.LevelWarn, text) },
+		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, contract.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)
-	result, failure := p.run(ctx, abi.ExportDescribe, call)
+	result, failure := p.run(ctx, contract.ExportDescribe, call)
 	call.Flush()
 	if failure != nil {
 		return nil, 0, failure

@@ -20,6 +20,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Hostile endpoints: each answer of a table, as the bytes that a server writes, from an endpoint of exchange, from a token
@@ -96,10 +97,10 @@ func serve(t *testing.T, h *hostile, raw string, stalled func()) *rawServer {
 }
 
 // hostileWorld returns a world on a real network whose guest does do, and in which the texts of the guest are outputs.
-func hostileWorld(t *testing.T, about abi.Description, do func(env abi.Env, seen func([]byte) []byte) string) *world {
+func hostileWorld(t *testing.T, about abi.Description, do func(env contract.Env, seen func([]byte) []byte) string) *world {
 	t.Helper()
 	var w *world
-	g := &guest{about: about, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		return do(env, func(document []byte) []byte {
 			w.Out("the guest", string(document))
 			return document
@@ -141,17 +142,17 @@ func TestHostileEndpoints(t *testing.T) {
 	if len(hostileAnswers) < 100 {
 		t.Errorf("the table has %d answers", len(hostileAnswers))
 	}
-	exchange := func(env abi.Env, seen func([]byte) []byte) string {
-		var r abi.ExchangeReply
-		document := marshal(abi.Exchange{URL: value(env, "url"), Form: pairs("password", value(env, "key"))})
+	exchange := func(env contract.Env, seen func([]byte) []byte) string {
+		var r contract.ExchangeReply
+		document := marshal(contract.Exchange{URL: value(env, "url"), Form: pairs("password", value(env, "key"))})
 		if err := json.Unmarshal(seen(env.Exchange([]byte(document))), &r); err != nil {
 			panic(err)
 		}
 		return header("Authorization", "Bearer "+r.Answers["token"])
 	}
-	token := func(env abi.Env, seen func([]byte) []byte) string {
-		var r abi.TokenReply
-		document := marshal(abi.TokenRequest{URL: value(env, "url"), Form: pairs("password", value(env, "key")), Extra: []string{"custom"}})
+	token := func(env contract.Env, seen func([]byte) []byte) string {
+		var r contract.TokenReply
+		document := marshal(contract.TokenRequest{URL: value(env, "url"), Form: pairs("password", value(env, "key")), Extra: []string{"custom"}})
 		if err := json.Unmarshal(seen(env.TokenRequest([]byte(document))), &r); err != nil {
 			panic(err)
 		}
@@ -163,7 +164,7 @@ func TestHostileEndpoints(t *testing.T) {
 		h := &hostileAnswers[i]
 		t.Run(h.name, func(t *testing.T) {
 			for name, c := range map[string]struct {
-				do   func(abi.Env, func([]byte) []byte) string
+				do   func(contract.Env, func([]byte) []byte) string
 				want string
 			}{"exchange": {exchange, h.exchange}, "token_request": {token, h.token}} {
 				if got := askEndpoint(t, h, about, c.do); got != c.want {
@@ -178,7 +179,7 @@ func TestHostileEndpoints(t *testing.T) {
 }
 
 // askEndpoint sends a request for which an endpoint is asked, and returns the outcome.
-func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(abi.Env, func([]byte) []byte) string) string {
+func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(contract.Env, func([]byte) []byte) string) string {
 	w := hostileWorld(t, about, do)
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	api := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
@@ -209,21 +210,21 @@ func askAPI(t *testing.T, h *hostile) string {
 	about := challenged
 	about.Fields = []abi.Field{sealedField("key", abi.SinkHeader)}
 	about.Challenge = &abi.Challenge{Statuses: []int{401, 403}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "auth:Digest/nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "next", From: "info:nextnonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: abi.AnswerEnum, Enum: []string{"SHA-256"}, Keep: true},
-		{Name: "cookie", From: "cookie:SID", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "token", From: "json:/data/0/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "code", From: "json:/error/code", Kind: abi.AnswerEnum, Enum: []string{"expired"}},
-		{Name: "life", From: "json:/life", Kind: abi.AnswerInteger},
-		{Name: "until", From: "header:Date", Kind: abi.AnswerTime},
+		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: contract.AnswerEnum, Enum: []string{"SHA-256"}, Keep: true},
+		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "code", From: "json:/error/code", Kind: contract.AnswerEnum, Enum: []string{"expired"}},
+		{Name: "life", From: "json:/life", Kind: contract.AnswerInteger},
+		{Name: "until", From: "header:Date", Kind: contract.AnswerTime},
 	}}
-	w := hostileWorld(t, about, func(env abi.Env, seen func([]byte) []byte) string {
-		var r abi.ChallengeReply
+	w := hostileWorld(t, about, func(env contract.Env, seen func([]byte) []byte) string {
+		var r contract.ChallengeReply
 		if err := json.Unmarshal(seen(env.Challenge()), &r); err != nil {
 			panic(err)
 		}
-		m := abi.Mutation{Headers: pairs("X-Key", value(env, "key"))}
+		m := contract.Mutation{Headers: pairs("X-Key", value(env, "key"))}
 		for name, v := range r.Answers {
 			m.Headers = append(m.Headers, abi.Pair{Name: "X-" + name, Value: v})
 		}

@@ -11,14 +11,15 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/sdk"
 )
 
 // httpSigner returns a guest with a key, and the configuration of a connector for it.
-func httpSigner(algorithm string, authenticate func(abi.Env) (string, error), purposes ...string) (*guest, config) {
+func httpSigner(algorithm string, authenticate func(contract.Env) (string, error), purposes ...string) (*guest, config) {
 	g := &guest{
-		about: abi.Description{Uses: []string{abi.GroupSign}, Fields: []abi.Field{
+		about: abi.Description{Uses: []string{contract.GroupSign}, Fields: []abi.Field{
 			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{abi.SinkHeader}},
 			{Name: "algorithm", Kind: abi.KindString, Enum: append(sdk.HTTPSignatureAlgorithms(), sdk.Algorithms()...)},
 		}},
@@ -40,11 +41,11 @@ func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
 	for _, name := range sdk.HTTPSignatureAlgorithms() {
 		for _, algorithm := range []string{name, names[name]} {
 			t.Run(algorithm, func(t *testing.T) {
-				g, c := httpSigner(algorithm, func(env abi.Env) (string, error) {
-					signature := env.Encode(abi.FormatBase64, env.SignSealed("key", abi.PurposeHTTPSignature, base))
-					output, err := json.Marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Signature", Value: signature}}})
+				g, c := httpSigner(algorithm, func(env contract.Env) (string, error) {
+					signature := env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeHTTPSignature, base))
+					output, err := json.Marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Signature", Value: signature}}})
 					return string(output), err
-				}, abi.PurposeHTTPSignature)
+				}, contract.PurposeHTTPSignature)
 				w := newWorld(t, withGuest(g), withoutBuiltIns)
 				private, public := keyFor(t, names[name])
 				w.setSecret("key", private)
@@ -86,9 +87,9 @@ func TestJWTsHaveNoAlgorithmsOfHTTPMessageSignatures(t *testing.T) {
 	if slices.ContainsFunc(sdk.HTTPSignatureAlgorithms(), func(name string) bool { return jws.Method(name) != nil }) {
 		t.Error("a name is that of a JWS algorithm")
 	}
-	g, c := httpSigner("ed25519", func(env abi.Env) (string, error) {
+	g, c := httpSigner("ed25519", func(env contract.Env) (string, error) {
 		return env.JWTSign([]byte(`{"key":"key","for":"header","claims":{}}`)), nil
-	}, abi.PurposeJWT, abi.PurposeHTTPSignature)
+	}, contract.PurposeJWT, contract.PurposeHTTPSignature)
 	w := newWorld(t, withGuest(g), withoutBuiltIns)
 	private, _ := keyFor(t, "EdDSA")
 	w.setSecret("key", private)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The length of the body in a guest's input is the one that the API gets, so that a signature over Content-Length is valid. A
@@ -33,11 +33,11 @@ func TestInputBodyLength(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			w := misusedWorld(t, func(env abi.Env) (string, error) {
+			w := misusedWorld(t, func(env contract.Env) (string, error) {
 				if c.signs {
 					env.Body()
 				}
-				input := abi.Request{}
+				input := contract.Request{}
 				if err := json.Unmarshal(env.Input(), &input); err != nil {
 					return "", err
 				}

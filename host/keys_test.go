@@ -15,14 +15,15 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Keys that sign for a purpose, and keys that the host makes.
 
 // keysWorld returns a world whose guest does do, and has a key that the host makes.
-func keysWorld(t *testing.T, purposes []string, do func(abi.Env) (string, error)) (*world, *host.Connector) {
+func keysWorld(t *testing.T, purposes []string, do func(contract.Env) (string, error)) (*world, *host.Connector) {
 	t.Helper()
-	g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{
+	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Generate: true, Purposes: purposes, Derived: []string{abi.SinkHeader}},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
 		{Name: "certificate", Kind: abi.KindCertificate},
@@ -37,10 +38,10 @@ func keysWorld(t *testing.T, purposes []string, do func(abi.Env) (string, error)
 func TestAGeneratedKeySigns(t *testing.T) {
 	const base = "\"@method\": GET\n\"@signature-params\": (\"@method\");keyid=\"k\""
 	document := ""
-	w, connector := keysWorld(t, []string{abi.PurposeHTTPSignature}, func(env abi.Env) (string, error) {
-		document = env.PublicKey("key", abi.PublicJWK)
-		signature := env.SignSealed("key", abi.PurposeHTTPSignature, base)
-		return header("X-Signature", env.Encode(abi.FormatBase64, signature)), nil
+	w, connector := keysWorld(t, []string{contract.PurposeHTTPSignature}, func(env contract.Env) (string, error) {
+		document = env.PublicKey("key", contract.PublicJWK)
+		signature := env.SignSealed("key", contract.PurposeHTTPSignature, base)
+		return header("X-Signature", env.Encode(contract.FormatBase64, signature)), nil
 	})
 	signature, err := base64.StdEncoding.DecodeString(w.get(connector).Header.Get("X-Signature"))
 	if err != nil || len(signature) != 64 {
@@ -71,8 +72,8 @@ func TestAGeneratedKeySigns(t *testing.T) {
 // A generated key is the same in every call of a connector, and another one in any other (threats.md 89).
 func TestAGeneratedKeyBelongsToItsConnector(t *testing.T) {
 	thumbprint := ""
-	w, connector := keysWorld(t, nil, func(env abi.Env) (string, error) {
-		thumbprint = env.PublicKey("key", abi.PublicThumbprint)
+	w, connector := keysWorld(t, nil, func(env contract.Env) (string, error) {
+		thumbprint = env.PublicKey("key", contract.PublicThumbprint)
 		env.TimeNow() // keeps the mutation from being used again
 		return header("X-Key", value(env, "to_header")), nil
 	})
@@ -99,49 +100,49 @@ func TestAGeneratedKeyBelongsToItsConnector(t *testing.T) {
 // A key signs for the purposes of the description, and only data that has their form (threats.md 85).
 func TestKeysSignForTheirPurposesOnly(t *testing.T) {
 	jws := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`)) + ".e30"
-	both := []string{abi.PurposeHTTPSignature, abi.PurposeMessage}
+	both := []string{contract.PurposeHTTPSignature, contract.PurposeMessage}
 	for name, c := range map[string]struct {
 		purposes      []string
 		purpose, data string
 		words         string // of the error, or "" if it is signed
 	}{
-		"a message":                      {both, abi.PurposeMessage, "GET&https%3A%2F%2Fapi.test", ""},
-		"an empty message":               {both, abi.PurposeMessage, "", ""},
-		"a number and a body":            {both, abi.PurposeMessage, "1700000000.{}", ""},
-		"a signature base":               {both, abi.PurposeHTTPSignature, "\"a\": 1\n\"@signature-params\": ()", ""},
-		"a JWS":                          {both, abi.PurposeMessage, jws, "has the form of a JWS"},
-		"a JWS without a payload":        {both, abi.PurposeMessage, strings.TrimSuffix(jws, "e30"), "has the form of a JWS"},
-		"a JWS with any payload":         {both, abi.PurposeMessage, strings.TrimSuffix(jws, "e30") + "a.b c", "has the form of a JWS"},
-		"a JWS with padding":             {both, abi.PurposeMessage, base64.URLEncoding.EncodeToString([]byte(`{"alg":"RS256"}a`[:15])) + "==.e30", "has the form of a JWS"},
-		"an SSH signature":               {both, abi.PurposeMessage, "SSHSIG\x00", "has the form of an SSH signature"},
-		"a TLS handshake":                {both, abi.PurposeMessage, strings.Repeat(" ", 64) + "TLS 1.3, client CertificateVerify", "has the form of a TLS handshake"},
-		"a signature base as a message":  {both, abi.PurposeMessage, "\"@signature-params\": ()", "signature base"},
-		"a message as a signature base":  {both, abi.PurposeHTTPSignature, "GET", "is no signature base"},
-		"a base without parameters":      {both, abi.PurposeHTTPSignature, "\"a\": 1", "is no signature base"},
-		"parameters that are not last":   {both, abi.PurposeHTTPSignature, "\"@signature-params\": ()\n\"a\": 1", "is no signature base"},
-		"a secret where it may not be":   {both, abi.PurposeMessage, "HEADER", "its sinks"},
-		"a secret where it may be":       {both, abi.PurposeMessage, "x HASHED", ""},
-		"a base with a secret":           {both, abi.PurposeHTTPSignature, "\"a\": HASHED\n\"@signature-params\": ()", ""},
-		"a base that a secret begins":    {both, abi.PurposeHTTPSignature, "HASHED\n\"@signature-params\": ()", "is no signature base"},
-		"a base as a message":            {both, abi.PurposeMessage, "x \"@signature-params\": HASHED", "signature base"},
-		"a secret alone":                 {both, abi.PurposeMessage, "HASHED", "depending on a sealed value"},
-		"a JWS with a secret":            {both, abi.PurposeMessage, strings.TrimSuffix(jws, "e30") + "HASHED", "has the form of a JWS"},
-		"a number and a secret":          {both, abi.PurposeMessage, "1700000000.HASHED", ""},
-		"what a JWS may begin with":      {both, abi.PurposeMessage, "eyJ\r\n-_HASHED", "depending on a sealed value"},
-		"what an SSH signature may":      {both, abi.PurposeMessage, "SSHSHASHED", "depending on a sealed value"},
-		"what a handshake may":           {both, abi.PurposeMessage, "    HASHED", "depending on a sealed value"},
-		"what a signature base may":      {both, abi.PurposeMessage, `"a": HASHED`, "depending on a sealed value"},
-		"a slash and a secret":           {both, abi.PurposeMessage, "/HASHED", ""},
-		"a purpose that is not stated":   {both[:1], abi.PurposeMessage, "x", `does not list "message"`},
-		"no purpose is stated":           {nil, abi.PurposeMessage, "x", `does not list "message"`},
-		"a JWT by sign_sealed":           {[]string{abi.PurposeJWT}, abi.PurposeJWT, jws, "jwt_sign signs JWTs"},
+		"a message":                      {both, contract.PurposeMessage, "GET&https%3A%2F%2Fapi.test", ""},
+		"an empty message":               {both, contract.PurposeMessage, "", ""},
+		"a number and a body":            {both, contract.PurposeMessage, "1700000000.{}", ""},
+		"a signature base":               {both, contract.PurposeHTTPSignature, "\"a\": 1\n\"@signature-params\": ()", ""},
+		"a JWS":                          {both, contract.PurposeMessage, jws, "has the form of a JWS"},
+		"a JWS without a payload":        {both, contract.PurposeMessage, strings.TrimSuffix(jws, "e30"), "has the form of a JWS"},
+		"a JWS with any payload":         {both, contract.PurposeMessage, strings.TrimSuffix(jws, "e30") + "a.b c", "has the form of a JWS"},
+		"a JWS with padding":             {both, contract.PurposeMessage, base64.URLEncoding.EncodeToString([]byte(`{"alg":"RS256"}a`[:15])) + "==.e30", "has the form of a JWS"},
+		"an SSH signature":               {both, contract.PurposeMessage, "SSHSIG\x00", "has the form of an SSH signature"},
+		"a TLS handshake":                {both, contract.PurposeMessage, strings.Repeat(" ", 64) + "TLS 1.3, client CertificateVerify", "has the form of a TLS handshake"},
+		"a signature base as a message":  {both, contract.PurposeMessage, "\"@signature-params\": ()", "signature base"},
+		"a message as a signature base":  {both, contract.PurposeHTTPSignature, "GET", "is no signature base"},
+		"a base without parameters":      {both, contract.PurposeHTTPSignature, "\"a\": 1", "is no signature base"},
+		"parameters that are not last":   {both, contract.PurposeHTTPSignature, "\"@signature-params\": ()\n\"a\": 1", "is no signature base"},
+		"a secret where it may not be":   {both, contract.PurposeMessage, "HEADER", "its sinks"},
+		"a secret where it may be":       {both, contract.PurposeMessage, "x HASHED", ""},
+		"a base with a secret":           {both, contract.PurposeHTTPSignature, "\"a\": HASHED\n\"@signature-params\": ()", ""},
+		"a base that a secret begins":    {both, contract.PurposeHTTPSignature, "HASHED\n\"@signature-params\": ()", "is no signature base"},
+		"a base as a message":            {both, contract.PurposeMessage, "x \"@signature-params\": HASHED", "signature base"},
+		"a secret alone":                 {both, contract.PurposeMessage, "HASHED", "depending on a sealed value"},
+		"a JWS with a secret":            {both, contract.PurposeMessage, strings.TrimSuffix(jws, "e30") + "HASHED", "has the form of a JWS"},
+		"a number and a secret":          {both, contract.PurposeMessage, "1700000000.HASHED", ""},
+		"what a JWS may begin with":      {both, contract.PurposeMessage, "eyJ\r\n-_HASHED", "depending on a sealed value"},
+		"what an SSH signature may":      {both, contract.PurposeMessage, "SSHSHASHED", "depending on a sealed value"},
+		"what a handshake may":           {both, contract.PurposeMessage, "    HASHED", "depending on a sealed value"},
+		"what a signature base may":      {both, contract.PurposeMessage, `"a": HASHED`, "depending on a sealed value"},
+		"a slash and a secret":           {both, contract.PurposeMessage, "/HASHED", ""},
+		"a purpose that is not stated":   {both[:1], contract.PurposeMessage, "x", `does not list "message"`},
+		"no purpose is stated":           {nil, contract.PurposeMessage, "x", `does not list "message"`},
+		"a JWT by sign_sealed":           {[]string{contract.PurposeJWT}, contract.PurposeJWT, jws, "jwt_sign signs JWTs"},
 		"an unknown purpose":             {both, "other", "x", `does not list "other"`},
 		"a secret that ends the purpose": {both, "HASHED", "x", "only plain text"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, connector := keysWorld(t, c.purposes, func(env abi.Env) (string, error) {
+			w, connector := keysWorld(t, c.purposes, func(env contract.Env) (string, error) {
 				put := strings.NewReplacer("HASHED", value(env, "hashed"), "HEADER", value(env, "to_header"))
-				signature := env.Encode(abi.FormatHex, env.SignSealed("key", put.Replace(c.purpose), put.Replace(c.data)))
+				signature := env.Encode(contract.FormatHex, env.SignSealed("key", put.Replace(c.purpose), put.Replace(c.data)))
 				if strings.Contains(c.data, "HASHED") { // its derived sinks are its sinks, which have no header
 					return header("X-Key", value(env, "to_header")), nil
 				}
@@ -158,8 +159,8 @@ func TestKeysSignForTheirPurposesOnly(t *testing.T) {
 
 // A key that states other purposes does not sign JWTs.
 func TestKeyPurposeRefusesJWT(t *testing.T) {
-	w, connector := keysWorld(t, []string{abi.PurposeMessage}, func(env abi.Env) (string, error) {
-		return header("Authorization", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})), nil
+	w, connector := keysWorld(t, []string{contract.PurposeMessage}, func(env contract.Env) (string, error) {
+		return header("Authorization", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})), nil
 	})
 	w.refuse(connector, get(t.Context()), host.StagePlugin, `does not list "jwt"`)
 }
@@ -182,8 +183,8 @@ func TestThumbprintOfACertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, chain := "", ""
-			w, _ := keysWorld(t, nil, func(env abi.Env) (string, error) {
-				got, chain = env.PublicKey("certificate", abi.PublicX5T), env.PublicKey("certificate", abi.PublicX5C)
+			w, _ := keysWorld(t, nil, func(env contract.Env) (string, error) {
+				got, chain = env.PublicKey("certificate", contract.PublicX5T), env.PublicKey("certificate", contract.PublicX5C)
 				return header("X-Key", value(env, "to_header")), nil
 			})
 			given := config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}
@@ -206,17 +207,17 @@ func TestThumbprintOfACertificate(t *testing.T) {
 
 // threats.md 340: a call makes 16 signatures, of whatever kind.
 func TestACallSignsAFewTimesOnly(t *testing.T) {
-	for name, sign := range map[string]func(env abi.Env){
-		"sign_sealed": func(env abi.Env) { env.SignSealed("key", abi.PurposeMessage, "m") },
-		"sign":        func(env abi.Env) { env.Sign("key", "m") },
-		"jwt_sign": func(env abi.Env) {
-			env.JWTSign([]byte(marshal(abi.JWTRequest[config]{Key: "key", For: abi.ForHeader, Claims: config{"iss": "me"}})))
+	for name, sign := range map[string]func(env contract.Env){
+		"sign_sealed": func(env contract.Env) { env.SignSealed("key", contract.PurposeMessage, "m") },
+		"sign":        func(env contract.Env) { env.Sign("key", "m") },
+		"jwt_sign": func(env contract.Env) {
+			env.JWTSign([]byte(marshal(contract.JWTRequest[config]{Key: "key", For: contract.ForHeader, Claims: config{"iss": "me"}})))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := 0
-			g := storedGuest(func(env abi.Env) (string, error) {
-				env.SignSealed("key", abi.PurposeMessage, "m")
+			g := storedGuest(func(env contract.Env) (string, error) {
+				env.SignSealed("key", contract.PurposeMessage, "m")
 				for made = 1; made < 100; made++ {
 					sign(env)
 				}

@@ -7,33 +7,38 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // threats.md 95: a plugin cannot use a key of the store as a text.
 func TestStoreKeyAsText(t *testing.T) {
 	onlySigns, outOfReach := "the bytes of the key are wanted, but it stays in its store (get_key)", "a sealed value stands where its sinks"
 	for name, c := range map[string]struct {
-		do    func(env abi.Env, key string) string
+		do    func(env contract.Env, key string) string
 		stage host.Stage
 		words string
 	}{
-		"encode":                 {func(env abi.Env, key string) string { return env.Encode(abi.FormatBase64, key) }, host.StageSign, onlySigns},
-		"decode":                 {func(env abi.Env, key string) string { return env.Decode(abi.FormatBase64, key) }, host.StageSign, onlySigns},
-		"a part of a MAC's key":  {func(env abi.Env, key string) string { return env.MAC("HS256", "AWS4"+key, "m") }, host.StageSign, onlySigns},
-		"data that is signed":    {func(env abi.Env, key string) string { return env.SignSealed("key", abi.PurposeMessage, key) }, host.StageSign, onlySigns},
-		"reveal":                 {func(env abi.Env, key string) string { return string(env.Reveal(key)) }, host.StageSign, onlySigns},
-		"digest":                 {func(env abi.Env, key string) string { return env.Digest("sha256", key) }, host.StagePlugin, outOfReach},
-		"data of a MAC":          {func(env abi.Env, key string) string { return env.MAC("HS256", value(env, "secret"), key) }, host.StagePlugin, outOfReach},
-		"a header":               {func(_ abi.Env, key string) string { return key }, host.StagePlugin, outOfReach},
-		"a MAC of a key field":   {func(env abi.Env, _ string) string { return env.MAC("HS256", value(env, "key"), "m") }, host.StagePlugin, "signs with sign_sealed"},
-		"a MAC of another hash":  {func(env abi.Env, _ string) string { return env.MAC("MD5", value(env, "secret"), "m") }, host.StageSign, "unknown MAC algorithm"},
-		"a header, by the cache": {func(env abi.Env, key string) string { env.CacheSet("k", key, 60); v, _ := env.CacheGet("k"); return v }, host.StagePlugin, outOfReach},
+		"encode":                {func(env contract.Env, key string) string { return env.Encode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
+		"decode":                {func(env contract.Env, key string) string { return env.Decode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
+		"a part of a MAC's key": {func(env contract.Env, key string) string { return env.MAC("HS256", "AWS4"+key, "m") }, host.StageSign, onlySigns},
+		"data that is signed":   {func(env contract.Env, key string) string { return env.SignSealed("key", contract.PurposeMessage, key) }, host.StageSign, onlySigns},
+		"reveal":                {func(env contract.Env, key string) string { return string(env.Reveal(key)) }, host.StageSign, onlySigns},
+		"digest":                {func(env contract.Env, key string) string { return env.Digest("sha256", key) }, host.StagePlugin, outOfReach},
+		"data of a MAC":         {func(env contract.Env, key string) string { return env.MAC("HS256", value(env, "secret"), key) }, host.StagePlugin, outOfReach},
+		"a header":              {func(_ contract.Env, key string) string { return key }, host.StagePlugin, outOfReach},
+		"a MAC of a key field":  {func(env contract.Env, _ string) string { return env.MAC("HS256", value(env, "key"), "m") }, host.StagePlugin, "signs with sign_sealed"},
+		"a MAC of another hash": {func(env contract.Env, _ string) string { return env.MAC("MD5", value(env, "secret"), "m") }, host.StageSign, "unknown MAC algorithm"},
+		"a header, by the cache": {func(env contract.Env, key string) string {
+			env.CacheSet("k", key, 60)
+			v, _ := env.CacheGet("k")
+			return v
+		}, host.StagePlugin, outOfReach},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, field := range []string{"key", "secret"} {
 				keys := &fakeKeys{}
 				keys.add("api", "ES256")
-				w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+				w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
 					return header("X-Key", c.do(env, value(env, field))), nil
 				}), abi.GrantReveal))
 				connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "secret": "{{ get_key('api') }}"})
@@ -47,10 +52,10 @@ func TestStoreKeyAsText(t *testing.T) {
 func TestAKeyOfAStoreInTheCache(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "HS256")
-	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
 		env.CacheSet("k", value(env, "secret"), 60)
 		key, _ := env.CacheGet("k")
-		return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", key, "m"))), nil
+		return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", key, "m"))), nil
 	})))
 	if got := w.get(w.connect("custom", config{"secret": "{{ get_key('api') }}"})).Header.Get("X-Signature"); len(got) != 64 {
 		t.Errorf("the signature is %q", got)
@@ -105,10 +110,10 @@ func TestGetKeyInOtherFields(t *testing.T) {
 func TestExplainAndCheckKeys(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "ES256")
-	w := newWorld(t, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
-		env.PublicKey("key", abi.PublicJWK)
-		return header("X-Key", env.PublicKey("key", abi.PublicThumbprint)+" "+env.Encode(abi.FormatBase64, env.SignSealed("key", abi.PurposeMessage, "m"))+
-			" "+env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "secret"), "n"))), nil
+	w := newWorld(t, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+		env.PublicKey("key", contract.PublicJWK)
+		return header("X-Key", env.PublicKey("key", contract.PublicThumbprint)+" "+env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "m"))+
+			" "+env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), "n"))), nil
 	})))
 	connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "secret": "{{ get_key('api', 2) }}"})
 	explained, err := connector.Explain(get(t.Context()))

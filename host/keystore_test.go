@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Keys that stay in a store of keys.
@@ -30,9 +31,9 @@ func storedJWT(algorithm string) config {
 }
 
 // storedGuest returns a guest that does do. It has a key, a secret that is only a key, and a text.
-func storedGuest(do func(abi.Env) (string, error)) *guest {
-	return &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{abi.PurposeMessage, abi.PurposeJWT}, Derived: []string{abi.SinkHeader}},
+func storedGuest(do func(contract.Env) (string, error)) *guest {
+	return &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage, contract.PurposeJWT}, Derived: []string{abi.SinkHeader}},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
 		{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader}},
 		{Name: "text", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}},
@@ -95,14 +96,14 @@ func TestACallUsesOneVersionOfAKey(t *testing.T) {
 			keys.add("api", "ES256")
 			thumbprint, version := "", 0
 			keys.change = func(signature []byte, v int) ([]byte, int) { version = v; return signature, v }
-			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
-				thumbprint = env.PublicKey("key", abi.PublicThumbprint)
+			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+				thumbprint = env.PublicKey("key", contract.PublicThumbprint)
 				keys.add("api", "ES256")
-				again := env.PublicKey("key", abi.PublicThumbprint)
+				again := env.PublicKey("key", contract.PublicThumbprint)
 				if again != thumbprint {
 					t.Error("the public key changed within a call")
 				}
-				return header("X-Signature", env.Encode(abi.FormatBase64, env.SignSealed("key", abi.PurposeMessage, "m"))), nil
+				return header("X-Signature", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "m"))), nil
 			})))
 			connector := w.connect("custom", config{"key": c.key})
 			var thumbprints []string
@@ -125,8 +126,8 @@ func TestACallUsesOneVersionOfAKey(t *testing.T) {
 func TestAKeyOfAStoreMakesMACs(t *testing.T) {
 	keys := &fakeKeys{}
 	secret := keys.add("api", "HS256").([]byte)
-	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
-		return header("X-Signature", env.Encode(abi.FormatBase64, env.MAC("HS256", value(env, "secret"), "1."+env.Body()))), nil
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+		return header("X-Signature", env.Encode(contract.FormatBase64, env.MAC("HS256", value(env, "secret"), "1."+env.Body()))), nil
 	})))
 	connector := w.connect("custom", config{"secret": "{{ get_key('api') }}"})
 	post := func(body string) *http.Request {
@@ -206,8 +207,8 @@ func TestEchoingKeyStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := &fakeKeys{}
 			keys.add("api", "HS256")
-			g := storedGuest(func(env abi.Env) (string, error) {
-				return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "secret"), value(env, "hashed")+value(env, "hashed")))), nil
+			g := storedGuest(func(env contract.Env) (string, error) {
+				return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), value(env, "hashed")+value(env, "hashed")))), nil
 			})
 			g.about.Fields = append(g.about.Fields, abi.Field{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader}})
 			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
@@ -295,9 +296,9 @@ func TestKeyStoreHangsDuringTokenRequest(t *testing.T) {
 func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "ES256")
-	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env abi.Env) (string, error) {
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
 		for range 100 {
-			env.SignSealed("key", abi.PurposeMessage, "m")
+			env.SignSealed("key", contract.PurposeMessage, "m")
 		}
 		return header("X", "y"), nil
 	})))
@@ -312,9 +313,9 @@ func TestStoreKeyBeforeDrop(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "ES256")
 	tokens := 0
-	g := storedGuest(func(env abi.Env) (string, error) {
+	g := storedGuest(func(env contract.Env) (string, error) {
 		refused := challengeOf(env).Status != 0
-		env.PublicKey("key", abi.PublicThumbprint)
+		env.PublicKey("key", contract.PublicThumbprint)
 		if refused {
 			env.CacheDrop("token")
 		}
@@ -324,7 +325,7 @@ func TestStoreKeyBeforeDrop(t *testing.T) {
 			token = fmt.Sprint("token ", tokens)
 			env.CacheSet("token", token, 60)
 		}
-		env.Digest(abi.DigestSHA256, env.Body())
+		env.Digest(contract.DigestSHA256, env.Body())
 		return header("X-Token", token), nil
 	})
 	g.about.Challenge = &abi.Challenge{Statuses: []int{http.StatusUnauthorized}}

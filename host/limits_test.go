@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 func TestLimitsOutOfRange(t *testing.T) {
@@ -92,7 +92,7 @@ func TestDefaultConcurrentGuests(t *testing.T) {
 // The time limit of a call covers all its token requests together.
 func TestTimeOfSeveralTokenRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := misusing(func(env abi.Env) (string, error) {
+		g := misusing(func(env contract.Env) (string, error) {
 			for range 3 {
 				if out, err := tokenRequest(env, value(env, "url")); err != nil {
 					return out, err

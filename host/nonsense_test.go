@@ -12,19 +12,20 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Invalid output, floods, and texts for logs: threats.md 8, 10, 20, 21 and 26.
 
 // set returns a guest that sets one header to its secret, with texts before and after it.
-func set(name, before, after string) func(abi.Env) (string, error) {
-	return func(env abi.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
+func set(name, before, after string) func(contract.Env) (string, error) {
+	return func(env contract.Env) (string, error) { return header(name, before+value(env, "to_header")+after), nil }
 }
 
 func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T) {
-	pairs := func(n int) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) {
-			m := abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}}}
+	pairs := func(n int) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) {
+			m := contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}}}
 			for i := range n - 1 {
 				m.Query = append(m.Query, abi.Pair{Name: fmt.Sprint("q", i), Value: "v"})
 			}
@@ -43,10 +44,10 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 		{"a member twice", fixedOutput(`{"headers":[],"headers":[]}`), host.StageMutation, "two members"},
 		{"a value of another type", fixedOutput(`{"headers":[{"name":"X-Key","value":1}]}`), host.StageMutation, "wrong type"},
 		{"too many", pairs(65), host.StageMutation, "over the limit of 64"},
-		{"its own error", func(abi.Env) (string, error) { return "", errors.New("no luck") }, host.StagePlugin, "no luck"},
-		{"an error without a message", func(abi.Env) (string, error) { return "", errors.New("") }, host.StagePlugin, "without a message"},
-		{"an error that is not UTF-8", func(abi.Env) (string, error) { return "", errors.New("\xff") }, host.StagePlugin, "dropped"},
-		{"a query parameter without a name", func(env abi.Env) (string, error) { return query(" ", value(env, "to_query")), nil }, host.StageMutation, "without a name"},
+		{"its own error", func(contract.Env) (string, error) { return "", errors.New("no luck") }, host.StagePlugin, "no luck"},
+		{"an error without a message", func(contract.Env) (string, error) { return "", errors.New("") }, host.StagePlugin, "without a message"},
+		{"an error that is not UTF-8", func(contract.Env) (string, error) { return "", errors.New("\xff") }, host.StagePlugin, "dropped"},
+		{"a query parameter without a name", func(env contract.Env) (string, error) { return query(" ", value(env, "to_query")), nil }, host.StageMutation, "without a name"},
 	})
 	w := misusedWorld(t, pairs(64))
 	w.get(w.connect("custom", misused))
@@ -55,27 +56,27 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 func TestRefusedDescriptions_threats_8(t *testing.T) {
 	plain := func(kind string) abi.Field { return abi.Field{Name: "f", Kind: kind} }
 	answer := func(change func(*abi.Answer)) *guest {
-		a := abi.Answer{Name: "a", From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		a := abi.Answer{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
 		change(&a)
 		return &guest{about: abi.Description{Answers: []abi.Answer{a}}}
 	}
 	challenge := func(change func(*abi.Challenge)) *guest {
-		c := abi.Challenge{Statuses: []int{401}, Keep: 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true}}}
+		c := abi.Challenge{Statuses: []int{401}, Keep: 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true}}}
 		change(&c)
 		return &guest{about: abi.Description{Challenge: &c}}
 	}
 	enumOf := func(length int) *guest {
 		return answer(func(a *abi.Answer) {
-			a.Kind, a.Sinks, a.Enum = abi.AnswerEnum, nil, []string{strings.Repeat("x", length)}
+			a.Kind, a.Sinks, a.Enum = contract.AnswerEnum, nil, []string{strings.Repeat("x", length)}
 		})
 	}
 	many := slices.Repeat([]abi.Answer{{}}, abi.MaxAnswers+1)
 	for i := range many {
-		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
 	}
 	numbers := slices.Clone(many[:abi.MaxPlainAnswers+1])
 	for i := range numbers {
-		numbers[i].Kind, numbers[i].Sinks = abi.AnswerInteger, nil
+		numbers[i].Kind, numbers[i].Sinks = contract.AnswerInteger, nil
 	}
 	for name, g := range map[string]*guest{
 		"no JSON":                  {output: "x"},
@@ -98,7 +99,7 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 		"a default of an object":   {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindObject, Default: "{}"}}}},
 		"a default that is unused": {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Required: true, Default: "x"}}}},
 		"an unknown derived sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Derived: []string{"log"}}}}},
-		"purposes of no key":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Purposes: []string{abi.PurposeJWT}}}}},
+		"purposes of no key":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Purposes: []string{contract.PurposeJWT}}}}},
 		"a generated string":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Generate: true}}}},
 		"an unknown purpose":       {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "a", Purposes: []string{"x"}}, {Name: "a", Kind: abi.KindString, Enum: []string{"ES256"}}}}},
 		"a required generated key": {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "a", Generate: true, Required: true}, {Name: "a", Kind: abi.KindString, Enum: []string{"ES256"}}}}},
@@ -115,8 +116,8 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 		"an answer of no parameter":       answer(func(a *abi.Answer) { a.From = "auth:Digest" }),
 		"an answer of an unknown kind":    answer(func(a *abi.Answer) { a.Kind = "text" }),
 		"a sealed answer without sinks":   answer(func(a *abi.Answer) { a.Sinks = nil }),
-		"an integer with sinks":           answer(func(a *abi.Answer) { a.Kind = abi.AnswerInteger }),
-		"an enum without names":           answer(func(a *abi.Answer) { a.Kind, a.Sinks = abi.AnswerEnum, nil }),
+		"an integer with sinks":           answer(func(a *abi.Answer) { a.Kind = contract.AnswerInteger }),
+		"an enum without names":           answer(func(a *abi.Answer) { a.Kind, a.Sinks = contract.AnswerEnum, nil }),
 		"an enum with a long name":        enumOf(65),
 		"an enum with an empty name":      enumOf(0),
 		"names of no enum":                answer(func(a *abi.Answer) { a.Enum = []string{"x"} }),
@@ -152,7 +153,7 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 	if _, err := host.New(t.Context(), host.Config{Plugins: []host.Plugin{(&guest{}).plugin("root")}}); err == nil {
 		t.Error("an unknown grant is accepted")
 	}
-	ask := func(env abi.Env) error { env.TimeNow(); return nil }
+	ask := func(env contract.Env) error { env.TimeNow(); return nil }
 	w := newWorld(t, withGuest(&guest{validate: ask}))
 	if got := w.problems("custom", nil); len(got) != 1 || !strings.Contains(got[0], "time_now") {
 		t.Errorf("validate that asks for more than literals gives %q", got)
@@ -168,20 +169,22 @@ func TestPluginFileSwapped_threats_12(t *testing.T) {
 }
 
 func TestQuotas_threats_10(t *testing.T) {
-	again := func(n int, do func(abi.Env)) func(abi.Env) (string, error) {
-		return func(env abi.Env) (string, error) {
+	again := func(n int, do func(contract.Env)) func(contract.Env) (string, error) {
+		return func(env contract.Env) (string, error) {
 			for range n {
 				do(env)
 			}
 			return header("X-Key", value(env, "to_header")), nil
 		}
 	}
-	logs := func(env abi.Env) { env.Log(abi.LevelDebug, "x") }
-	asks := func(env abi.Env) { env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))) }
-	stores := func(env abi.Env) { env.CacheSet("k", "v", 60) }
+	logs := func(env contract.Env) { env.Log(contract.LevelDebug, "x") }
+	asks := func(env contract.Env) {
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
+	}
+	stores := func(env contract.Env) { env.CacheSet("k", "v", 60) }
 	for _, c := range []struct {
 		name      string
-		do        func(abi.Env) (string, error)
+		do        func(contract.Env) (string, error)
 		words     string // "" means success
 		exchanges int
 		lines     int
@@ -190,14 +193,14 @@ func TestQuotas_threats_10(t *testing.T) {
 		{"101 log lines", again(101, logs), "more than 100 log lines", 0, 100},
 		{"4 token requests", again(4, asks), "", 4, 0},
 		{"5 token requests", again(5, asks), "more than 4 token requests", 4, 0},
-		{"64 KiB in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10), 60) }), "", 0, 0},
-		{"64 KiB and more in the cache", again(1, func(env abi.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10+1), 60) }), "more than 65536 bytes", 0, 0},
-		{"the longest cache key", again(1, func(env abi.Env) { env.CacheGet(strings.Repeat("k", 256)) }), "", 0, 0},
-		{"a long cache key", again(1, func(env abi.Env) { env.CacheGet(strings.Repeat("k", 257)) }), "1 to 256 bytes", 0, 0},
-		{"no cache key", again(1, func(env abi.Env) { env.CacheGet("") }), "1 to 256 bytes", 0, 0},
+		{"64 KiB in the cache", again(1, func(env contract.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10), 60) }), "", 0, 0},
+		{"64 KiB and more in the cache", again(1, func(env contract.Env) { env.CacheSet("k", strings.Repeat("x", 64<<10+1), 60) }), "more than 65536 bytes", 0, 0},
+		{"the longest cache key", again(1, func(env contract.Env) { env.CacheGet(strings.Repeat("k", 256)) }), "", 0, 0},
+		{"a long cache key", again(1, func(env contract.Env) { env.CacheGet(strings.Repeat("k", 257)) }), "1 to 256 bytes", 0, 0},
+		{"no cache key", again(1, func(env contract.Env) { env.CacheGet("") }), "1 to 256 bytes", 0, 0},
 		{"many values", again(900, stores), "", 0, 0},
-		{"much that is sealed", again(1000, func(env abi.Env) {
-			env.Encode(abi.FormatHex, strings.Repeat(value(env, "to_header"), 1000))
+		{"much that is sealed", again(1000, func(env contract.Env) {
+			env.Encode(contract.FormatHex, strings.Repeat(value(env, "to_header"), 1000))
 		}), "too long", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,7 +221,7 @@ func TestQuotas_threats_10(t *testing.T) {
 // specification.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
-	w := newWorld(t, withGuest(misusing(func(env abi.Env) (string, error) {
+	w := newWorld(t, withGuest(misusing(func(env contract.Env) (string, error) {
 		n++
 		for i := range 100 {
 			env.CacheSet(fmt.Sprint("k", n, i), "v", 60)
@@ -252,8 +255,8 @@ func TestHeadersOfAPlugin_threats_26(t *testing.T) {
 	}
 	refuseAll(t, cases)
 	for _, name := range []string{"Host", "X\r\nY", "Content-Type"} { // headers of a token request
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: name, Value: value(env, "to_token")}}})))
 			return set("X-Key", "", "")(env)
 		})
 		if _, err := w.try(w.connect("custom", misused), get(t.Context())); err == nil || w.login.Count() != 0 {
@@ -270,8 +273,8 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 		"Accept":     {"own value", "keywright"},
 		"user-agent": {"application/json", "own value"},
 	} {
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
-			r := abi.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Own", Value: "too"}}}
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
+			r := contract.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Own", Value: "too"}}}
 			if own != "" {
 				r.Headers = append(r.Headers, abi.Pair{Name: own, Value: "own value"})
 			}
@@ -288,7 +291,7 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 
 // A token endpoint receives the form as the plugin set it, encoded, and nothing else in the body.
 func TestFormOfATokenRequest(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		return tokenRequest(env, tokenURL, abi.Pair{Name: "a b", Value: "1&2"}, abi.Pair{Name: "s", Value: value(env, "to_token")})
 	})
 	w.setSecret("s", "x/y")
@@ -319,9 +322,9 @@ func TestTokenEndpointEchoesTheSecret_threats_20(t *testing.T) {
 
 func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 	const evil = "a\r\nlevel=ERROR msg=forged\x1b[2J\u202eb\u2028c\x00"
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		env.Log(abi.LevelError, evil)
-		env.Log(abi.LevelInfo, strings.Repeat("x", 100_000))
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		env.Log(contract.LevelError, evil)
+		env.Log(contract.LevelInfo, strings.Repeat("x", 100_000))
 		return "", errors.New(evil)
 	})
 	err := w.refuse(w.connectAs("crm", "custom", misused), get(t.Context()), host.StagePlugin, `a\r\nlevel`)
@@ -336,8 +339,8 @@ func TestControlCharactersInLogsAndErrors_threats_21(t *testing.T) {
 
 // The lines of a plugin have the levels of package slog. A trace is four below a debug line.
 func TestLevelsOfLogLines(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		for level := abi.LevelTrace; level <= abi.LevelError; level++ {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		for level := contract.LevelTrace; level <= contract.LevelError; level++ {
 			env.Log(level, fmt.Sprint("level ", level))
 		}
 		return "", errors.New("the end")
@@ -369,12 +372,12 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 	list := make([]abi.Answer, abi.MaxAnswers)
 	for i := range list {
-		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: fmt.Sprint("json:/", i), Kind: abi.AnswerInteger}
+		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: fmt.Sprint("json:/", i), Kind: contract.AnswerInteger}
 		if i >= abi.MaxPlainAnswers {
-			list[i].Kind, list[i].Sinks = abi.AnswerSealed, []string{abi.SinkHeader}
+			list[i].Kind, list[i].Sinks = contract.AnswerSealed, []string{abi.SinkHeader}
 		}
 	}
-	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: abi.AnswerEnum, Keep: true}}}
+	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: contract.AnswerEnum, Keep: true}}}
 	for status := 409; len(challenge.Statuses) < abi.MaxAnswers; status++ {
 		challenge.Statuses = append(challenge.Statuses, status)
 	}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // choosy returns a guest with fields that have an effect only if another field has a value or is there.
 func choosy() *guest {
-	g := &guest{authenticate: func(env abi.Env) (string, error) { return header("X-Name", value(env, "name")), nil }}
+	g := &guest{authenticate: func(env contract.Env) (string, error) { return header("X-Name", value(env, "name")), nil }}
 	g.about.Anonymous = true
 	secret := sealedField("secret", abi.SinkHeader)
 	secret.OnlyIf = []abi.Condition{{Field: "how", Values: []string{"post", "basic"}}, {Field: "where", Values: []string{"here"}}}

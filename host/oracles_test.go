@@ -12,14 +12,15 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // threats.md 68: whether a call succeeds must not depend on the value of a secret, or a plugin could learn the value.
 
 // A plugin that fills a text up to a limit must not learn the length of the secret in it.
 func TestLimitOracle(t *testing.T) {
-	succeeds := func(t *testing.T, length int, do func(abi.Env, string)) bool {
-		w := misusedWorld(t, func(env abi.Env) (string, error) {
+	succeeds := func(t *testing.T, length int, do func(contract.Env, string)) bool {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
 			v := value(env, "to_header")
 			do(env, v)
 			return header("X-Key", v), nil
@@ -28,15 +29,15 @@ func TestLimitOracle(t *testing.T) {
 		_, err := w.try(w.connect("custom", misused), get(t.Context()))
 		return err == nil
 	}
-	for name, do := range map[string]func(env abi.Env, v string, n int){
-		"a text filled with the secret": func(env abi.Env, v string, n int) {
-			env.Encode(abi.FormatBase64, strings.Repeat(v, n))
+	for name, do := range map[string]func(env contract.Env, v string, n int){
+		"a text filled with the secret": func(env contract.Env, v string, n int) {
+			env.Encode(contract.FormatBase64, strings.Repeat(v, n))
 		},
-		"a text filled with what is made of it": func(env abi.Env, v string, n int) {
-			v = env.Encode(abi.FormatBase64, strings.Repeat("x", 64<<10)+v)
-			env.Encode(abi.FormatHex, strings.Repeat(v, n))
+		"a text filled with what is made of it": func(env contract.Env, v string, n int) {
+			v = env.Encode(contract.FormatBase64, strings.Repeat("x", 64<<10)+v)
+			env.Encode(contract.FormatHex, strings.Repeat(v, n))
 		},
-		"a cached value": func(env abi.Env, v string, n int) { env.CacheSet("k", strings.Repeat(v, n), 60) },
+		"a cached value": func(env contract.Env, v string, n int) { env.CacheSet("k", strings.Repeat(v, n), 60) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := -1
@@ -44,7 +45,7 @@ func TestLimitOracle(t *testing.T) {
 				low, high := 0, 600 // the call succeeds with low, and fails with high
 				for high-low > 1 {
 					middle := (low + high) / 2
-					if succeeds(t, length, func(env abi.Env, v string) { do(env, v, middle) }) {
+					if succeeds(t, length, func(env contract.Env, v string) { do(env, v, middle) }) {
 						low = middle
 					} else {
 						high = middle
@@ -64,12 +65,12 @@ func TestLimitOracle(t *testing.T) {
 // Two headers of one name are refused. So a plugin that sets a sealed name and its guess must be refused whether the
 // guess is right or wrong.
 func TestHeaderNameOracle(t *testing.T) {
-	for name, do := range map[string]func(env abi.Env, pairs func(secret string) []abi.Pair) (string, error){
-		"mutation": func(env abi.Env, pairs func(string) []abi.Pair) (string, error) {
-			return marshal(abi.Mutation{Headers: pairs(value(env, "to_header"))}), nil
+	for name, do := range map[string]func(env contract.Env, pairs func(secret string) []abi.Pair) (string, error){
+		"mutation": func(env contract.Env, pairs func(string) []abi.Pair) (string, error) {
+			return marshal(contract.Mutation{Headers: pairs(value(env, "to_header"))}), nil
 		},
-		"token request": func(env abi.Env, pairs func(string) []abi.Pair) (string, error) {
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: pairs(value(env, "to_token"))})))
+		"token request": func(env contract.Env, pairs func(string) []abi.Pair) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Headers: pairs(value(env, "to_token"))})))
 			return header("X-Key", value(env, "to_header")), nil
 		},
 	} {
@@ -77,7 +78,7 @@ func TestHeaderNameOracle(t *testing.T) {
 			said := map[string]bool{}
 			for _, guess := range []string{"X-Right-Guess", "X-Wrong-Guess"} {
 				for _, first := range []bool{true, false} {
-					w := misusedWorld(t, func(env abi.Env) (string, error) {
+					w := misusedWorld(t, func(env contract.Env) (string, error) {
 						return do(env, func(secret string) []abi.Pair {
 							if first {
 								return []abi.Pair{{Name: guess, Value: "1"}, {Name: secret, Value: "2"}}
@@ -96,7 +97,7 @@ func TestHeaderNameOracle(t *testing.T) {
 			if len(said) != 1 {
 				t.Errorf("the error depends on the guess: %v", said)
 			}
-			w := misusedWorld(t, func(env abi.Env) (string, error) {
+			w := misusedWorld(t, func(env contract.Env) (string, error) {
 				return do(env, func(secret string) []abi.Pair { return []abi.Pair{{Name: secret, Value: "alone"}} })
 			})
 			w.setSecret("s", "X-Sealed-Name")
@@ -114,10 +115,10 @@ func TestHeaderNameOracle(t *testing.T) {
 
 // spied returns a world with a guest that runs do, and its connector. The guest gets a sealed field v, which may go to
 // headers, tokens, claims and signatures, and which is the secret unless c sets it.
-func spied(t *testing.T, secret string, c config, do func(env abi.Env, v string) string) (*world, *host.Connector) {
+func spied(t *testing.T, secret string, c config, do func(env contract.Env, v string) string) (*world, *host.Connector) {
 	t.Helper()
-	g := &guest{authenticate: func(env abi.Env) (string, error) { return do(env, value(env, "v")), nil }}
-	g.about.Uses = abi.Groups
+	g := &guest{authenticate: func(env contract.Env) (string, error) { return do(env, value(env, "v")), nil }}
+	g.about.Uses = contract.Groups
 	g.about.Fields = []abi.Field{
 		sealedField("v", abi.SinkHeader, abi.SinkToken, abi.SinkClaim, abi.SinkSign),
 		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
@@ -143,8 +144,8 @@ func TestTokenURLOracle_threats_68(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			said := map[string]bool{}
 			for _, secret := range []string{"tenant-1", "tenant-2"} {
-				w, connector := spied(t, secret, config{"url": c.field}, func(env abi.Env, v string) string {
-					env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: strings.ReplaceAll(c.asked, "SEALED", v)})))
+				w, connector := spied(t, secret, config{"url": c.field}, func(env contract.Env, v string) string {
+					env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: strings.ReplaceAll(c.asked, "SEALED", v)})))
 					return header("X-Key", v)
 				})
 				said[w.refuse(connector, get(t.Context()), host.StagePlugin, "as config_get returned it").Error()] = true
@@ -161,8 +162,8 @@ func TestTokenURLOracle_threats_68(t *testing.T) {
 
 // A plugin may use a URL with a secret in it as config_get returned it.
 func TestTokenURLWithASecret(t *testing.T) {
-	w, connector := spied(t, "token", config{"url": "https://login.test/{{ get_secret('s') }}"}, func(env abi.Env, v string) string {
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")})))
+	w, connector := spied(t, "token", config{"url": "https://login.test/{{ get_secret('s') }}"}, func(env contract.Env, v string) string {
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
 		return header("X-Key", v)
 	})
 	w.get(connector)
@@ -173,7 +174,7 @@ func TestTokenURLWithASecret(t *testing.T) {
 
 // A caller that guesses a sealed header name in Connection must not learn whether the guess is right.
 func TestSealedNameInConnectionHeader_threats_68(t *testing.T) {
-	w, connector := spied(t, "X-Sealed-Name", nil, func(_ abi.Env, v string) string { return header(v, "1") })
+	w, connector := spied(t, "X-Sealed-Name", nil, func(_ contract.Env, v string) string { return header(v, "1") })
 	said := map[string]bool{}
 	for _, guess := range []string{"X-Sealed-Name", "X-Another-Name"} {
 		r := get(t.Context())
@@ -194,9 +195,9 @@ func TestSealedNameInConnectionHeader_threats_68(t *testing.T) {
 // overflow how large the secret is.
 func TestIntegerClaimOracle_threats_68(t *testing.T) {
 	for secret, want := range map[string]string{"775807": `"exp":9223372036854775807`, "775808": `"exp":"9223372036854775808"`} {
-		w, connector := spied(t, secret, nil, func(env abi.Env, v string) string {
-			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{
-				Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854" + v}, Integers: []string{"exp"},
+		w, connector := spied(t, secret, nil, func(env contract.Env, v string) string {
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{
+				Key: "key", For: contract.ForHeader, Claims: map[string]any{"exp": "9223372036854" + v}, Integers: []string{"exp"},
 			}))
 		})
 		parts := strings.Split(w.get(connector).Header.Get("X-Key"), ".")
@@ -204,9 +205,9 @@ func TestIntegerClaimOracle_threats_68(t *testing.T) {
 			t.Errorf("with the secret %s the claims are %s (%v)", secret, payload, err)
 		}
 	}
-	w, connector := spied(t, "a secret", nil, func(env abi.Env, _ string) string {
-		return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{
-			Key: "key", For: abi.ForHeader, Claims: map[string]any{"exp": "9223372036854775808"}, Integers: []string{"exp"},
+	w, connector := spied(t, "a secret", nil, func(env contract.Env, _ string) string {
+		return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{
+			Key: "key", For: contract.ForHeader, Claims: map[string]any{"exp": "9223372036854775808"}, Integers: []string{"exp"},
 		}))
 	})
 	w.refuse(connector, get(t.Context()), host.StageSign, "exp") // no part of the number is secret
@@ -215,18 +216,18 @@ func TestIntegerClaimOracle_threats_68(t *testing.T) {
 // One MAC in seventy has only bytes that are valid in a header. Whether a MAC is valid must not show, because it
 // depends on the key.
 func TestMACOracle_threats_68(t *testing.T) {
-	for name, place := range map[string]func(env abi.Env, raw string) string{
-		"the value of a header": func(_ abi.Env, raw string) string { return header("X-Key", raw) },
-		"the name of a header":  func(_ abi.Env, raw string) string { return header(raw, "1") },
-		"a token request": func(env abi.Env, raw string) string {
+	for name, place := range map[string]func(env contract.Env, raw string) string{
+		"the value of a header": func(_ contract.Env, raw string) string { return header("X-Key", raw) },
+		"the name of a header":  func(_ contract.Env, raw string) string { return header(raw, "1") },
+		"a token request": func(env contract.Env, raw string) string {
 			pairs := []abi.Pair{{Name: "X-Key", Value: raw}}
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Headers: pairs})))
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Headers: pairs})))
 			return ""
 		},
-		"a claim": func(env abi.Env, raw string) string {
-			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"sub": raw}}))
+		"a claim": func(env contract.Env, raw string) string {
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"sub": raw}}))
 		},
-		"what the cache had": func(env abi.Env, raw string) string {
+		"what the cache had": func(env contract.Env, raw string) string {
 			env.CacheSet("k", "x"+raw, 60)
 			again, _ := env.CacheGet("k")
 			return header("X-Key", again)
@@ -234,9 +235,9 @@ func TestMACOracle_threats_68(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
-			w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env abi.Env, v string) string {
+			w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env contract.Env, v string) string {
 				n++
-				return place(env, env.MAC(abi.MACSHA256, v, strconv.Itoa(n)))
+				return place(env, env.MAC(contract.MACSHA256, v, strconv.Itoa(n)))
 			})
 			for range 300 {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, "encode it first")
@@ -248,26 +249,26 @@ func TestMACOracle_threats_68(t *testing.T) {
 // The time of a call must not show the length of a secret. So the total size of texts that are made from secrets in a
 // call is limited.
 func TestSecretWorkBound_threats_68(t *testing.T) {
-	w, connector := spied(t, "a secret", nil, func(env abi.Env, v string) string {
+	w, connector := spied(t, "a secret", nil, func(env contract.Env, v string) string {
 		for range 300 {
-			env.MAC(abi.MACSHA256, strings.Repeat(v, 250), "data")
+			env.MAC(contract.MACSHA256, strings.Repeat(v, 250), "data")
 		}
 		return header("X-Key", v)
 	})
 	w.refuse(connector, get(t.Context()), host.StagePlugin, "bytes in all")
 	// The limits of a call and of a text, and the size that a short value counts as.
 	const most, long, each = 2 << 20, 256 << 10, 1 << 10
-	for name, do := range map[string]func(env abi.Env, v string, more int) string{
-		"what is made of secrets": func(env abi.Env, v string, more int) string {
+	for name, do := range map[string]func(env contract.Env, v string, more int) string{
+		"what is made of secrets": func(env contract.Env, v string, more int) string {
 			for range most / long {
-				env.MAC(abi.MACSHA256, strings.Repeat(v, long/each), "data")
+				env.MAC(contract.MACSHA256, strings.Repeat(v, long/each), "data")
 			}
 			for range more {
-				env.MAC(abi.MACSHA256, v, "data")
+				env.MAC(contract.MACSHA256, v, "data")
 			}
 			return header("X-Key", v)
 		},
-		"where secrets are put in": func(env abi.Env, v string, more int) string {
+		"where secrets are put in": func(env contract.Env, v string, more int) string {
 			mutation := header("K", v)
 			rest := most - len(tokenURL) - (len("K") + each)
 			var form []abi.Pair
@@ -275,13 +276,13 @@ func TestSecretWorkBound_threats_68(t *testing.T) {
 				form = append(form, abi.Pair{Name: "f", Value: strings.Repeat(v, long/each)})
 			}
 			form = append(form, abi.Pair{Name: "f", Value: strings.Repeat("x", rest-len("f")+more)})
-			env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: form})))
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: form})))
 			return mutation
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for more := range 2 {
-				w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env abi.Env, v string) string { return do(env, v, more) })
+				w, connector := spied(t, "a secret", config{"url": tokenURL}, func(env contract.Env, v string) string { return do(env, v, more) })
 				if more == 0 {
 					w.get(connector)
 				} else {
@@ -297,9 +298,9 @@ func TestSecretWorkBound_threats_68(t *testing.T) {
 func TestJWTLengthOracle_threats_68(t *testing.T) {
 	for _, length := range []int{1, 1000} {
 		for more := range 2 {
-			w, connector := spied(t, strings.Repeat("s", length), nil, func(env abi.Env, v string) string {
-				request := func(plain int) abi.JWTRequest[map[string]any] {
-					return abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"a": v, "b": strings.Repeat("x", plain)}}
+			w, connector := spied(t, strings.Repeat("s", length), nil, func(env contract.Env, v string) string {
+				request := func(plain int) contract.JWTRequest[map[string]any] {
+					return contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"a": v, "b": strings.Repeat("x", plain)}}
 				}
 				const most, each, signature = 256 << 10, 1 << 10, 1 << 10
 				document := len(marshal(request(0)))
@@ -320,8 +321,8 @@ func TestJWTLengthOracle_threats_68(t *testing.T) {
 func TestStoreSignatureLengthOracle_threats_68(t *testing.T) {
 	keys := &fakeKeys{}
 	keys.add("api", "HS256")
-	g := storedGuest(func(env abi.Env) (string, error) {
-		return header("X-Signature", env.Encode(abi.FormatHex, env.MAC("HS256", value(env, "secret"), "."+value(env, "hashed")+env.Body()))), nil
+	g := storedGuest(func(env contract.Env) (string, error) {
+		return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), "."+value(env, "hashed")+env.Body()))), nil
 	})
 	g.about.Fields = append(g.about.Fields, abi.Field{
 		Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader},
@@ -348,14 +349,14 @@ func TestSignSealedOracle(t *testing.T) {
 		"G", "harmless", jws, jws + ".e30", jws[1:] + ".", jws[3:], "SSHSIG", "SIG", strings.Repeat(" ", 64) + "x", " x", "\"@signature-params\": ()",
 		"@signature-params\": ", "a\nb", "x\n\"@signature-params\": ()\n\"a\": b", `a": b`, "\"", ".", "=", "\nx",
 	}
-	for _, purpose := range []string{abi.PurposeMessage, abi.PurposeHTTPSignature} {
+	for _, purpose := range []string{contract.PurposeMessage, contract.PurposeHTTPSignature} {
 		for _, data := range []string{
 			"HASHED", "SSHSIHASHED", jws[:1] + "HASHED", jws[:3] + "HASHED", jws + "HASHED", jws + "HASHED.e30", jws + ".HASHED", strings.Repeat(" ", 63) + "HASHED", "HASHED.",
 			"\"HASHED\": a\n\"@signature-params\": ()", "\"aHASHED\n\"@signature-params\": ()", "\"a\": HASHED\n\"@signature-params\": ()",
 			"\"a\": b\n\"HASHED\": ()", "\"a\": b\n\"@signature-params\"HASHED", "x \"@signature-paramsHASHED", "x HASHED",
 		} {
 			seen := map[string]string{}
-			w, connector := keysWorld(t, []string{purpose}, func(env abi.Env) (string, error) {
+			w, connector := keysWorld(t, []string{purpose}, func(env contract.Env) (string, error) {
 				env.SignSealed("key", purpose, strings.ReplaceAll(data, "HASHED", value(env, "hashed")))
 				return "{}", nil
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // as returns a request of a user of a tenant.
@@ -180,10 +181,10 @@ func TestExplainSecretOwner(t *testing.T) {
 func TestAPluginNamesNoTenant(t *testing.T) {
 	name := ""
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{
-		about: abi.Description{Uses: []string{abi.GroupSecret}, Fields: []abi.Field{
+		about: abi.Description{Uses: []string{contract.GroupSecret}, Fields: []abi.Field{
 			{Name: "k", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader}, Doc: "A secret."},
 		}},
-		authenticate: func(env abi.Env) (string, error) { return header("X-Key", env.SecretGet(name)), nil },
+		authenticate: func(env contract.Env) (string, error) { return header("X-Key", env.SecretGet(name)), nil },
 	}))
 	values := w.ownSecrets()
 	w.canary("crm")
@@ -349,14 +350,14 @@ func TestGrantOwner(t *testing.T) {
 			sinks := []string{abi.SinkToken}
 			w, _ := c.node(withGuest(&guest{
 				about: abi.Description{
-					Anonymous: true, Uses: []string{abi.GroupToken, abi.GroupState},
+					Anonymous: true, Uses: []string{contract.GroupToken, contract.GroupState},
 					Fields:  []abi.Field{{Name: "url", Kind: abi.KindURL, Required: true}, sealedField("seed", sinks...)},
 					State:   []abi.State{{Name: "refresh", Seed: "seed"}},
-					Answers: []abi.Answer{{Name: "next", From: "json:/refresh_token", Kind: abi.AnswerSealed, Sinks: sinks, State: "refresh"}},
+					Answers: []abi.Answer{{Name: "next", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: sinks, State: "refresh"}},
 				},
-				authenticate: func(env abi.Env) (string, error) {
+				authenticate: func(env contract.Env) (string, error) {
 					token, _ := env.StateGet("refresh")
-					env.Exchange([]byte(marshal(abi.Exchange{Method: http.MethodPost, URL: value(env, "url"), Form: []abi.Pair{{Name: "refresh_token", Value: token}}})))
+					env.Exchange([]byte(marshal(contract.Exchange{Method: http.MethodPost, URL: value(env, "url"), Form: []abi.Pair{{Name: "refresh_token", Value: token}}})))
 					return header("X-Key", "sent"), nil
 				},
 			}))

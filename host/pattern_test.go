@@ -10,12 +10,13 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // ruled returns a guest whose fields have a minimum, a maximum and patterns.
 func ruled() *guest {
 	least, most := int64(2), int64(5)
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
 		for _, field := range []string{"number", "label", "prefix", "place"} {
 			value(env, field)
 		}
@@ -72,7 +73,7 @@ func TestValuesOfTemplatesAgainstTheirRules(t *testing.T) {
 	asked := map[string]bool{}
 	g := ruled()
 	inner := g.authenticate
-	g.authenticate = func(env abi.Env) (string, error) {
+	g.authenticate = func(env contract.Env) (string, error) {
 		for _, f := range g.about.Fields {
 			asked[f.Name] = true
 			value(env, f.Name)
@@ -213,7 +214,7 @@ func TestALongTextAgainstALargePattern(t *testing.T) {
 // The work of comparing the texts of a call is bounded for all fields together (threats.md 297).
 func TestLongTextsAgainstThePatternsOfManyFields(t *testing.T) {
 	names, c := []string{"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"}, config{}
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
 		for _, name := range names {
 			value(env, name)
 		}

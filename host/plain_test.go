@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -22,44 +23,44 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 		kind, secret, body string
 		ends               bool
 	}{
-		"an integer":                 {abi.AnswerInteger, number, `{"n":2147483600}`, true},
-		"a text":                     {abi.AnswerInteger, number, `{"n":"2147483600"}`, true},
-		"an exponent":                {abi.AnswerInteger, number, `{"n":21474836e2}`, true},
-		"a fraction":                 {abi.AnswerInteger, number, `{"n":"2147483600.5"}`, true},
-		"a time":                     {abi.AnswerTime, long, `{"n":48151623421}`, true},
-		"a time in milliseconds":     {abi.AnswerTime, long + "123", `{"n":48151623421123}`, true},
-		"milliseconds of a secret":   {abi.AnswerTime, long, `{"n":48151623421000}`, true},
-		"a date":                     {abi.AnswerTime, "2000000000", `{"n":"2033-05-18T03:33:20Z"}`, true},
-		"a part of a secret":         {abi.AnswerTime, long, `{"n":48151623}`, true},
-		"a text around a number":     {abi.AnswerTime, word, `{"n":13579246805}`, true},
-		"a text that was sent":       {abi.AnswerEnum, word, `{"n":"x, Sent-As-A-Guess"}`, true},
-		"a text around one":          {abi.AnswerEnum, word, `{"n":"x:sent-as-a-guess-y"}`, true},
-		"an enum":                    {abi.AnswerEnum, word, `{"n":"` + word + `"}`, true},
-		"an item of an enum":         {abi.AnswerEnum, word, `{"n":"x, ` + word + `"}`, true},
-		"a secret in Base64":         {abi.AnswerEnum, word, `{"n":"YS13b3JkLXRoYXQtaXMtc2VjcmV0"}`, true},
-		"digits of the token":        {abi.AnswerTime, word, `{"n":98765432101,"access_token":"98765432101"}`, true},
-		"a number of the request":    {abi.AnswerInteger, word, `{"n":1357924680}`, true},
-		"a lifetime":                 {abi.AnswerInteger, number, `{"n":3600}`, false},
-		"a time of day":              {abi.AnswerTime, long, `{"n":1700000000}`, false},
-		"a part that is short":       {abi.AnswerInteger, number, `{"n":2147483}`, false},
-		"a name":                     {abi.AnswerEnum, word, `{"n":"urn:a-type-of-token"}`, false},
-		"a name that was sent":       {abi.AnswerEnum, word, `{"n":"sent-as-it-is"}`, false},
-		"a secret that is too short": {abi.AnswerInteger, "2147483", `{"n":2147483}`, false},
+		"an integer":                 {contract.AnswerInteger, number, `{"n":2147483600}`, true},
+		"a text":                     {contract.AnswerInteger, number, `{"n":"2147483600"}`, true},
+		"an exponent":                {contract.AnswerInteger, number, `{"n":21474836e2}`, true},
+		"a fraction":                 {contract.AnswerInteger, number, `{"n":"2147483600.5"}`, true},
+		"a time":                     {contract.AnswerTime, long, `{"n":48151623421}`, true},
+		"a time in milliseconds":     {contract.AnswerTime, long + "123", `{"n":48151623421123}`, true},
+		"milliseconds of a secret":   {contract.AnswerTime, long, `{"n":48151623421000}`, true},
+		"a date":                     {contract.AnswerTime, "2000000000", `{"n":"2033-05-18T03:33:20Z"}`, true},
+		"a part of a secret":         {contract.AnswerTime, long, `{"n":48151623}`, true},
+		"a text around a number":     {contract.AnswerTime, word, `{"n":13579246805}`, true},
+		"a text that was sent":       {contract.AnswerEnum, word, `{"n":"x, Sent-As-A-Guess"}`, true},
+		"a text around one":          {contract.AnswerEnum, word, `{"n":"x:sent-as-a-guess-y"}`, true},
+		"an enum":                    {contract.AnswerEnum, word, `{"n":"` + word + `"}`, true},
+		"an item of an enum":         {contract.AnswerEnum, word, `{"n":"x, ` + word + `"}`, true},
+		"a secret in Base64":         {contract.AnswerEnum, word, `{"n":"YS13b3JkLXRoYXQtaXMtc2VjcmV0"}`, true},
+		"digits of the token":        {contract.AnswerTime, word, `{"n":98765432101,"access_token":"98765432101"}`, true},
+		"a number of the request":    {contract.AnswerInteger, word, `{"n":1357924680}`, true},
+		"a lifetime":                 {contract.AnswerInteger, number, `{"n":3600}`, false},
+		"a time of day":              {contract.AnswerTime, long, `{"n":1700000000}`, false},
+		"a part that is short":       {contract.AnswerInteger, number, `{"n":2147483}`, false},
+		"a name":                     {contract.AnswerEnum, word, `{"n":"urn:a-type-of-token"}`, false},
+		"a name that was sent":       {contract.AnswerEnum, word, `{"n":"sent-as-it-is"}`, false},
+		"a secret that is too short": {contract.AnswerInteger, "2147483", `{"n":2147483}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			g := misusing(func(env abi.Env) (string, error) {
-				var reply abi.ExchangeReply
+			g := misusing(func(env contract.Env) (string, error) {
+				var reply contract.ExchangeReply
 				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}, {Name: "d", Value: "sent-as-a-guess"}}
-				err := json.Unmarshal(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url"), Form: form}))), &reply)
+				err := json.Unmarshal(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url"), Form: form}))), &reply)
 				got = reply.Answers["n"]
 				return header("X-Key", value(env, "to_header")), err
 			})
 			g.about.Answers = []abi.Answer{
-				{Name: "access_token", From: "json:/access_token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+				{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
 				{Name: "n", From: "json:/n", Kind: c.kind},
 			}
-			if c.kind == abi.AnswerEnum {
+			if c.kind == contract.AnswerEnum {
 				g.about.Answers[1].Enum = []string{word, "urn:a-type-of-token", "sent-as-it-is", "YS13b3JkLXRoYXQtaXMtc2VjcmV0"}
 			}
 			w := newWorld(t, withoutBuiltIns, withGuest(g))
@@ -100,19 +101,19 @@ func TestALifetimeHoldsNoCredential(t *testing.T) {
 // threats.md 343: a place of an answer is sealed or plain, and not both, whether the description or the configuration names it.
 func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 	sealed := func(from string) abi.Answer {
-		return abi.Answer{Name: "a", From: from, Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		return abi.Answer{Name: "a", From: from, Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
 	}
 	for from, other := range map[string]string{
 		"json:/access_token": "json:/access_token", "header:X-Token": "header:x-token", "auth:Digest/nonce": "auth:digest/NONCE", "info:a": "info:A", "cookie:a": "cookie:a", "form:a": "form:a",
 	} {
-		g := &guest{about: abi.Description{Uses: abi.Groups, Answers: []abi.Answer{sealed(from), {Name: "b", From: other, Kind: abi.AnswerTime}}}}
+		g := &guest{about: abi.Description{Uses: contract.Groups, Answers: []abi.Answer{sealed(from), {Name: "b", From: other, Kind: contract.AnswerTime}}}}
 		if _, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}); err == nil || !strings.Contains(err.Error(), "a and b are one place of an answer, sealed here and plain there") {
 			t.Errorf("%s and %s: %v", from, other, err)
 		}
 	}
 	g := misusing(nil)
 	g.about.Fields = []abi.Field{{Name: "place", Kind: abi.KindString}}
-	g.about.Answers = []abi.Answer{sealed("json:/access_token"), {Name: "b", FromField: "place", Kind: abi.AnswerTime}}
+	g.about.Answers = []abi.Answer{sealed("json:/access_token"), {Name: "b", FromField: "place", Kind: contract.AnswerTime}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	if got := w.problems("custom", config{"place": "json:/access_token"}); len(got) != 1 || !strings.Contains(got[0], "sealed here and plain there") {
 		t.Errorf("the problems are %q", got)
@@ -123,14 +124,14 @@ func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 }
 
 // echoed is a plugin that reads all that an API may repeat, or one part of that, and writes down what it sees.
-func echoed(part string, mode *func(env abi.Env) abi.Mutation, seen *[]string) *guest {
+func echoed(part string, mode *func(env contract.Env) contract.Mutation, seen *[]string) *guest {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: slices.DeleteFunc([]abi.Answer{
-		{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "mode", From: "header:X-Echo", Kind: abi.AnswerEnum, Enum: []string{"4815162342"}, Keep: true},
-		{Name: "number", From: "header:X-Echo", Kind: abi.AnswerTime},
+		{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "mode", From: "header:X-Echo", Kind: contract.AnswerEnum, Enum: []string{"4815162342"}, Keep: true},
+		{Name: "number", From: "header:X-Echo", Kind: contract.AnswerTime},
 	}, func(a abi.Answer) bool { return part != "all" && part != a.Name })}
-	return &guest{about: about, authenticate: func(env abi.Env) (string, error) {
+	return &guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		c := challengeOf(env)
 		line := fmt.Sprintf("status %d, count %d, %v", c.Status, c.Count, slices.Sorted(maps.Keys(c.Answers)))
 		*seen = append(*seen, line)
@@ -142,12 +143,14 @@ func echoed(part string, mode *func(env abi.Env) abi.Mutation, seen *[]string) *
 // and in later calls, does not depend on whether a guess is right, nor does what is sent and logged.
 func TestEchoedGuessOracle(t *testing.T) {
 	const secret = "4815162342"
-	by := func(pairs func(ref, guess string) []abi.Pair) func(string) func(abi.Env) abi.Mutation {
-		return func(guess string) func(abi.Env) abi.Mutation {
-			return func(env abi.Env) abi.Mutation { return abi.Mutation{Headers: pairs(value(env, "key"), guess)} }
+	by := func(pairs func(ref, guess string) []abi.Pair) func(string) func(contract.Env) contract.Mutation {
+		return func(guess string) func(contract.Env) contract.Mutation {
+			return func(env contract.Env) contract.Mutation {
+				return contract.Mutation{Headers: pairs(value(env, "key"), guess)}
+			}
 		}
 	}
-	step := map[string]func(string) func(abi.Env) abi.Mutation{
+	step := map[string]func(string) func(contract.Env) contract.Mutation{
 		"secret": by(func(ref, _ string) []abi.Pair { return []abi.Pair{{Name: "X-Send", Value: ref}} }),
 		"guess":  by(func(_, g string) []abi.Pair { return []abi.Pair{{Name: "X-Send", Value: g}} }),
 		"both": by(func(ref, g string) []abi.Pair {
@@ -177,7 +180,7 @@ func TestEchoedGuessOracle(t *testing.T) {
 	}
 	run := func(t *testing.T, part string, status int, steps []string, guess string) []string {
 		var seen []string
-		var mode func(abi.Env) abi.Mutation
+		var mode func(contract.Env) contract.Mutation
 		w := newWorld(t, withoutBuiltIns, withGuest(echoed(part, &mode, &seen)))
 		w.setSecret("key", secret)
 		w.api.Answer(func(r *http.Request) (*http.Response, error) {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // limited returns a plugin with limits of its own. It runs code before it sends its field.
@@ -71,7 +71,7 @@ func TestPluginWithinItsOwnLimits(t *testing.T) {
 }
 
 func TestTokenRequestsOfAPlugin(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) {
+	g := misusing(func(env contract.Env) (string, error) {
 		if out, err := tokenRequest(env, value(env, "url")); err != nil {
 			return out, err
 		}
@@ -92,7 +92,7 @@ func TestTokenRequestsOfAPlugin(t *testing.T) {
 // The time of a plugin covers its token requests, also where the connector would wait for longer.
 func TestTimeOfAPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
+		p := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
 		p.Limits.CallTime = 3 * time.Second
 		w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
 		for _, name := range []string{"s", "k", "text"} {
@@ -115,7 +115,7 @@ func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"the endpoint cannot be reached": 0, "the connector's time was over": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := misusing(func(env abi.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
+				p := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
 				p.Limits.CallTime = 3 * time.Second
 				w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
 				for _, name := range []string{"s", "k", "text"} {

@@ -3,8 +3,8 @@ package host_test
 import (
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A plugin puts a sealed value into a parameter of a header as a quoted-string (RFC 9110 section 5.6.4), whatever is in it.
@@ -13,11 +13,11 @@ func TestQuotedStrings(t *testing.T) {
 		"a plain secret":           `Key key="a plain secret"`,
 		`quo"tes and \ in it, é\"`: `Key key="quo\"tes and \\ in it, é\\\""`,
 	} {
-		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env abi.Env) (string, error) {
-			if got := env.Encode(abi.FormatQuoted, `plain "text"`); got != `"plain \"text\""` {
+		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env contract.Env) (string, error) {
+			if got := env.Encode(contract.FormatQuoted, `plain "text"`); got != `"plain \"text\""` {
 				t.Errorf("plain text is %s", got)
 			}
-			return header("X-Key", "Key key="+env.Encode(abi.FormatQuoted, value(env, "to_header"))), nil
+			return header("X-Key", "Key key="+env.Encode(contract.FormatQuoted, value(env, "to_header"))), nil
 		})))
 		for _, name := range []string{"k", "text"} {
 			w.canary(name)
@@ -27,7 +27,7 @@ func TestQuotedStrings(t *testing.T) {
 			t.Errorf("%s, not %s", got, want)
 		}
 	}
-	refuseAll(t, []misuse{{"quoted, it keeps its sinks", func(env abi.Env) (string, error) {
-		return header("X-Key", env.Encode(abi.FormatQuoted, value(env, "to_token"))), nil
+	refuseAll(t, []misuse{{"quoted, it keeps its sinks", func(env contract.Env) (string, error) {
+		return header("X-Key", env.Encode(contract.FormatQuoted, value(env, "to_token"))), nil
 	}, host.StagePlugin, "do not reach"}})
 }

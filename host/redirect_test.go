@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -192,8 +193,8 @@ func TestRedirectQuery_threats_19(t *testing.T) {
 		"a sealed name, as another value": {"12345678", pairs("SEALED=1"), "/new?token=12345678&a=b", "/new?a=b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := misusedWorld(t, func(env abi.Env) (string, error) {
-				return strings.ReplaceAll(marshal(abi.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
+			w := misusedWorld(t, func(env contract.Env) (string, error) {
+				return strings.ReplaceAll(marshal(contract.Mutation{Query: c.query}), "SEALED", value(env, "to_query")), nil
 			})
 			w.setSecret("s", c.secret)
 			w.api.Answer(func(r *http.Request) (*http.Response, error) {

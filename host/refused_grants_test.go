@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // If a plugin makes two token requests in a call, the first may get a remembered refusal without a request to the
@@ -18,7 +19,7 @@ import (
 func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
 		t.Run(name, func(t *testing.T) {
-			w := misusedWorld(t, func(env abi.Env) (string, error) {
+			w := misusedWorld(t, func(env contract.Env) (string, error) {
 				refresh := value(env, "to_token")
 				if cached {
 					var found bool
@@ -27,10 +28,10 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 						env.CacheSet("refresh", refresh, 60)
 					}
 				}
-				var reply abi.TokenReply
+				var reply contract.TokenReply
 				for _, form := range [][]abi.Pair{{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}, {{Name: "grant_type", Value: "client_credentials"}}} {
-					reply = abi.TokenReply{}
-					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: form}))), &reply); err != nil {
+					reply = contract.TokenReply{}
+					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: form}))), &reply); err != nil {
 						return "", err
 					}
 					if reply.Status == http.StatusOK {
@@ -67,11 +68,11 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 // request is sent at once.
 func TestRefusalPerTokenRequest_threats_63(t *testing.T) {
 	renew, url := false, "url"
-	g := &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+	g := &guest{about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
 		sealedField("to_token", abi.SinkToken),
 		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 		{Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-	}}, authenticate: func(env abi.Env) (string, error) {
+	}}, authenticate: func(env contract.Env) (string, error) {
 		refresh, found := "", false
 		if !renew {
 			refresh, found = env.CacheGet("refresh")
@@ -81,7 +82,7 @@ func TestRefusalPerTokenRequest_threats_63(t *testing.T) {
 			refresh, _ = env.CacheGet("refresh")
 			renew = false
 		}
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
 		return "", errors.New("no token")
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))

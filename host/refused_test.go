@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The host does not repeat a refused token request at once: threats.md 62 and 63, specification.md "the endpoint refuses".
@@ -252,9 +253,9 @@ func TestATraceAsksAnew_threats_241(t *testing.T) {
 }
 
 // bare is a guest that requests a token in each call and does not cache it.
-func bare(env abi.Env) (string, error) {
-	var reply abi.TokenReply
-	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
+func bare(env contract.Env) (string, error) {
+	var reply contract.TokenReply
+	document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
 	if err := json.Unmarshal(document, &reply); err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The entries of the cache that a 401 drops: threats.md 35 and 61, specification.md "which entries a 401 drops".
@@ -20,13 +21,13 @@ import (
 // keeping is a guest that reads some entries of its cache, fills the missing ones, and makes a mutation of their
 // values.
 type keeping struct {
-	fill   map[string]func(env abi.Env) string // the values of missing entries
-	order  []string                            // the names, in the order of reading
-	use    func(env abi.Env, entries map[string]string) string
+	fill   map[string]func(env contract.Env) string // the values of missing entries
+	order  []string                                 // the names, in the order of reading
+	use    func(env contract.Env, entries map[string]string) string
 	filled []string
 }
 
-func (k *keeping) authenticate(env abi.Env) (string, error) {
+func (k *keeping) authenticate(env contract.Env) (string, error) {
 	entries := map[string]string{}
 	for _, name := range k.order {
 		v, found := env.CacheGet(name)
@@ -46,13 +47,13 @@ func (k *keeping) authenticate(env abi.Env) (string, error) {
 }
 
 func TestUnauthorizedDropsSentEntries_threats_61(t *testing.T) {
-	x := func(name string) func(abi.Env, map[string]string) string {
-		return func(_ abi.Env, e map[string]string) string { return header("X-Key", e[name]) }
+	x := func(name string) func(contract.Env, map[string]string) string {
+		return func(_ contract.Env, e map[string]string) string { return header("X-Key", e[name]) }
 	}
 	ab := []string{"a", "b"}
-	fromA := func(env abi.Env) string {
+	fromA := func(env contract.Env) string {
 		a, _ := env.CacheGet("a")
-		return env.Encode(abi.FormatHex, a)
+		return env.Encode(contract.FormatHex, a)
 	}
 	for name, c := range map[string]struct {
 		guest keeping
@@ -60,52 +61,52 @@ func TestUnauthorizedDropsSentEntries_threats_61(t *testing.T) {
 	}{
 		"one of two":           {keeping{order: ab, use: x("a")}, []string{"a"}},
 		"the other of two":     {keeping{order: ab, use: x("b")}, []string{"b"}},
-		"both, in two headers": {keeping{order: ab, use: func(_ abi.Env, e map[string]string) string { return headers("X-A", e["a"], "X-B", e["b"]) }}, ab},
-		"both, in one value":   {keeping{order: ab, use: func(_ abi.Env, e map[string]string) string { return header("X-Key", "a "+e["a"]+" b "+e["b"]) }}, ab},
-		"in the name of a header": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
+		"both, in two headers": {keeping{order: ab, use: func(_ contract.Env, e map[string]string) string { return headers("X-A", e["a"], "X-B", e["b"]) }}, ab},
+		"both, in one value":   {keeping{order: ab, use: func(_ contract.Env, e map[string]string) string { return header("X-Key", "a "+e["a"]+" b "+e["b"]) }}, ab},
+		"in the name of a header": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
 			return headers(e["b"], "plain "+value(env, "to_header"))
-		}, fill: map[string]func(abi.Env) string{"b": func(env abi.Env) string { return value(env, "name") }}}, []string{"b"}},
-		"in the query": {keeping{order: ab, use: func(_ abi.Env, e map[string]string) string { return query("k", e["b"]) }}, []string{"b"}},
-		"encoded": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
-			return header("X-Key", env.Encode(abi.FormatBase64, "user:"+e["a"]))
+		}, fill: map[string]func(contract.Env) string{"b": func(env contract.Env) string { return value(env, "name") }}}, []string{"b"}},
+		"in the query": {keeping{order: ab, use: func(_ contract.Env, e map[string]string) string { return query("k", e["b"]) }}, []string{"b"}},
+		"encoded": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
+			return header("X-Key", env.Encode(contract.FormatBase64, "user:"+e["a"]))
 		}}, []string{"a"}},
-		"combined, and encoded twice": {keeping{order: []string{"a", "b", "c"}, use: func(env abi.Env, e map[string]string) string {
-			return header("X-Key", env.Encode(abi.FormatBase64, env.Encode(abi.FormatHex, e["a"]+e["c"])))
+		"combined, and encoded twice": {keeping{order: []string{"a", "b", "c"}, use: func(env contract.Env, e map[string]string) string {
+			return header("X-Key", env.Encode(contract.FormatBase64, env.Encode(contract.FormatHex, e["a"]+e["c"])))
 		}}, []string{"a", "c"}},
-		"the key of a MAC": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
-			return header("X-Key", env.Encode(abi.FormatHex, env.MAC(abi.MACSHA256, e["a"], "data")))
+		"the key of a MAC": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
+			return header("X-Key", env.Encode(contract.FormatHex, env.MAC(contract.MACSHA256, e["a"], "data")))
 		}}, []string{"a"}},
-		"a claim": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
-			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"x": []any{e["b"]}}}))
+		"a claim": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"x": []any{e["b"]}}}))
 		}}, []string{"b"}},
-		"what came from another entry": {keeping{order: ab, use: x("b"), fill: map[string]func(abi.Env) string{"b": fromA}}, ab},
-		"what came from another entry by way of a third": {keeping{order: []string{"a", "b", "c"}, use: x("c"), fill: map[string]func(abi.Env) string{
-			"b": fromA, "c": func(env abi.Env) string {
+		"what came from another entry": {keeping{order: ab, use: x("b"), fill: map[string]func(contract.Env) string{"b": fromA}}, ab},
+		"what came from another entry by way of a third": {keeping{order: []string{"a", "b", "c"}, use: x("c"), fill: map[string]func(contract.Env) string{
+			"b": fromA, "c": func(env contract.Env) string {
 				b, _ := env.CacheGet("b")
 				return "c " + b
 			},
 		}}, []string{"a", "b", "c"}},
-		"revealed": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
+		"revealed": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
 			return header("X-Key", string(env.Reveal(e["a"])))
 		}}, []string{"a"}},
-		"none": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
-			env.Encode(abi.FormatHex, e["a"])
+		"none": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
+			env.Encode(contract.FormatHex, e["a"])
 			return header("X-Key", value(env, "to_header"))
 		}}, nil},
-		"one after the request was read: then all, so that its choice does not show": {keeping{order: ab, use: func(env abi.Env, e map[string]string) string {
+		"one after the request was read: then all, so that its choice does not show": {keeping{order: ab, use: func(env contract.Env, e map[string]string) string {
 			env.Input()
 			return header("X-Key", e["a"])
 		}}, ab},
-		"one that came from another, after the request was read": {keeping{order: []string{"b", "c"}, use: func(env abi.Env, e map[string]string) string {
+		"one that came from another, after the request was read": {keeping{order: []string{"b", "c"}, use: func(env contract.Env, e map[string]string) string {
 			env.Input()
 			return header("X-Key", e["c"])
-		}, fill: map[string]func(abi.Env) string{"b": func(env abi.Env) string {
+		}, fill: map[string]func(contract.Env) string{"b": func(env contract.Env) string {
 			a := value(env, "to_header")
 			env.CacheSet("a", a, 3600)
 			a, _ = env.CacheGet("a")
 			return a
 		}}}, []string{"b", "c"}},
-		"none after the request was read": {keeping{order: ab, use: func(env abi.Env, _ map[string]string) string {
+		"none after the request was read": {keeping{order: ab, use: func(env contract.Env, _ map[string]string) string {
 			env.Input()
 			return header("X-Key", value(env, "to_header"))
 		}}, nil},
@@ -143,7 +144,7 @@ func TestUnauthorizedDropsSentEntries_threats_61(t *testing.T) {
 // whichever of them the plugin sends first.
 func TestUnauthorizedAfterReplacement_threats_61(t *testing.T) {
 	for _, order := range [][]string{{"a", "b"}, {"b", "a"}} {
-		guest := keeping{order: order, use: func(_ abi.Env, e map[string]string) string {
+		guest := keeping{order: order, use: func(_ contract.Env, e map[string]string) string {
 			return headers("X-First", e[order[0]], "X-Second", e[order[1]])
 		}}
 		w := newWorld(t, withGuest(rejectable(&guest)), func(c *host.Config) { c.NoReuse = true })
@@ -153,7 +154,7 @@ func TestUnauthorizedAfterReplacement_threats_61(t *testing.T) {
 		connector := w.connect("custom", rejected)
 		w.get(connector)
 		both := guest.use
-		guest.use = func(_ abi.Env, e map[string]string) string { return header("X-Key", e["b"]) }
+		guest.use = func(_ contract.Env, e map[string]string) string { return header("X-Key", e["b"]) }
 		w.api.Answer(onceRefusing())
 		w.get(connector)
 		guest.use, guest.filled = both, nil
@@ -168,7 +169,7 @@ var rejected = config{"to_header": "{{ get_secret('s') }}", "name": "{{ get_secr
 
 func rejectable(k *keeping) *guest {
 	all := []string{abi.SinkHeader, abi.SinkQuery, abi.SinkClaim, abi.SinkSign}
-	return &guest{about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+	return &guest{about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
 		sealedField("to_header", all...), sealedField("name", all...),
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}},
@@ -188,7 +189,7 @@ func onceRefusing() answer {
 
 // headers returns a mutation that sets headers. Each name is followed by its value.
 func headers(namesAndValues ...string) string {
-	var m abi.Mutation
+	var m contract.Mutation
 	for i := 0; i < len(namesAndValues); i += 2 {
 		m.Headers = append(m.Headers, abi.Pair{Name: namesAndValues[i], Value: namesAndValues[i+1]})
 	}
@@ -218,7 +219,7 @@ func (g *grant) answer(r *http.Request) (*http.Response, error) {
 // the refresh token. If asks is set, it reads its request.
 type refreshing struct{ eager, asks bool }
 
-func (p refreshing) authenticate(env abi.Env) (string, error) {
+func (p refreshing) authenticate(env contract.Env) (string, error) {
 	var refresh string
 	if p.eager {
 		refresh, _ = env.CacheGet("refresh")
@@ -231,8 +232,8 @@ func (p refreshing) authenticate(env abi.Env) (string, error) {
 		if refresh == "" {
 			refresh = value(env, "refresh_token")
 		}
-		var reply abi.TokenReply
-		document := env.TokenRequest([]byte(marshal(abi.TokenRequest{
+		var reply contract.TokenReply
+		document := env.TokenRequest([]byte(marshal(contract.TokenRequest{
 			URL: value(env, "token_url"), Extra: []string{"refresh_token"},
 			Form: []abi.Pair{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}},
 		})))
@@ -256,7 +257,7 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 	for _, p := range []refreshing{{}, {asks: true}, {eager: true}} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			w := newWorld(t, withGuest(&guest{
-				about: abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+				about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
 					sealedField("refresh_token", abi.SinkToken), {Name: "token_url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
 				}},
 				authenticate: p.authenticate,

@@ -9,11 +9,12 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // conditional returns a guest with a field that is required by the value of another: secret, if how is post or basic.
 func conditional(condition ...abi.Condition) *guest {
-	g := &guest{authenticate: func(env abi.Env) (string, error) {
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
 		value(env, "name")
 		return header("X-Secret", value(env, "secret")), nil
 	}}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -24,39 +25,39 @@ import (
 func TestInsertedParts_threats_45(t *testing.T) {
 	const user, password, literal = "user-of-the-api", "p4ssw0rd/of+the&api", "our-own-literal"
 	for name, test := range map[string]struct {
-		do      func(abi.Env) (string, error)
+		do      func(contract.Env) (string, error)
 		grants  []string
 		stopped []string
 		passed  []string
 	}{
 		"Basic": {
-			func(env abi.Env) (string, error) {
-				return header("Authorization", "Basic "+env.Encode(abi.FormatBase64, user+":"+value(env, "to_header"))), nil
+			func(env contract.Env) (string, error) {
+				return header("Authorization", "Basic "+env.Encode(contract.FormatBase64, user+":"+value(env, "to_header"))), nil
 			}, nil,
 			[]string{password, user + ":" + password, "dXNlci1vZi10aGUtYXBpOnA0c3N3MHJkL29mK3RoZSZhcGk="},
 			[]string{user, "Basic dXNlci1v"},
 		},
 		"Basic with the secret as the user": {
-			func(env abi.Env) (string, error) {
-				return header("Authorization", "basic "+env.Encode(abi.FormatBase64, value(env, "to_header")+":")), nil
+			func(env contract.Env) (string, error) {
+				return header("Authorization", "basic "+env.Encode(contract.FormatBase64, value(env, "to_header")+":")), nil
 			}, nil, []string{password}, nil,
 		},
 		"encoded in another scheme": {
-			func(env abi.Env) (string, error) {
-				return header("X-Key", env.Encode(abi.FormatBase64URL, user+":"+value(env, "to_header"))), nil
+			func(env contract.Env) (string, error) {
+				return header("X-Key", env.Encode(contract.FormatBase64URL, user+":"+value(env, "to_header"))), nil
 			}, nil,
 			[]string{password, user + ":" + password, "p4ssw0rd%2Fof%2Bthe%26api"},
 			[]string{user},
 		},
 		"a literal, encoded twice": {
-			func(env abi.Env) (string, error) {
-				return header("X-Key", env.Encode(abi.FormatHex, env.Encode(abi.FormatBase64, literal+value(env, "to_header")))), nil
+			func(env contract.Env) (string, error) {
+				return header("X-Key", env.Encode(contract.FormatHex, env.Encode(contract.FormatBase64, literal+value(env, "to_header")))), nil
 			}, nil,
 			[]string{literal + password, password},
 			[]string{literal},
 		},
 		"encoded by a plugin that may see it": {
-			func(env abi.Env) (string, error) {
+			func(env contract.Env) (string, error) {
 				return header("X-Key", base64.StdEncoding.EncodeToString([]byte(url.QueryEscape("an id:"+string(env.Reveal(value(env, "to_header"))))))), nil
 			},
 			[]string{"reveal"},
@@ -64,43 +65,45 @@ func TestInsertedParts_threats_45(t *testing.T) {
 			[]string{"an id:"},
 		},
 		"within a header": {
-			func(env abi.Env) (string, error) {
+			func(env contract.Env) (string, error) {
 				return header("Authorization", `Signature id="user-of-the-api", key="`+value(env, "to_header")+`"`), nil
 			}, nil, []string{password}, []string{user, "Signature id="},
 		},
 		"a token within a header": {
-			func(env abi.Env) (string, error) {
-				var reply abi.TokenReply
-				err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url")}))), &reply)
+			func(env contract.Env) (string, error) {
+				var reply contract.TokenReply
+				err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply)
 				return header("X-Key", `id="user-of-the-api", key="`+reply.AccessToken+`"`), err
 			}, nil, []string{"an-access-token"}, []string{user, password},
 		},
 		"before what is no scheme": {
-			func(env abi.Env) (string, error) {
+			func(env contract.Env) (string, error) {
 				return header("X-Key", `key="`+value(env, "to_header")+`" user-of-the-api`), nil
 			}, nil, []string{password}, []string{user},
 		},
 		"within a parameter": {
-			func(env abi.Env) (string, error) { return query("q", "user-of-the-api "+value(env, "to_query")), nil },
+			func(env contract.Env) (string, error) {
+				return query("q", "user-of-the-api "+value(env, "to_query")), nil
+			},
 			nil,
 			[]string{password, url.QueryEscape(password)},
 			[]string{user},
 		},
 		"the name of a parameter": {
-			func(env abi.Env) (string, error) { return query(value(env, "to_query"), "user-of-the-api"), nil },
+			func(env contract.Env) (string, error) { return query(value(env, "to_query"), "user-of-the-api"), nil },
 			nil,
 			[]string{password},
 			[]string{user},
 		},
 		"revealed": {
-			func(env abi.Env) (string, error) {
+			func(env contract.Env) (string, error) {
 				return header("X-Key", "abc "+string(env.Reveal(value(env, "to_header")))), nil
 			}, []string{"reveal"}, []string{password}, nil,
 		},
 		"revealed, beside another header": {
-			func(env abi.Env) (string, error) {
+			func(env contract.Env) (string, error) {
 				secret := string(env.Reveal(value(env, "to_header")))
-				return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: secret}, {Name: "X-Client", Value: literal}}}), nil
+				return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: secret}, {Name: "X-Client", Value: literal}}}), nil
 			}, []string{"reveal"}, []string{password}, []string{literal},
 		},
 	} {

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -242,9 +242,9 @@ func TestEchoInHeaderName_threats_45(t *testing.T) {
 // A plugin that logs many warnings cannot suppress those of the host.
 func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 	n := 0
-	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env contract.Env, v string) string {
 		n++
-		env.Log(abi.LevelWarn, fmt.Sprint("this and that ", n))
+		env.Log(contract.LevelWarn, fmt.Sprint("this and that ", n))
 		return header("X-Key", v)
 	})
 	for range 40 {
@@ -265,8 +265,8 @@ func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 }
 
 func TestCostlyAnswerSearch_threats_81(t *testing.T) {
-	w, connector := spied(t, "a-secret-of-the-api", nil, func(env abi.Env, v string) string {
-		return header("X-Key", env.Encode(abi.FormatBase64, strings.Repeat("a", 15_000)+v))
+	w, connector := spied(t, "a-secret-of-the-api", nil, func(env contract.Env, v string) string {
+		return header("X-Key", env.Encode(contract.FormatBase64, strings.Repeat("a", 15_000)+v))
 	})
 	w.api.Answer(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
 	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))

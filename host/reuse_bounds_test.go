@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A plugin that makes many sealed values does not make the host keep more for each user (threats.md 3).
 func TestLargeCallsNotReused(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) {
+	g := misusing(func(env contract.Env) (string, error) {
 		k := value(env, "to_header")
 		for range 20 {
-			env.Encode(abi.FormatHex, k+strings.Repeat("x", 90_000))
+			env.Encode(contract.FormatHex, k+strings.Repeat("x", 90_000))
 		}
 		return header("X-Key", k), nil
 	})
@@ -44,7 +44,7 @@ func heap() int64 {
 
 // A kept mutation does not keep the values of cache entries that were evicted (threats.md 3).
 func TestReuseAfterDrop(t *testing.T) {
-	g := misusing(func(env abi.Env) (string, error) {
+	g := misusing(func(env contract.Env) (string, error) {
 		k := value(env, "to_header")
 		for i := range 16 {
 			name := fmt.Sprint("k", i)
@@ -84,7 +84,7 @@ func TestHowLargeACallMayBeToBeKept(t *testing.T) {
 		"both, too large together only": {6, 50, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := misusing(func(env abi.Env) (string, error) {
+			g := misusing(func(env contract.Env) (string, error) {
 				for i := range c.entries {
 					name := fmt.Sprintf("%0256d", i)
 					if _, ok := env.CacheGet(name); !ok {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // choosing returns a guest that reads what the field "reads" names, and puts it into a header.
 func choosing() *guest {
-	g := misusing(func(env abi.Env) (string, error) {
+	g := misusing(func(env contract.Env) (string, error) {
 		text := ""
 		switch what, _ := env.ConfigGet("reads"); what {
 		case "time":
@@ -27,9 +28,9 @@ func choosing() *guest {
 		case "secret":
 			text = env.SecretGet("k")
 		case "log":
-			env.Log(abi.LevelInfo, "a line")
+			env.Log(contract.LevelInfo, "a line")
 		case "mac":
-			text = env.Encode(abi.FormatHex, env.MAC(abi.MACSHA256, value(env, "mac_key"), "data"))
+			text = env.Encode(contract.FormatHex, env.MAC(contract.MACSHA256, value(env, "mac_key"), "data"))
 		case "cache":
 			cached, found := env.CacheGet("count")
 			if !found || len(cached) < 3 {
@@ -37,7 +38,7 @@ func choosing() *guest {
 			}
 			text = cached
 		}
-		return marshal(abi.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Read", Value: text}}}), nil
+		return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Read", Value: text}}}), nil
 	})
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "reads", Kind: abi.KindString, Default: "nothing"},
 		sealedField("mac_key", abi.SinkSign, abi.SinkHeader))

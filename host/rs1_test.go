@@ -11,15 +11,16 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // rs1Guest returns a guest with a key of the algorithm RS1 for all purposes.
-func rs1Guest(do func(abi.Env) (string, error)) *guest {
+func rs1Guest(do func(contract.Env) (string, error)) *guest {
 	g := &guest{authenticate: do}
-	g.about.Uses = []string{abi.GroupSign}
+	g.about.Uses = []string{contract.GroupSign}
 	g.about.Fields = []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: abi.Purposes, Derived: []string{abi.SinkHeader}},
-		{Name: "algorithm", Kind: abi.KindString, Enum: []string{abi.SignRS1}, Default: abi.SignRS1},
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: contract.Purposes, Derived: []string{abi.SinkHeader}},
+		{Name: "algorithm", Kind: abi.KindString, Enum: []string{contract.SignRS1}, Default: contract.SignRS1},
 	}
 	return g
 }
@@ -27,8 +28,8 @@ func rs1Guest(do func(abi.Env) (string, error)) *guest {
 // A plugin signs messages with RSA and SHA-1, as OAuth 1.0 needs it.
 func TestSignaturesWithRS1(t *testing.T) {
 	private, public := keyFor(t, "RS256")
-	w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(func(env abi.Env) (string, error) {
-		return header("X-Key", env.Encode(abi.FormatBase64, env.SignSealed("key", abi.PurposeMessage, "a message"))), nil
+	w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(func(env contract.Env) (string, error) {
+		return header("X-Key", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "a message"))), nil
 	})))
 	w.setSecret("k", private)
 	got := w.get(w.connect("custom", config{"key": "{{ get_secret('k') }}"}))
@@ -51,14 +52,14 @@ func TestSignaturesWithRS1(t *testing.T) {
 func TestRS1Limits(t *testing.T) {
 	private, _ := keyFor(t, "RS256")
 	for _, c := range []misuse{
-		{"a JWT", func(env abi.Env) (string, error) {
-			return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})), nil
+		{"a JWT", func(env contract.Env) (string, error) {
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})), nil
 		}, host.StageSign, "unknown algorithm"},
-		{"a JWT by sign_sealed", func(env abi.Env) (string, error) {
-			return header("X-Key", env.SignSealed("key", abi.PurposeMessage, "eyJhbGciOiJSUzI1NiJ9.e30")), nil
+		{"a JWT by sign_sealed", func(env contract.Env) (string, error) {
+			return header("X-Key", env.SignSealed("key", contract.PurposeMessage, "eyJhbGciOiJSUzI1NiJ9.e30")), nil
 		}, host.StagePlugin, "the form of a JWS"},
-		{"a signature base", func(env abi.Env) (string, error) {
-			return header("X-Key", env.SignSealed("key", abi.PurposeHTTPSignature, `"@signature-params": ()`)), nil
+		{"a signature base", func(env contract.Env) (string, error) {
+			return header("X-Key", env.SignSealed("key", contract.PurposeHTTPSignature, `"@signature-params": ()`)), nil
 		}, host.StagePlugin, `RS1 signs for "message" only`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // run calls an export of the plugin. The guest's output is valid only if there is no failure. The error of a limit that the
@@ -52,7 +52,7 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 		failure := guestFailure(export, call, result.Message)
 		failure.Guest = true
 		return result, failure
-	case !result.OutputSet && abi.HasOutput(export):
+	case !result.OutputSet && contract.HasOutput(export):
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
 	}
 	return result, nil

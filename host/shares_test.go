@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // userOf returns a context with a user whose ID is a name, repeated up to a length.
@@ -21,7 +21,7 @@ func userOf(ctx context.Context, id, length int) context.Context {
 // Ten connectors keep their tokens while 100,000 users of another one get theirs. threats.md 333
 func TestUsersOfOneConnectorPushOutNothingOfOthers_threats_333(t *testing.T) {
 	var n int
-	w := newWorld(t, withoutBuiltIns, withGuest(readsRequest(func(abi.Env) {})), func(c *host.Config) {
+	w := newWorld(t, withoutBuiltIns, withGuest(readsRequest(func(contract.Env) {})), func(c *host.Config) {
 		c.Limits.TokensBytes, c.Limits.MutationsBytes, c.Limits.ScannersBytes = 4<<20, 4<<20, 4<<20
 		c.Observe = nil
 		c.Base = answer(func(r *http.Request) (*http.Response, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The sinks of each sealed value that the host makes for a guest: threats.md 15a, 84 and 97, the whole table.
@@ -21,146 +22,158 @@ import (
 // if the value may go there.
 var places = []struct {
 	name, sink string
-	put        func(env abi.Env, v string) string
+	put        func(env contract.Env, v string) string
 }{
-	{"a header", abi.SinkHeader, func(_ abi.Env, v string) string { return header("X-Key", v) }},
-	{"a cookie", abi.SinkHeader, func(_ abi.Env, v string) string {
-		return marshal(abi.Mutation{Cookies: []abi.Pair{{Name: "c", Value: v}}})
+	{"a header", abi.SinkHeader, func(_ contract.Env, v string) string { return header("X-Key", v) }},
+	{"a cookie", abi.SinkHeader, func(_ contract.Env, v string) string {
+		return marshal(contract.Mutation{Cookies: []abi.Pair{{Name: "c", Value: v}}})
 	}},
-	{"the query", abi.SinkQuery, func(_ abi.Env, v string) string { return query("key", v) }},
-	{"the path", abi.SinkPath, func(_ abi.Env, v string) string {
-		return marshal(abi.Mutation{Path: []abi.Pair{{Name: "things", Value: v}}})
+	{"the query", abi.SinkQuery, func(_ contract.Env, v string) string { return query("key", v) }},
+	{"the path", abi.SinkPath, func(_ contract.Env, v string) string {
+		return marshal(contract.Mutation{Path: []abi.Pair{{Name: "things", Value: v}}})
 	}},
-	{"the form", abi.SinkBody, func(_ abi.Env, v string) string {
-		return marshal(abi.Mutation{Form: []abi.Pair{{Name: "key", Value: v}}})
+	{"the form", abi.SinkBody, func(_ contract.Env, v string) string {
+		return marshal(contract.Mutation{Form: []abi.Pair{{Name: "key", Value: v}}})
 	}},
-	{"the form of a token request", abi.SinkToken, func(env abi.Env, v string) string {
+	{"the form of a token request", abi.SinkToken, func(env contract.Env, v string) string {
 		out, _ := tokenRequest(env, value(env, "url"), abi.Pair{Name: "f", Value: v})
 		return out
 	}},
-	{"the path of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
-		return afterExchange(env, abi.Exchange{Path: []string{"a" + v}})
+	{"the path of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+		return afterExchange(env, contract.Exchange{Path: []string{"a" + v}})
 	}},
-	{"the query of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
-		return afterExchange(env, abi.Exchange{Query: []abi.Pair{{Name: "q", Value: v}}})
+	{"the query of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+		return afterExchange(env, contract.Exchange{Query: []abi.Pair{{Name: "q", Value: v}}})
 	}},
-	{"a header of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
-		return afterExchange(env, abi.Exchange{Headers: []abi.Pair{{Name: "X-H", Value: v}}})
+	{"a header of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+		return afterExchange(env, contract.Exchange{Headers: []abi.Pair{{Name: "X-H", Value: v}}})
 	}},
-	{"the JSON of an exchange", abi.SinkToken, func(env abi.Env, v string) string {
-		return afterExchange(env, abi.Exchange{JSON: map[string]any{"a": []any{1, v}}})
+	{"the JSON of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+		return afterExchange(env, contract.Exchange{JSON: map[string]any{"a": []any{1, v}}})
 	}},
-	{"a claim", abi.SinkClaim, func(env abi.Env, v string) string {
-		return header("X-Key", sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader, Claims: map[string]any{"x": v}}))
+	{"a claim", abi.SinkClaim, func(env contract.Env, v string) string {
+		return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"x": v}}))
 	}},
-	{"the key of a MAC", abi.SinkSign, func(env abi.Env, v string) string {
-		env.MAC(abi.MACSHA256, v, "data")
+	{"the key of a MAC", abi.SinkSign, func(env contract.Env, v string) string {
+		env.MAC(contract.MACSHA256, v, "data")
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a MAC", abi.SinkDigest, func(env abi.Env, v string) string {
-		env.MAC(abi.MACSHA256, value(env, "mac"), "data"+v)
+	{"the data of a MAC", abi.SinkDigest, func(env contract.Env, v string) string {
+		env.MAC(contract.MACSHA256, value(env, "mac"), "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a digest", abi.SinkDigest, func(env abi.Env, v string) string {
-		env.Digest(abi.DigestMD5, "data"+v)
+	{"the data of a digest", abi.SinkDigest, func(env contract.Env, v string) string {
+		env.Digest(contract.DigestMD5, "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a signature", abi.SinkDigest, func(env abi.Env, v string) string {
-		env.SignSealed("signer", abi.PurposeMessage, "data: "+v)
+	{"the data of a signature", abi.SinkDigest, func(env contract.Env, v string) string {
+		env.SignSealed("signer", contract.PurposeMessage, "data: "+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
 }
 
 // afterExchange sends an exchange to the URL of the configuration, and returns a valid mutation.
-func afterExchange(env abi.Env, e abi.Exchange) string {
+func afterExchange(env contract.Env, e contract.Exchange) string {
 	e.URL = value(env, "url")
 	env.Exchange([]byte(marshal(e)))
 	return header("X-Key", value(env, "to_header"))
 }
 
 func TestHostMadeSinks_threats_15a(t *testing.T) {
-	reply := func(env abi.Env) (r abi.TokenReply) {
-		document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})))
+	reply := func(env contract.Env) (r contract.TokenReply) {
+		document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})))
 		if err := json.Unmarshal(document, &r); err != nil {
 			panic("a test's reply: " + err.Error())
 		}
 		return r
 	}
-	field := func(name string) func(abi.Env) string { return func(env abi.Env) string { return value(env, name) } }
-	secret := func(name string) func(abi.Env) string { return func(env abi.Env) string { return env.SecretGet(name) } }
-	answer := func(env abi.Env, name string) string {
-		var r abi.ExchangeReply
-		if err := json.Unmarshal(env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url")}))), &r); err != nil {
+	field := func(name string) func(contract.Env) string {
+		return func(env contract.Env) string { return value(env, name) }
+	}
+	secret := func(name string) func(contract.Env) string {
+		return func(env contract.Env) string { return env.SecretGet(name) }
+	}
+	answer := func(env contract.Env, name string) string {
+		var r contract.ExchangeReply
+		if err := json.Unmarshal(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")}))), &r); err != nil {
 			panic("a test's reply: " + err.Error())
 		}
 		return r.Answers[name]
 	}
-	hex := func(env abi.Env, v string) string { return env.Encode(abi.FormatHex, v) }
-	all := abi.Sinks
+	hex := func(env contract.Env, v string) string { return env.Encode(contract.FormatHex, v) }
+	all := contract.Sinks
 	for name, made := range map[string]struct {
-		make  func(abi.Env) string
+		make  func(contract.Env) string
 		sinks []string
 	}{
 		"a field with all sinks":                         {field("everywhere"), all},
 		"the user's token, whatever sinks its field has": {field("user_token"), []string{abi.SinkToken}},
-		"the user's token, encoded":                      {func(env abi.Env) string { return hex(env, "a"+value(env, "user_token")) }, []string{abi.SinkToken}},
-		"the user's token beside a secret": {func(env abi.Env) string {
+		"the user's token, encoded":                      {func(env contract.Env) string { return hex(env, "a"+value(env, "user_token")) }, []string{abi.SinkToken}},
+		"the user's token beside a secret": {func(env contract.Env) string {
 			return hex(env, value(env, "user_token")+value(env, "everywhere"))
 		}, []string{abi.SinkToken}},
 		"a field with none":                {field("nowhere"), nil},
 		"a key, which signs by its name":   {field("key"), nil},
-		"an access token":                  {func(env abi.Env) string { return reply(env).AccessToken }, []string{abi.SinkHeader, abi.SinkQuery}},
-		"the scope of a token":             {func(env abi.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
-		"what else a token endpoint gives": {func(env abi.Env) string { return reply(env).Extra["refresh_token"] }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
-		"a MAC": {func(env abi.Env) string {
-			return hex(env, env.MAC(abi.MACSHA256, value(env, "mac"), "data"))
+		"an access token":                  {func(env contract.Env) string { return reply(env).AccessToken }, []string{abi.SinkHeader, abi.SinkQuery}},
+		"the scope of a token":             {func(env contract.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
+		"what else a token endpoint gives": {func(env contract.Env) string { return reply(env).Extra["refresh_token"] }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
+		"a MAC": {func(env contract.Env) string {
+			return hex(env, env.MAC(contract.MACSHA256, value(env, "mac"), "data"))
 		}, []string{abi.SinkQuery, abi.SinkSign}},
-		"a MAC with derived sinks": {func(env abi.Env) string { return hex(env, env.MAC(abi.MACSHA1, value(env, "narrow"), "data")) }, []string{abi.SinkHeader, abi.SinkSign}},
-		"a key with derived sinks": {field("narrow"), []string{abi.SinkSign}},
-		"a MAC of a MAC": {func(env abi.Env) string {
-			return hex(env, env.MAC(abi.MACSHA1, env.MAC(abi.MACSHA1, value(env, "narrow"), "1"), "2"))
+		"a MAC with derived sinks": {func(env contract.Env) string {
+			return hex(env, env.MAC(contract.MACSHA1, value(env, "narrow"), "data"))
 		}, []string{abi.SinkHeader, abi.SinkSign}},
-		"a MAC over a secret": {func(env abi.Env) string {
-			return hex(env, env.MAC(abi.MACSHA1, value(env, "narrow"), value(env, "hashed")))
+		"a key with derived sinks": {field("narrow"), []string{abi.SinkSign}},
+		"a MAC of a MAC": {func(env contract.Env) string {
+			return hex(env, env.MAC(contract.MACSHA1, env.MAC(contract.MACSHA1, value(env, "narrow"), "1"), "2"))
+		}, []string{abi.SinkHeader, abi.SinkSign}},
+		"a MAC over a secret": {func(env contract.Env) string {
+			return hex(env, env.MAC(contract.MACSHA1, value(env, "narrow"), value(env, "hashed")))
 		}, []string{abi.SinkHeader}},
-		"a digest": {func(env abi.Env) string { return hex(env, env.Digest(abi.DigestSHA1, value(env, "hashed"))) }, []string{abi.SinkHeader, abi.SinkPath}},
-		"a digest of two": {func(env abi.Env) string {
-			return hex(env, env.Digest(abi.DigestSHA1, value(env, "hashed")+value(env, "everywhere")))
+		"a digest": {func(env contract.Env) string { return hex(env, env.Digest(contract.DigestSHA1, value(env, "hashed"))) }, []string{abi.SinkHeader, abi.SinkPath}},
+		"a digest of two": {func(env contract.Env) string {
+			return hex(env, env.Digest(contract.DigestSHA1, value(env, "hashed")+value(env, "everywhere")))
 		}, []string{abi.SinkHeader, abi.SinkPath}},
-		"a signature":                           {func(env abi.Env) string { return hex(env, env.SignSealed("signer", abi.PurposeMessage, "data")) }, []string{abi.SinkQuery}},
-		"what is decoded":                       {func(env abi.Env) string { return hex(env, env.Decode(abi.FormatHex, hex(env, value(env, "mac")))) }, []string{abi.SinkQuery, abi.SinkSign}},
-		"an answer of an exchange":              {func(env abi.Env) string { return answer(env, "session") }, []string{abi.SinkHeader, abi.SinkToken}},
-		"a digest of an answer":                 {func(env abi.Env) string { return hex(env, env.Digest(abi.DigestSHA256, answer(env, "nonce"))) }, []string{abi.SinkClaim}},
-		"what was kept of an answer of the API": {func(env abi.Env) string { return kept(env)["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
-		"the body":                              {func(env abi.Env) string { return env.Body() }, []string{abi.SinkDigest}},
-		"what is encoded":                       {func(env abi.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
-		"a JWT for the API": {func(env abi.Env) string {
-			return sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForHeader})
+		"a signature": {func(env contract.Env) string {
+			return hex(env, env.SignSealed("signer", contract.PurposeMessage, "data"))
+		}, []string{abi.SinkQuery}},
+		"what is decoded": {func(env contract.Env) string {
+			return hex(env, env.Decode(contract.FormatHex, hex(env, value(env, "mac"))))
+		}, []string{abi.SinkQuery, abi.SinkSign}},
+		"an answer of an exchange": {func(env contract.Env) string { return answer(env, "session") }, []string{abi.SinkHeader, abi.SinkToken}},
+		"a digest of an answer": {func(env contract.Env) string {
+			return hex(env, env.Digest(contract.DigestSHA256, answer(env, "nonce")))
+		}, []string{abi.SinkClaim}},
+		"what was kept of an answer of the API": {func(env contract.Env) string { return kept(env)["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
+		"the body":                              {func(env contract.Env) string { return env.Body() }, []string{abi.SinkDigest}},
+		"what is encoded":                       {func(env contract.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
+		"a JWT for the API": {func(env contract.Env) string {
+			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})
 		}, []string{abi.SinkHeader}},
-		"a JWT for the token endpoint": {func(env abi.Env) string {
-			return sign(env, abi.JWTRequest[map[string]any]{Key: "key", For: abi.ForToken})
+		"a JWT for the token endpoint": {func(env contract.Env) string {
+			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForToken})
 		}, []string{abi.SinkToken}},
 		"a secret, by name":                     {secret("s"), all},
 		"the secret of an enumeration, by name": {secret("enum"), nil},
 		"the secret of an integer, by name":     {secret("integer"), nil},
 		"the secret of a boolean, by name":      {secret("boolean"), nil},
-		"what is secret in the request": {func(env abi.Env) string {
-			_, rest, _ := strings.Cut(string(env.Input()), abi.SealedPrefix)
-			return abi.SealedPrefix + rest[:abi.SealedLength]
+		"what is secret in the request": {func(env contract.Env) string {
+			_, rest, _ := strings.Cut(string(env.Input()), contract.SealedPrefix)
+			return contract.SealedPrefix + rest[:contract.SealedLength]
 		}, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkDigest, abi.SinkClaim}},
 	} {
 		for _, place := range places {
 			t.Run(name+"/"+place.name, func(t *testing.T) {
 				ready := false
-				g := &guest{about: abi.Description{Uses: abi.Groups, Answers: []abi.Answer{
-					{Name: "session", From: "cookie:S", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}},
-					{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkClaim}},
+				g := &guest{about: abi.Description{Uses: contract.Groups, Answers: []abi.Answer{
+					{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}},
+					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkClaim}},
 				}, Challenge: &abi.Challenge{Keep: 60, Answers: []abi.Answer{
-					{Name: "nonce", From: "header:X-Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkQuery, abi.SinkDigest}, Keep: true},
+					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkQuery, abi.SinkDigest}, Keep: true},
 				}}, Fields: []abi.Field{
 					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader, abi.SinkSign}},
 					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader, abi.SinkPath}},
-					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{abi.PurposeMessage}, Derived: []string{abi.SinkQuery}},
+					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{abi.SinkQuery}},
 					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", abi.SinkHeader), sealedField("mac", abi.SinkQuery, abi.SinkSign),
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
@@ -168,7 +181,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 					{Name: "integer", Kind: abi.KindInteger, Sinks: all},
 					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
 					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-				}}, authenticate: func(env abi.Env) (string, error) {
+				}}, authenticate: func(env contract.Env) (string, error) {
 					if !ready {
 						return header("X-Key", value(env, "to_header")), nil
 					}
@@ -220,9 +233,9 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 func TestRegisteredMembersAsExtras_threats_15a(t *testing.T) {
 	known := []string{"access_token", "token_type", "expires_in", "scope", "error"}
 	var extra map[string]string
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
-		var r abi.TokenReply
-		err := json.Unmarshal(env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Extra: append(known, "instance_url")}))), &r)
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		var r contract.TokenReply
+		err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Extra: append(known, "instance_url")}))), &r)
 		extra = r.Extra
 		return header("X-Key", value(env, "to_header")), err
 	})

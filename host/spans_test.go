@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // spans is a Tracer that keeps its spans. Their order is that in which they began.
@@ -132,10 +133,10 @@ func TestFieldOfAnExchange(t *testing.T) {
 	url := func(name string) abi.Field {
 		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}
 	}
-	g := &guest{about: abi.Description{Uses: abi.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
-	g.authenticate = func(env abi.Env) (string, error) {
+	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
+	g.authenticate = func(env contract.Env) (string, error) {
 		_, _, _ = value(env, "first_url"), value(env, "third_url"), value(env, "second_url")
-		env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "second_url")})))
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "second_url")})))
 		return "{}", nil
 	}
 	made := &spans{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -369,12 +370,12 @@ func TestTLSForAPlainTokenEndpoint(t *testing.T) {
 
 // No plugin gets a secret that only tls names, by name or through its request.
 func TestNoPluginGetsTheKeyOfTLS(t *testing.T) {
-	for name, authenticate := range map[string]func(abi.Env) (string, error){
-		"by name": func(env abi.Env) (string, error) { return header("X", env.SecretGet("ann.key")), nil },
-		"nothing": func(abi.Env) (string, error) { return "{}", nil },
+	for name, authenticate := range map[string]func(contract.Env) (string, error){
+		"by name": func(env contract.Env) (string, error) { return header("X", env.SecretGet("ann.key")), nil },
+		"nothing": func(contract.Env) (string, error) { return "{}", nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &guest{about: abi.Description{Uses: []string{abi.GroupSecret}, Anonymous: true}, authenticate: authenticate}
+			g := &guest{about: abi.Description{Uses: []string{contract.GroupSecret}, Anonymous: true}, authenticate: authenticate}
 			s := newSecureWorld(t, withGuest(g))
 			s.issueTo("ann", "ann", start.Add(90*day))
 			err := s.call(context.Background(), s.secureAs("crm", of("ann"), host.Auth{Type: "custom"}))

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
@@ -271,7 +272,7 @@ func TestTraceOfADescription(t *testing.T) {
 
 // Each exchange of a trace has its own request.
 func TestTraceOfTwoExchanges(t *testing.T) {
-	w := misusedWorld(t, func(env abi.Env) (string, error) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
 		for _, who := range []string{"first", "second"} {
 			if out, err := tokenRequest(env, value(env, "url"), abi.Pair{Name: "who", Value: who}); err != nil {
 				return out, err

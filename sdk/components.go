@@ -3,6 +3,8 @@ package sdk
 import (
 	"errors"
 	"strings"
+
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Component is a part of a request that an HTTP message signature covers, RFC 9421 section 2.
@@ -23,7 +25,7 @@ type Components []Component
 // ParseComponents returns the components of a list. The list may be written as in Signature-Input, or without quotes and
 // parentheses. The error says which word of the list cannot be signed, and why: "has host, which is signed as @authority".
 //
-// The component signature-agent may have a key, as Web Bot Auth writes it. Then its Value must be set: to a [Literal] of the value that
+// The component signature-agent may have a key, as Web Bot Auth writes it. Then its Value must be set: to a template of the value that
 // this member of the header has.
 func ParseComponents(list string) (covered Components, err error) {
 	for _, word := range strings.Split(strings.Trim(strings.ReplaceAll(list, "\n", " "), " ()"), " ") {
@@ -71,7 +73,7 @@ func (c *Call) SignatureBase(covered Components, parameters string, m Mutation) 
 		input += " " + o.Identifier
 	}
 	input = "(" + strings.TrimPrefix(input, " ") + ")" + parameters
-	return c.ComposeWith(template+`"@signature-params": `+Literal(input), m), input
+	return c.ComposeWith(template+`"@signature-params": `+EscapeTemplate(input), m), input
 }
 
 // sendsNoBody reports whether the request has no body, and a Content-Length that says so.
@@ -96,7 +98,7 @@ func parseComponent(word string) (c Component, problem string) {
 	c.Identifier = `"` + c.Name + `"`
 	switch {
 	case c.Name == "@query-param" && parameter == "name" && argument != "" && strings.IndexByte(argument, ';') < 0:
-		c.Argument = PercentEncode(FormDecode(argument), "*-._")
+		c.Argument = percentEncode(formDecode(argument), "*-._")
 	case c.Name == "@query-param" && (parameter != "name" || argument == ""):
 		return c, "needs the name of a parameter, such as @query-param;name=id"
 	case c.Name == "signature-agent" && parameter == "key" && isKey(argument):
@@ -139,7 +141,7 @@ func componentValue(name, argument string) (template, problem string) {
 	case strings.IndexByte(name, '|') >= 0: // which ends the name in a template
 		return "", "is a header with |, whose value cannot be composed"
 	}
-	return "{header:" + name + "|required}", CheckHeaderName(name)
+	return "{header:" + name + "|required}", contract.CheckHeaderName(name)
 }
 
 // isKey reports whether text is a key of a dictionary, RFC 9651 section 3.1.2.

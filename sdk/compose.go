@@ -3,13 +3,13 @@ package sdk
 import (
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Compose returns a text of the outgoing request, such as the one that is signed. The template is text with placeholders in
 // braces, such as {method}, {header:Date} or {body|sha256|hex}; ABI.md lists them. A \ stands before a { and a \ that are text;
 // \n, \t and \r are control characters. values are further placeholders: {name} is replaced by the value of that name. Neither
-// values nor what the host puts in are read for placeholders, see also [Literal].
+// values nor what the host puts in are read for placeholders, see also [EscapeTemplate].
 //
 // What comes from a secret is a sealed value, as in [Call.Request]. After a placeholder of the request, the call cannot use the
 // cache or request a token. All placeholders of time in a call stand for one time, that of the API, as far as that is known.
@@ -30,8 +30,8 @@ func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	return c.env.Compose(template, o.b)
 }
 
-// Literal returns text with escapes, so that it stands for itself in a template of [Call.Compose].
-func Literal(text string) string {
+// EscapeTemplate returns text with escapes, so that it stands for itself in a template of [Call.Compose].
+func EscapeTemplate(text string) string {
 	var b []byte
 	from := 0
 	for i := 0; i < len(text); i++ {
@@ -49,13 +49,13 @@ func Literal(text string) string {
 // CheckTemplate returns what is wrong with a template of [Call.Compose], or "". values are the names of its values. It is for
 // templates of the configuration, which belong into fields with the Escape `\{`.
 func CheckTemplate(template string, values ...string) string {
-	return abi.CheckTemplate(template, values...)
+	return contract.CheckTemplate(template, values...)
 }
 
 // FormatTime returns a time in UTC, from 1970 on and given in Unix milliseconds, in a format with some of the conversions of
 // strftime: %Y, %m, %d, %H, %M, %S, %a and %b for names in English, %s for Unix seconds, %L for milliseconds, and %%. All else
 // stays as it is.
-func FormatTime(millis int64, format string) string { return abi.FormatTime(millis, format) }
+func FormatTime(millis int64, format string) string { return contract.FormatTime(millis, format) }
 
 // TemplateEscape is the Escape of a field whose texts have placeholders of [Call.Compose] or [Fill].
 const TemplateEscape = `\{`

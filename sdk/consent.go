@@ -3,7 +3,7 @@ package sdk
 import (
 	"errors"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Consenter is implemented by a [Plugin] whose users give consent, as with the authorization code grant of OAuth (RFC 6749
@@ -51,7 +51,7 @@ type Code struct {
 
 var errNoConsent = errors.New("the plugin does not implement sdk.Consenter")
 
-func consentCall(p Plugin, env abi.Env) (string, error) {
+func consentCall(p Plugin, env contract.Env) (string, error) {
 	consenter, ok := p.(Consenter)
 	if !ok {
 		return "", errNoConsent
@@ -74,7 +74,7 @@ func consentCall(p Plugin, env abi.Env) (string, error) {
 	return o.JSON(), nil
 }
 
-func connectCall(p Plugin, env abi.Env) error {
+func connectCall(p Plugin, env contract.Env) error {
 	consenter, ok := p.(Consenter)
 	if !ok {
 		return errNoConsent
@@ -97,7 +97,7 @@ func connectCall(p Plugin, env abi.Env) error {
 	return consenter.Connect(&Call{env}, code)
 }
 
-func disconnectCall(p Plugin, env abi.Env) error {
+func disconnectCall(p Plugin, env contract.Env) error {
 	consenter, ok := p.(Consenter)
 	if !ok {
 		return errNoConsent

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // consenter is a plugin whose users give consent.
@@ -27,7 +27,7 @@ func (p *consenter) Disconnect(*Call) error { return p.err }
 
 // inputs is an Env with an input.
 type inputs struct {
-	abi.Env
+	contract.Env
 	text string
 }
 
@@ -35,21 +35,21 @@ func (e inputs) Input() []byte { return []byte(e.text) }
 
 func TestConsentContract(t *testing.T) {
 	p := &consenter{consent: Consent{URL: "https://a.test", Query: []Pair{{"scope", "a b"}}, Issuer: "https://i.test", IssRequired: true, CodeParameter: "c", NoPKCE: true}}
-	output, err := Dispatch(p, nil, abi.ExportConsent)
+	output, err := dispatch(p, nil, contract.ExportConsent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got abi.ConsentRequest
+	var got contract.ConsentRequest
 	decode(t, output, &got)
 	same(t, reflect.ValueOf(p.consent), reflect.ValueOf(got))
-	if output, err := Dispatch(&consenter{}, nil, abi.ExportConsent); err != nil || output != `{"url":""}` {
+	if output, err := dispatch(&consenter{}, nil, contract.ExportConsent); err != nil || output != `{"url":""}` {
 		t.Errorf("without anything the output is %s, %v", output, err)
 	}
 }
 
 func TestConnectGetsTheCode(t *testing.T) {
 	p := &consenter{}
-	if _, err := Dispatch(p, inputs{text: `{"code":"c","code_verifier":"v","redirect_uri":"https://r.test/?a","later":1}`}, abi.ExportConnect); err != nil {
+	if _, err := dispatch(p, inputs{text: `{"code":"c","code_verifier":"v","redirect_uri":"https://r.test/?a","later":1}`}, contract.ExportConnect); err != nil {
 		t.Fatal(err)
 	}
 	if want := (Code{Code: "c", Verifier: "v", RedirectURI: "https://r.test/?a"}); p.got != want {
@@ -59,11 +59,11 @@ func TestConnectGetsTheCode(t *testing.T) {
 
 func TestErrorsOfConsent(t *testing.T) {
 	want := errors.New("no")
-	for _, export := range []string{abi.ExportConsent, abi.ExportConnect, abi.ExportDisconnect} {
-		if _, err := Dispatch(&consenter{err: want}, inputs{text: "{}"}, export); !errors.Is(err, want) {
+	for _, export := range []string{contract.ExportConsent, contract.ExportConnect, contract.ExportDisconnect} {
+		if _, err := dispatch(&consenter{err: want}, inputs{text: "{}"}, export); !errors.Is(err, want) {
 			t.Errorf("%s returns %v", export, err)
 		}
-		if _, err := Dispatch(struct{ Plugin }{}, inputs{text: "{}"}, export); !errors.Is(err, errNoConsent) {
+		if _, err := dispatch(struct{ Plugin }{}, inputs{text: "{}"}, export); !errors.Is(err, errNoConsent) {
 			t.Errorf("%s of another plugin returns %v", export, err)
 		}
 	}

@@ -3,32 +3,14 @@ package sdk
 import (
 	"errors"
 	"strconv"
+	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
-
-// Dispatch runs one export of a plugin and returns its output. Test harnesses call it; plugins do not need it.
-func Dispatch(p Plugin, env abi.Env, export string) (string, error) {
-	switch export {
-	case abi.ExportDescribe:
-		return describePlugin(p), nil
-	case abi.ExportValidate:
-		return "", validateConfig(p, env)
-	case abi.ExportAuthenticate:
-		return authenticateCall(p, env)
-	case abi.ExportConsent:
-		return consentCall(p, env)
-	case abi.ExportConnect:
-		return "", connectCall(p, env)
-	case abi.ExportDisconnect:
-		return "", disconnectCall(p, env)
-	}
-	return "", errors.New("there is no export " + export)
-}
 
 func describePlugin(p Plugin) string { return descriptionJSON(p.Describe()) }
 
-func validateConfig(p Plugin, env abi.Env) error {
+func validateConfig(p Plugin, env contract.Env) error {
 	validator, ok := p.(Validator)
 	if !ok {
 		return nil
@@ -46,7 +28,7 @@ func validateConfig(p Plugin, env abi.Env) error {
 	return errors.New(lines)
 }
 
-func authenticateCall(p Plugin, env abi.Env) (string, error) {
+func authenticateCall(p Plugin, env contract.Env) (string, error) {
 	mutation, err := p.Authenticate(&Call{env})
 	if err != nil {
 		return "", err
@@ -84,7 +66,7 @@ func descriptionJSON(d Description) string {
 	o.String("summary", d.Summary)
 	o.text("homepage", d.Homepage)
 	o.text("license", d.License)
-	o.names("uses", d.Uses)
+	o.names("uses", texts(d.Uses))
 	o.flag("anonymous", d.Anonymous)
 	o.Raw("fields", listJSON(d.Fields, fieldJSON))
 	if len(d.Answers) > 0 {
@@ -121,7 +103,7 @@ func challengeJSON(c *Challenge) string {
 		o.Raw("answers", listJSON(c.Answers, answerJSON))
 	}
 	if c.Keep != 0 {
-		o.Integer("keep", c.Keep)
+		o.Integer("keep", int64(c.Keep/time.Second))
 	}
 	return o.JSON()
 }
@@ -139,14 +121,23 @@ func answerJSON(a Answer) string {
 	o.text("from", a.From)
 	o.text("alternative", a.Alternative)
 	o.text("from_field", a.FromField)
-	o.String("kind", a.Kind)
-	o.names("sinks", a.Sinks)
-	o.names("derived", a.Derived)
+	o.String("kind", string(a.Kind))
+	o.names("sinks", texts(a.Sinks))
+	o.names("derived", texts(a.Derived))
 	o.names("enum", a.Enum)
 	o.flag("required", a.Required)
 	o.text("state", a.State)
 	o.flag("keep", a.Keep)
 	return o.JSON()
+}
+
+// texts returns constants as texts.
+func texts[T ~string](constants []T) []string {
+	list := make([]string, len(constants))
+	for i, c := range constants {
+		list[i] = string(c)
+	}
+	return list
 }
 
 // names adds a list of strings unless it is empty.
@@ -174,7 +165,7 @@ func fieldJSON(f Field) string {
 	var o Members
 	o.String("name", f.Name)
 	o.names("aliases", f.Aliases)
-	o.String("kind", f.Kind)
+	o.String("kind", string(f.Kind))
 	o.flag("required", f.Required)
 	if len(f.RequiredIf) > 0 {
 		o.Raw("required_if", listJSON(f.RequiredIf, conditionJSON))
@@ -183,8 +174,8 @@ func fieldJSON(f Field) string {
 		o.Raw("only_if", listJSON(f.OnlyIf, conditionJSON))
 	}
 	o.flag("sealed", f.Sealed)
-	o.names("sinks", f.Sinks)
-	o.names("derived", f.Derived)
+	o.names("sinks", texts(f.Sinks))
+	o.names("derived", texts(f.Derived))
 	o.names("enum", f.Enum)
 	o.text("default", f.Default)
 	if f.Minimum != nil {
@@ -196,7 +187,7 @@ func fieldJSON(f Field) string {
 	o.text("pattern", f.Pattern)
 	o.text("pattern_message", f.PatternMessage)
 	o.text("algorithm_field", f.AlgorithmField)
-	o.names("purposes", f.Purposes)
+	o.names("purposes", texts(f.Purposes))
 	o.flag("generate", f.Generate)
 	o.text("escape", f.Escape)
 	o.names("suggested", f.Suggested)

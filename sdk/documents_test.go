@@ -5,35 +5,37 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Description and Mutation have the same fields as in package abi, and every field is written to the JSON document.
 func TestContractDocuments(t *testing.T) {
 	minimum, maximum := int64(3), int64(4)
 	description := Description{
-		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Homepage: "h", License: "l", Uses: []string{"u"}, Anonymous: true,
+		ABI: 1, Type: "t", Aliases: []string{"a"}, Version: "v", Summary: "s", Homepage: "h", License: "l", Uses: []Group{"u"}, Anonymous: true,
 		Fields: []Field{{
 			Name: "n", Aliases: []string{"o"}, Kind: "k", Required: true, RequiredIf: []Condition{{Field: "f", Values: []string{"v", "w"}}},
 			OnlyIf: []Condition{{Field: "g", Values: []string{"u"}}}, Sealed: true,
-			Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Default: "d",
+			Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Default: "d",
 			Minimum: &minimum, Maximum: &maximum, Pattern: "p", PatternMessage: "m",
-			AlgorithmField: "f", Purposes: []string{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
+			AlgorithmField: "f", Purposes: []Purpose{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
 		}},
 		Answers: []Answer{{
-			Name: "n", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+			Name: "n", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}},
 		State:   []State{{Name: "x", Seed: "n"}},
 		Consent: true,
-		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5, Answers: []Answer{{
-			Name: "m", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []string{"s"}, Derived: []string{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5 * time.Second, Answers: []Answer{{
+			Name: "m", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
 		}}},
 	}
 	pair := []Pair{{Name: "h", Value: "1"}}
 	mutation := Mutation{Headers: pair, Query: pair, Cookies: pair, Path: pair, Form: pair, Pass: true}
 	var described abi.Description
-	var changed abi.Mutation
+	var changed contract.Mutation
 	decode(t, descriptionJSON(description), &described)
 	decode(t, mutationJSON(mutation), &changed)
 	same(t, reflect.ValueOf(description), reflect.ValueOf(described))
@@ -76,7 +78,10 @@ func same(t *testing.T, one, other reflect.Value) {
 	case reflect.Pointer:
 		same(t, one.Elem(), other.Elem())
 	default:
-		if !one.Equal(other) {
+		if d, ok := one.Interface().(time.Duration); ok {
+			one = reflect.ValueOf(d / time.Second)
+		}
+		if !one.Convert(other.Type()).Equal(other) {
 			t.Errorf("%v is written as %v", one, other)
 		}
 	}

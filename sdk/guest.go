@@ -7,7 +7,7 @@ import (
 
 	pdk "github.com/extism/go-pdk"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Parameters and results of the host functions are offsets of memory blocks.
@@ -96,20 +96,20 @@ func sign(field, data uint64) uint64
 //go:wasmimport extism:host/user reveal
 func reveal(value uint64) uint64
 
-// guest implements abi.Env with the imports of the module.
+// guest implements contract.Env with the imports of the module.
 type guest struct{}
 
 func (guest) Input() []byte { return take(inputOffset()) }
 
 func (guest) ConfigGet(name string) (string, bool) { return optional(configGet(give(name))) }
 
-func (guest) Log(level abi.Level, text string) {
+func (guest) Log(level contract.Level, text string) {
 	switch level {
-	case abi.LevelTrace, abi.LevelDebug:
+	case contract.LevelTrace, contract.LevelDebug:
 		pdk.Log(pdk.LogDebug, text)
-	case abi.LevelInfo:
+	case contract.LevelInfo:
 		pdk.Log(pdk.LogInfo, text)
-	case abi.LevelWarn:
+	case contract.LevelWarn:
 		pdk.Log(pdk.LogWarn, text)
 	default:
 		pdk.Log(pdk.LogError, text)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // store is an Env with a cache and a clock, and with an endpoint that answers with a document.
@@ -24,7 +24,7 @@ func (s *store) CacheGet(key string) (value string, ok bool) {
 
 func (s *store) CacheSet(key, value string, ttl int64) { s.cached[key], s.ttl = value, ttl }
 
-func (s *store) Log(abi.Level, string) { s.warned++ }
+func (s *store) Log(contract.Level, string) { s.warned++ }
 
 func (s *store) TimeNow() int64 { return 1700000000 }
 

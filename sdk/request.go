@@ -67,12 +67,12 @@ func (r *Request) Split() (scheme, authority, target string) {
 	return scheme, strings.TrimSuffix(authority, port), target
 }
 
-// ParseQuery returns the parameters of a query in their order, decoded by [FormDecode].
+// ParseQuery returns the parameters of a query in their order, decoded by [formDecode].
 func ParseQuery(query string) (parameters []Pair) {
 	for _, parameter := range strings.Split(query, "&") {
 		if parameter != "" {
 			name, value, _ := strings.Cut(parameter, "=")
-			parameters = append(parameters, Pair{FormDecode(name), FormDecode(value)})
+			parameters = append(parameters, Pair{formDecode(name), formDecode(value)})
 		}
 	}
 	return parameters

@@ -35,7 +35,12 @@
 // crypto/rand and os.Getenv.
 package sdk
 
-import "github.com/keywright/keywright/abi"
+import (
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
+)
 
 // Plugin is an auth type.
 type Plugin interface {
@@ -79,7 +84,7 @@ type Description struct {
 	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign],
 	// [UsesBody], [UsesState].
 	// Calling a function of any other group ends the call.
-	Uses []string
+	Uses []Group
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
 	// error.
 	Anonymous bool
@@ -116,12 +121,12 @@ type Answer struct {
 	Alternative string
 	// FromField is the name of a field of kind [String] whose value is used in place of From.
 	FromField string
-	// Kind is [Sealed], [AnyInteger], [Time] or [Enum].
-	Kind string
+	// Kind is [Sealed], [AnswerInteger], [Time] or [Enum].
+	Kind AnswerKind
 	// Sinks are the places that the sealed value may go to.
-	Sinks []string
+	Sinks []Sink
 	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
-	Derived []string
+	Derived []Sink
 	// Enum lists the names of an [Enum]. Any other value is "other".
 	Enum []string
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
@@ -133,12 +138,15 @@ type Answer struct {
 	Keep bool
 }
 
-// Kinds of answers, for [Answer].Kind.
+// AnswerKind is the kind of an [Answer].
+type AnswerKind string
+
+// Kinds of answers.
 const (
-	Sealed     = abi.AnswerSealed  // a text, as a sealed value
-	AnyInteger = abi.AnswerInteger // an integer from 0 to 2³¹−1
-	Time       = abi.AnswerTime    // a time in Unix seconds
-	Enum       = abi.AnswerEnum    // one of a few names
+	Sealed        AnswerKind = contract.AnswerSealed  // a text, as a sealed value
+	AnswerInteger AnswerKind = contract.AnswerInteger // an integer from 0 to 2³¹−1
+	Time          AnswerKind = contract.AnswerTime    // a time in Unix seconds
+	Enum          AnswerKind = contract.AnswerEnum    // one of a few names
 )
 
 // Challenge describes how a plugin takes part in what the API answers. If it is set, the host drops no token by itself
@@ -148,8 +156,8 @@ type Challenge struct {
 	Statuses []int
 	// Answers are the parts of the API's answers that the plugin gets from [Call.Challenge].
 	Answers []Answer
-	// Keep is the time in seconds for which answers with Keep stay available to later calls.
-	Keep int64
+	// Keep is the time for which answers with Keep stay available to later calls, in whole seconds.
+	Keep time.Duration
 }
 
 // Field describes a field of the configuration.
@@ -160,7 +168,7 @@ type Field struct {
 	// The plugin uses Name.
 	Aliases []string
 	// Kind is [String], [URL], [Integer], [Boolean], [Object], [Key] or [Certificate].
-	Kind string
+	Kind FieldKind
 	// Required fields must be present and must not render to blank text.
 	Required bool
 	// RequiredIf makes the field required if any of the conditions holds. The host checks it, because Validate does not see
@@ -174,17 +182,17 @@ type Field struct {
 	Sealed bool
 	// Sinks are the places that the field's sealed values may go to: [ToHeader], [ToQuery], [ToToken], [ToClaim], [ToSign],
 	// [ToDigest], [ToPath], [ToBody].
-	Sinks []string
+	Sinks []Sink
 	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to. If it is empty,
 	// these are Sinks.
-	Derived []string
+	Derived []Sink
 	// Enum lists the allowed values of a String. If it is empty, every value is allowed.
 	Enum []string
 	// Default is the value of an absent field. It is not a template.
 	Default string
-	// Minimum is the smallest allowed value of an Integer, see [AtLeast]. If it is nil, there is none.
+	// Minimum is the smallest allowed value of an Integer, see [Limit]. If it is nil, there is none.
 	Minimum *int64
-	// Maximum is the largest allowed value of an Integer, see [AtMost]. If it is nil, there is none.
+	// Maximum is the largest allowed value of an Integer, see [Limit]. If it is nil, there is none.
 	Maximum *int64
 	// Pattern is a regular expression that the whole text of a String without an Enum must match, such as `[a-z][a-z0-9-]*`. The
 	// host checks it, also in texts from templates and in sealed ones. See [abi.Field] for its syntax, which has no anchors. If it is
@@ -197,7 +205,7 @@ type Field struct {
 	// as [Algorithms], or for a key that signs no JWTs [HTTPSignatureAlgorithms].
 	AlgorithmField string
 	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage]. If it is empty, the key signs JWTs only.
-	Purposes []string
+	Purposes []Purpose
 	// Generate reports whether the host makes a key of its own if this field, a Key, is absent.
 	Generate bool
 	// Escape lists the characters that are special to the plugin in the texts of a String or an Object, such as `\{` if it
@@ -248,38 +256,47 @@ type Pair struct {
 // ABI is the version of the contract that this SDK implements, for [Description].ABI.
 const ABI = abi.Version
 
-// Kinds of fields, for [Field].Kind.
+// FieldKind is the kind of a [Field].
+type FieldKind string
+
+// Kinds of fields.
 const (
-	String  = abi.KindString  // a text
-	URL     = abi.KindURL     // an https URL; only such fields can be the URL of a token request
-	Integer = abi.KindInteger // an integer
-	Boolean = abi.KindBoolean // true or false
-	Object  = abi.KindObject  // a JSON object whose values may be templates at any depth
-	Key     = abi.KindKey     // a signing key, or the secret of an HMAC, which never leaves the host
+	String  FieldKind = abi.KindString  // a text
+	URL     FieldKind = abi.KindURL     // an https URL; only such fields can be the URL of a token request
+	Integer FieldKind = abi.KindInteger // an integer
+	Boolean FieldKind = abi.KindBoolean // true or false
+	Object  FieldKind = abi.KindObject  // a JSON object whose values may be templates at any depth
+	Key     FieldKind = abi.KindKey     // a signing key, or the secret of an HMAC, which never leaves the host
 	// Certificate is an X.509 certificate in PEM, with its chain. [Call.PublicKey] returns its thumbprint.
-	Certificate = abi.KindCertificate
+	Certificate FieldKind = abi.KindCertificate
 )
 
-// Sinks, for [Field].Sinks.
+// Sink is a place that a sealed value may go to.
+type Sink string
+
+// Sinks.
 const (
-	ToHeader = abi.SinkHeader // headers of the mutation
-	ToQuery  = abi.SinkQuery  // query parameters of the mutation
-	ToToken  = abi.SinkToken  // URL, body and headers of a token request or another exchange
-	ToClaim  = abi.SinkClaim  // header and claims of a JWT
-	ToSign   = abi.SinkSign   // keys of signatures and MACs
-	ToDigest = abi.SinkDigest // data of digests, MACs and signatures
-	ToPath   = abi.SinkPath   // values in the path of the mutation
-	ToBody   = abi.SinkBody   // form members of the mutation
+	ToHeader Sink = abi.SinkHeader // headers of the mutation
+	ToQuery  Sink = abi.SinkQuery  // query parameters of the mutation
+	ToToken  Sink = abi.SinkToken  // URL, body and headers of a token request or another exchange
+	ToClaim  Sink = abi.SinkClaim  // header and claims of a JWT
+	ToSign   Sink = abi.SinkSign   // keys of signatures and MACs
+	ToDigest Sink = abi.SinkDigest // data of digests, MACs and signatures
+	ToPath   Sink = abi.SinkPath   // values in the path of the mutation
+	ToBody   Sink = abi.SinkBody   // form members of the mutation
 )
 
-// Groups of host functions, for [Description].Uses.
+// Group is a group of host functions, for [Description].Uses.
+type Group string
+
+// Groups of host functions.
 const (
-	UsesSecret = abi.GroupSecret // Call.Secret
-	UsesToken  = abi.GroupToken  // Call.RequestToken and Call.Exchange
-	UsesCache  = abi.GroupCache  // Call.Cached, Call.Cache and Call.Drop
-	UsesSign   = abi.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
-	UsesBody   = abi.GroupBody   // Call.Body and Call.BodyForm
-	UsesState  = abi.GroupState  // Call.State
+	UsesSecret Group = contract.GroupSecret // Call.Secret
+	UsesToken  Group = contract.GroupToken  // Call.RequestToken and Call.Exchange
+	UsesCache  Group = contract.GroupCache  // Call.Cached, Call.Cache and Call.Drop
+	UsesSign   Group = contract.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
+	UsesBody   Group = contract.GroupBody   // Call.Body and Call.BodyForm
+	UsesState  Group = contract.GroupState  // Call.State
 )
 
 // Fields returns the fields of all lists, for [Description].Fields.
@@ -295,11 +312,8 @@ func Fields(lists ...[]Field) []Field {
 	return all
 }
 
-// AtLeast returns a pointer to n, for [Field].Minimum.
-func AtLeast(n int64) *int64 { return &n }
-
-// AtMost returns a pointer to n, for [Field].Maximum.
-func AtMost(n int64) *int64 { return &n }
+// Limit returns a pointer to n, for [Field].Minimum and [Field].Maximum.
+func Limit(n int64) *int64 { return &n }
 
 // Algorithms returns the signature algorithms that the host supports, for the Enum of an algorithm field: those of RFC 7518
 // section 3.1 except none, and EdDSA (RFC 8037 section 3.1).
@@ -317,11 +331,6 @@ func HTTPSignatureAlgorithms() []string {
 // Header returns a mutation that sets one header.
 func Header(name, value string) Mutation {
 	return Mutation{Headers: []Pair{{Name: name, Value: value}}}
-}
-
-// Query returns a mutation that appends one query parameter.
-func Query(name, value string) Mutation {
-	return Mutation{Query: []Pair{{Name: name, Value: value}}}
 }
 
 // Bearer returns a mutation that sends a token in the Authorization header, RFC 6750 section 2.1.

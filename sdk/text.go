@@ -23,26 +23,11 @@ func Lower(text string) string {
 	return string(b)
 }
 
-// HeaderValue returns the values of a header without space around them, joined by a comma and a space (RFC 9110 section 5.3).
-// found is false if no header has the name. The case of the name does not matter.
-func HeaderValue(headers []Pair, name string) (value string, found bool) {
-	name = Lower(name)
-	for _, h := range headers {
-		if len(h.Name) == len(name) && Lower(h.Name) == name {
-			if found {
-				value += ", "
-			}
-			value, found = value+strings.Trim(h.Value, " \t"), true
-		}
-	}
-	return value, found
-}
-
-// PercentEncode returns text with all bytes percent-encoded but the ASCII letters and digits and those of plain. With "-._~" it
+// percentEncode returns text with all bytes percent-encoded but the ASCII letters and digits and those of plain. With "-._~" it
 // does what [Call.Percent] does, which also encodes what sealed values stand for.
 //
 //go:noinline
-func PercentEncode(text, plain string) string {
+func percentEncode(text, plain string) string {
 	const digits = "0123456789ABCDEF"
 	b := make([]byte, 3*len(text))
 	n := 0
@@ -59,11 +44,11 @@ func PercentEncode(text, plain string) string {
 	return string(b[:n])
 }
 
-// FormDecode returns a name or a value of a form or a query decoded. A % that begins no escape stays as it is. The result may
+// formDecode returns a name or a value of a form or a query decoded. A % that begins no escape stays as it is. The result may
 // hold bytes that are not UTF-8.
 //
 //go:noinline
-func FormDecode(text string) string {
+func formDecode(text string) string {
 	b := make([]byte, len(text))
 	n := 0
 	for i := 0; i < len(text); i++ {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
-// ReservedHeaders are the members of a JOSE header that a configuration may not set. The host sets alg; crit and b64 change
+// ReservedHeaders returns the members of a JOSE header that a configuration may not set. The host sets alg; crit and b64 change
 // the meaning of a signature (RFC 7515 section 4.1.11, RFC 7797).
-var ReservedHeaders = []string{"alg", "crit", "b64"}
+func ReservedHeaders() []string { return []string{"alg", "crit", "b64"} }
 
 // Reserved returns a problem for each member of an object field whose name is one of names. It ignores case, because some
 // readers of JSON do. The names must be in lower case. The message says why a name is reserved, such as "is fixed by the
@@ -60,7 +60,7 @@ func (c *Config) CheckName(field, place string) []Problem {
 	switch {
 	case !literal:
 	case place == "header":
-		message = CheckHeaderName(name)
+		message = contract.CheckHeaderName(name)
 	case place == "cookie" && !IsToken(name):
 		message = "is not the name of a cookie: letters, digits and any of !#$%&'*+-.^_`|~ are allowed"
 	case place == "path" && strings.ContainsAny(name, "/?#%"):
@@ -90,7 +90,7 @@ func (c *Config) CheckHeaders(fields ...string) []Problem {
 		object, _ := c.Literal(field)
 		pairs, _ := Pairs(object)
 		for _, p := range pairs {
-			if message := CheckHeaderName(p.Name); message != "" {
+			if message := contract.CheckHeaderName(p.Name); message != "" {
 				problems = append(problems, Problem{Field: field + "." + p.Name, Message: message})
 			}
 		}
@@ -98,12 +98,8 @@ func (c *Config) CheckHeaders(fields ...string) []Problem {
 	return problems
 }
 
-// CheckHeaderName returns the reason why a mutation may not set the named header, or "" if it may. See
-// [abi.CheckHeaderName].
-func CheckHeaderName(name string) string { return abi.CheckHeaderName(name) }
-
 // IsToken reports whether text is a token, such as a cookie's name or an authentication scheme (RFC 9110 section 5.6.2).
-func IsToken(text string) bool { return abi.IsToken(text) }
+func IsToken(text string) bool { return contract.IsToken(text) }
 
 // foldsTo reports whether strings.EqualFold(name, lower) holds. It requires lower to be ASCII without capitals, so that
 // only two letters beyond ASCII matter. It does not use strings.EqualFold because the tables of package unicode would add

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // foldsTo agrees with strings.EqualFold, which readers of JSON that ignore case use, such as encoding/json (threats.md 67).
@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 
 // literals is an Env with the literal values of fields.
 type literals struct {
-	abi.Env
+	contract.Env
 	fields map[string]string
 }
 

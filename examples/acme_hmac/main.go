@@ -25,11 +25,11 @@ func (plugin) Describe() sdk.Description {
 		Type:    "acme_hmac",
 		Version: "1.0.0",
 		Summary: "An HMAC over method, path, time and body, for Acme's API.",
-		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
+		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
-			{Name: "key_id", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader}, Doc: "Which key the request is signed with."},
+			{Name: "key_id", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToHeader}, Doc: "Which key the request is signed with."},
 			// Only what is derived from the secret may go into a header, not the secret itself.
-			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToHeader}, Doc: "The shared secret."},
+			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToHeader}, Doc: "The shared secret."},
 		},
 	}
 }

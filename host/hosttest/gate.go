@@ -3,20 +3,20 @@ package hosttest
 import (
 	"sync"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
-// gate is an abi.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
+// gate is an contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
 // plugin.
 type gate struct {
-	env abi.Env
+	env contract.Env
 
 	// mu is held while a host function runs.
 	mu     sync.Mutex
 	closed bool
 }
 
-var _ abi.Env = (*gate)(nil)
+var _ contract.Env = (*gate)(nil)
 
 // tooLate is the value of the panic in a host function after the gate was closed.
 type tooLate struct{}
@@ -48,7 +48,7 @@ func (g *gate) ConfigGet(name string) (string, bool) {
 	return g.env.ConfigGet(name)
 }
 
-func (g *gate) Log(level abi.Level, text string) {
+func (g *gate) Log(level contract.Level, text string) {
 	defer g.enter()()
 	g.env.Log(level, text)
 }

@@ -81,7 +81,7 @@ type exchanging struct{ scripted }
 
 func (e exchanging) Describe() sdk.Description {
 	d := e.scripted.Describe()
-	d.Fields[0].Sinks = []string{sdk.ToDigest}
+	d.Fields[0].Sinks = []sdk.Sink{sdk.ToDigest}
 	return d
 }
 
@@ -108,10 +108,10 @@ type scripted func(c *sdk.Call) (sdk.Mutation, error)
 func (scripted) Describe() sdk.Description {
 	return sdk.Description{
 		ABI: sdk.ABI, Type: "scripted", Version: "1.0.0", Summary: "Does what a test wants.",
-		Uses: []string{sdk.UsesToken, sdk.UsesCache},
+		Uses: []sdk.Group{sdk.UsesToken, sdk.UsesCache},
 		Fields: []sdk.Field{
-			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader}},
-			{Name: "token_url", Kind: sdk.URL, Sinks: []string{sdk.ToToken}},
+			{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToHeader}},
+			{Name: "token_url", Kind: sdk.URL, Sinks: []sdk.Sink{sdk.ToToken}},
 		},
 	}
 }

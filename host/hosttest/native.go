@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -38,7 +38,7 @@ func (native) Has(string) bool { return true }
 
 // Call implements sandbox.Guest. Nothing can stop the plugin, so it runs on a goroutine of its own. If it does not end,
 // the test fails and continues without it.
-func (n native) Call(_ context.Context, export string, env abi.Env) (sandbox.Result, error) {
+func (n native) Call(_ context.Context, export string, env contract.Env) (sandbox.Result, error) {
 	gate := &gate{env: env}
 	name := make(chan []byte, 1)
 	done := make(chan struct{})
@@ -78,7 +78,7 @@ func (n native) run(export string, gate *gate) (result sandbox.Result, err error
 		n.tb.Logf("the plugin panicked: %v\n%s", p, debug.Stack())
 		err = &sandbox.Error{Kind: sandbox.ErrTrap, Detail: "it panicked; the test's log has the stack"}
 	}()
-	output, failure := sdk.Dispatch(n.plugin, gate, export)
+	output, failure := contract.Dispatch(n.plugin, gate, export)
 	if failure != nil {
 		return sandbox.Result{Code: 1, Message: failure.Error()}, nil
 	}

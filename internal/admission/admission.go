@@ -40,18 +40,18 @@ package admission
 import (
 	"fmt"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Names of exports that Admit adds to a module.
 const (
 	// FuelExport is the name of the exported mutable i64 global that holds the remaining fuel. It is below zero if and
 	// only if the module has run out of fuel and trapped.
-	FuelExport = abi.ExportReserved + "fuel"
+	FuelExport = contract.ExportReserved + "fuel"
 
-	startExport = abi.ExportReserved + "start"
+	startExport = contract.ExportReserved + "start"
 	// The index of a mutable global follows globalExport.
-	globalExport = abi.ExportReserved + "global "
+	globalExport = contract.ExportReserved + "global "
 )
 
 // Limits holds the limits of a module. None may be zero.
@@ -136,7 +136,7 @@ func Admit(wasm []byte, limits Limits) (*Module, error) {
 	return admit(wasm, limits, plugins)
 }
 
-func admit(wasm []byte, limits Limits, rules contract) (*Module, error) {
+func admit(wasm []byte, limits Limits, rules ruleset) (*Module, error) {
 	if len(wasm) > limits.ModuleBytes {
 		return nil, &RefusedError{Reasons: []Reason{{Function: -1, Text: fmt.Sprintf(
 			"it has %d bytes, and %d are allowed: build it without debug information, or raise the limit",

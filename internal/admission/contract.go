@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Signature is the type of a function. Params and Results have a byte for each value type, encoded as in WebAssembly and
@@ -29,8 +29,8 @@ func (s Signature) String() string {
 	return "(" + list(s.Params) + ") → " + results
 }
 
-// contract lists the functions that modules may import, and the exports whose type it defines.
-type contract struct {
+// ruleset lists the functions that modules may import, and the exports whose type it defines.
+type ruleset struct {
 	imports map[Import]host
 	exports []export
 	// maxTargets is the maximum number of targets of a br_table.
@@ -73,16 +73,16 @@ type export struct {
 const initialize = "_initialize"
 
 // plugins is version 1 of the plugin contract.
-var plugins = contract{
+var plugins = ruleset{
 	maxTargets: 5_000,
 	imports:    makeImports(),
 	exports: []export{
-		{abi.ExportDescribe, true, Signature{"", ofI32}},
-		{abi.ExportValidate, false, Signature{"", ofI32}},
-		{abi.ExportAuthenticate, true, Signature{"", ofI32}},
-		{abi.ExportConsent, false, Signature{"", ofI32}},
-		{abi.ExportConnect, false, Signature{"", ofI32}},
-		{abi.ExportDisconnect, false, Signature{"", ofI32}},
+		{contract.ExportDescribe, true, Signature{"", ofI32}},
+		{contract.ExportValidate, false, Signature{"", ofI32}},
+		{contract.ExportAuthenticate, true, Signature{"", ofI32}},
+		{contract.ExportConsent, false, Signature{"", ofI32}},
+		{contract.ExportConnect, false, Signature{"", ofI32}},
+		{contract.ExportDisconnect, false, Signature{"", ofI32}},
 		{initialize, false, Signature{}},
 	},
 }
@@ -94,25 +94,25 @@ func makeImports() map[Import]host {
 			all[Import{module, name}] = host{Signature: Signature{params, results}}
 		}
 	}
-	env, user := abi.ModuleEnv, abi.ModuleUser
-	add(env, "", ofI64, abi.EnvInputLength, abi.EnvInputOffset)
-	add(env, "", ofI32, abi.EnvGetLogLevel)
-	add(env, ofI64, "", abi.EnvErrorSet, abi.EnvFree,
-		abi.EnvLogTrace, abi.EnvLogDebug, abi.EnvLogInfo, abi.EnvLogWarn, abi.EnvLogError)
-	add(env, ofI64, ofI32, abi.EnvInputLoadU8, abi.EnvLoadU8)
-	add(env, ofI64, ofI64, abi.EnvInputLoadU64, abi.EnvLoadU64, abi.EnvConfigGet, abi.EnvVarGet,
-		abi.EnvAlloc, abi.EnvLength, abi.EnvLengthUnsafe)
-	add(env, ofI64+ofI32, "", abi.EnvStoreU8)
-	add(env, ofI64+ofI64, "", abi.EnvStoreU64, abi.EnvOutputSet, abi.EnvVarSet)
+	env, user := contract.ModuleEnv, contract.ModuleUser
+	add(env, "", ofI64, contract.EnvInputLength, contract.EnvInputOffset)
+	add(env, "", ofI32, contract.EnvGetLogLevel)
+	add(env, ofI64, "", contract.EnvErrorSet, contract.EnvFree,
+		contract.EnvLogTrace, contract.EnvLogDebug, contract.EnvLogInfo, contract.EnvLogWarn, contract.EnvLogError)
+	add(env, ofI64, ofI32, contract.EnvInputLoadU8, contract.EnvLoadU8)
+	add(env, ofI64, ofI64, contract.EnvInputLoadU64, contract.EnvLoadU64, contract.EnvConfigGet, contract.EnvVarGet,
+		contract.EnvAlloc, contract.EnvLength, contract.EnvLengthUnsafe)
+	add(env, ofI64+ofI32, "", contract.EnvStoreU8)
+	add(env, ofI64+ofI64, "", contract.EnvStoreU64, contract.EnvOutputSet, contract.EnvVarSet)
 
-	add(user, ofI32+ofI32, ofI64, abi.UserBlockNew)
-	add(user, ofI64+ofI32+ofI32, ofI64, abi.UserBlockRead)
-	add(user, "", ofI64, abi.UserTimeNow, abi.UserTimeMillis, abi.UserClockOffset, abi.UserBody, abi.UserBodyForm, abi.UserChallenge)
-	add(user, ofI64, ofI64, abi.UserRandom, abi.UserSecretGet, abi.UserTokenRequest, abi.UserExchange, abi.UserCacheGet, abi.UserCacheDrop, abi.UserStateGet,
-		abi.UserJWTSign, abi.UserReveal)
-	add(user, ofI64+ofI64, ofI64, abi.UserCompose, abi.UserEncode, abi.UserDecode, abi.UserDigest, abi.UserPublicKey, abi.UserSign)
-	add(user, ofI64+ofI64+ofI64, ofI64, abi.UserMAC, abi.UserSignSealed)
-	add(user, ofI64+ofI64+ofI64, "", abi.UserCacheSet)
+	add(user, ofI32+ofI32, ofI64, contract.UserBlockNew)
+	add(user, ofI64+ofI32+ofI32, ofI64, contract.UserBlockRead)
+	add(user, "", ofI64, contract.UserTimeNow, contract.UserTimeMillis, contract.UserClockOffset, contract.UserBody, contract.UserBodyForm, contract.UserChallenge)
+	add(user, ofI64, ofI64, contract.UserRandom, contract.UserSecretGet, contract.UserTokenRequest, contract.UserExchange, contract.UserCacheGet, contract.UserCacheDrop, contract.UserStateGet,
+		contract.UserJWTSign, contract.UserReveal)
+	add(user, ofI64+ofI64, ofI64, contract.UserCompose, contract.UserEncode, contract.UserDecode, contract.UserDigest, contract.UserPublicKey, contract.UserSign)
+	add(user, ofI64+ofI64+ofI64, ofI64, contract.UserMAC, contract.UserSignSealed)
+	add(user, ofI64+ofI64+ofI64, "", contract.UserCacheSet)
 	addWASI(all)
 	return all
 }
@@ -130,7 +130,7 @@ const (
 func addWASI(all map[Import]host) {
 	const one, two, three, four = ofI32, ofI32 + ofI32, ofI32 + ofI32 + ofI32, ofI32 + ofI32 + ofI32 + ofI32
 	add := func(name, params, results string, m meter) {
-		all[Import{abi.ModuleWASI, name}] = host{Signature{params, results}, m}
+		all[Import{contract.ModuleWASI, name}] = host{Signature{params, results}, m}
 	}
 	add("args_get", two, one, meter{})
 	add("args_sizes_get", two, one, meter{})
@@ -153,7 +153,7 @@ func addWASI(all map[Import]host) {
 }
 
 // checkImport returns the reason why a module may not import i, or "".
-func (c contract) checkImport(i Import, kind byte, t Signature) string {
+func (c ruleset) checkImport(i Import, kind byte, t Signature) string {
 	text := fmt.Sprintf("it imports %q %q", cut(i.Module), cut(i.Name))
 	if kind != kindFunction {
 		return fmt.Sprintf("it imports the %s %q %q, but a plugin has to bring its own", kindNames[kind], cut(i.Module), cut(i.Name))
@@ -164,24 +164,24 @@ func (c contract) checkImport(i Import, kind byte, t Signature) string {
 		return fmt.Sprintf("%s as %s, but it is %s", text, t, hostFunc.Signature)
 	case ok:
 		return ""
-	case i.Module == abi.ModuleEnv && strings.HasPrefix(i.Name, "http_"):
+	case i.Module == contract.ModuleEnv && strings.HasPrefix(i.Name, "http_"):
 		return text + ": a plugin has no HTTP of its own; ask for tokens with token_request"
-	case i.Module == abi.ModuleEnv || i.Module == abi.ModuleUser:
+	case i.Module == contract.ModuleEnv || i.Module == contract.ModuleUser:
 		return text + ": there is no such function in version 1 of the plugin contract, as this Keywright knows it; see ABI.md"
-	case i.Module == abi.ModuleWASI:
+	case i.Module == contract.ModuleWASI:
 		return text + ": a plugin has no files and no sockets; leave out the code that needs them"
 	case i.Module == "env" && i.Name == "abort":
 		return text + ": build AssemblyScript with --use abort= and a function of your own"
 	}
 	return fmt.Sprintf("%s: only %s, %s and %s may be imported from; see ABI.md",
-		text, abi.ModuleEnv, abi.ModuleUser, abi.ModuleWASI)
+		text, contract.ModuleEnv, contract.ModuleUser, contract.ModuleWASI)
 }
 
 // checkContract refuses a module that lacks a required export, has one of the wrong type, or imports WASI without
 // exporting its memory.
 func (m *module) checkContract() {
 	for _, i := range m.imports {
-		if i.Module == abi.ModuleWASI && m.exports["memory"].kind != kindMemory {
+		if i.Module == contract.ModuleWASI && m.exports["memory"].kind != kindMemory {
 			m.refuse(`it imports WASI, so it has to export its memory as "memory"`)
 			break
 		}

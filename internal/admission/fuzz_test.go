@@ -30,7 +30,7 @@ func shipped(t testing.TB) map[string][]byte {
 }
 
 // open is the contract without required exports.
-var open = contract{imports: plugins.imports, maxTargets: plugins.maxTargets}
+var open = ruleset{imports: plugins.imports, maxTargets: plugins.maxTargets}
 
 // testLimits are large enough for most tests.
 var testLimits = Limits{ModuleBytes: 8 << 20, MemoryBytes: 16 << 20, Fuel: 5_000_000}

@@ -42,7 +42,7 @@ var order = [...]byte{
 // module is the state of reading a module. Its index spaces begin with the imports.
 type module struct {
 	limits  Limits
-	rules   contract
+	rules   ruleset
 	reasons []Reason
 	// broken is set if the rest of the module is not read. Parts that are missing are no reason then.
 	broken bool

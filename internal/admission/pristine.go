@@ -3,7 +3,7 @@ package admission
 import (
 	"fmt"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // pristine determines whether the host can reset an instance to its state after initialisation. There are two
@@ -37,7 +37,7 @@ func (p *pristine) setNotPooled(why string) {
 
 func (p *pristine) imported(i Import) {
 	switch {
-	case i.Module != abi.ModuleWASI:
+	case i.Module != contract.ModuleWASI:
 	case i.Name == wasiRandom || i.Name == wasiClock:
 		p.draws = append(p.draws, uint32(len(p.module.imports)-1))
 	case i.Name == wasiClose:

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -86,14 +86,14 @@ func TestAnErrorHasTwentyReasons(t *testing.T) {
 
 // An admitted module comes with the functions that it imports, exports and defines.
 func TestAdmittedModule(t *testing.T) {
-	now := text(abi.ModuleUser) + text(abi.UserTimeNow) + "\x00\x02"
+	now := text(contract.ModuleUser) + text(contract.UserTimeNow) + "\x00\x02"
 	p := plugin().with(sectionType, list(typeNone, typeResult, "\x60\x00\x01\x7e")).with(sectionImport, list(now, now)).with(sectionMemory, list("\x00\x02"))
 	p = p.with(sectionExport, list(text("memory")+"\x02\x00", text("describe")+"\x00\x02", text("authenticate")+"\x00\x03"))
 	m := testworld.Must(Admit(build(p), testLimits))(t)
 	if m.Functions != 2 {
 		t.Errorf("it defines %d functions", m.Functions)
 	}
-	if want := []Import{{abi.ModuleUser, abi.UserTimeNow}}; !reflect.DeepEqual(m.Imports, want) {
+	if want := []Import{{contract.ModuleUser, contract.UserTimeNow}}; !reflect.DeepEqual(m.Imports, want) {
 		t.Errorf("it imports %v", m.Imports)
 	}
 	if want := []string{"describe", "authenticate"}; !reflect.DeepEqual(m.Exports, want) {

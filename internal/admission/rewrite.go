@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // rewriting is the metered module. New items go to the end of their index spaces, so existing indices stay. Only
@@ -105,9 +105,9 @@ func (m *module) addExport(name string, e exported, r *reader, where int) {
 		r.fail(where, fmt.Sprintf("there are two exports %q", cut(name)))
 		return
 	}
-	if strings.HasPrefix(name, abi.ExportReserved) {
+	if strings.HasPrefix(name, contract.ExportReserved) {
 		m.refuseAt(fmt.Sprintf("its export %q has a name that begins with %q, which is the host's: rename it",
-			cut(name), abi.ExportReserved), -1, where)
+			cut(name), contract.ExportReserved), -1, where)
 	}
 	m.exports[name] = e
 	if e.kind == kindFunction {

@@ -15,7 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -52,7 +52,7 @@ func newMachine(t testing.TB) *machine {
 	m := &machine{ctx: context.Background()}
 	m.runtime = wazero.NewRuntimeWithConfig(m.ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features).WithMemoryLimitPages(256))
 	t.Cleanup(func() { _ = m.runtime.Close(m.ctx) })
-	for _, module := range []string{abi.ModuleEnv, abi.ModuleUser} {
+	for _, module := range []string{contract.ModuleEnv, contract.ModuleUser} {
 		builder := m.runtime.NewHostModuleBuilder(module)
 		for i, f := range plugins.imports {
 			if i.Module == module {
@@ -111,50 +111,50 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 	}
 	note := fmt.Sprintf("%s%v", name, stack[:len(s.Params)])
 	switch name {
-	case abi.EnvInputOffset:
+	case contract.EnvInputOffset:
 		stack[0] = m.put(request)
-	case abi.EnvInputLength:
+	case contract.EnvInputLength:
 		stack[0] = uint64(len(request))
-	case abi.EnvAlloc:
+	case contract.EnvAlloc:
 		stack[0] = m.put(strings.Repeat("\x00", int(stack[0])))
-	case abi.EnvLength, abi.EnvLengthUnsafe:
+	case contract.EnvLength, contract.EnvLengthUnsafe:
 		stack[0] = binary.LittleEndian.Uint64(m.arena[stack[0]-8:])
-	case abi.EnvLoadU8:
+	case contract.EnvLoadU8:
 		stack[0] = uint64(m.arena[stack[0]])
-	case abi.EnvLoadU64:
+	case contract.EnvLoadU64:
 		stack[0] = binary.LittleEndian.Uint64(m.arena[stack[0]:])
-	case abi.EnvStoreU8:
+	case contract.EnvStoreU8:
 		m.arena[stack[0]] = byte(stack[1])
-	case abi.EnvStoreU64:
+	case contract.EnvStoreU64:
 		binary.LittleEndian.PutUint64(m.arena[stack[0]:], stack[1])
-	case abi.EnvOutputSet:
+	case contract.EnvOutputSet:
 		note += string(m.arena[stack[0]:][:stack[1]])
-	case abi.EnvErrorSet:
+	case contract.EnvErrorSet:
 		note += m.block(stack[0])
-	case abi.EnvConfigGet:
+	case contract.EnvConfigGet:
 		name := m.block(stack[0])
 		note += name
 		stack[0] = m.put(map[string]string{"algorithm": "HS256", "in": "header"}[name] + "value")
-	case abi.UserBlockNew:
+	case contract.UserBlockNew:
 		text, _ := guest.Memory().Read(uint32(stack[0]), uint32(stack[1]))
 		note += string(text)
 		stack[0] = m.put(string(text))
-	case abi.UserBlockRead:
+	case contract.UserBlockRead:
 		text := m.block(stack[0])
 		guest.Memory().WriteString(uint32(stack[1]), text[:min(len(text), int(stack[2]))])
 		stack[0] = uint64(len(text))
-	case abi.UserTokenRequest:
+	case contract.UserTokenRequest:
 		note += m.block(stack[0])
 		stack[0] = m.put(`{"status":200,"access_token":"` + sealedValue + `","token_type":"bearer","expires_in":300}`)
-	case abi.UserCompose:
+	case contract.UserCompose:
 		template := m.block(stack[0])
 		note += template
 		stack[0] = m.put(template)
-	case abi.UserCacheGet:
+	case contract.UserCacheGet:
 		stack[0] = 0
-	case abi.UserTimeNow:
+	case contract.UserTimeNow:
 		stack[0] = 1700000000
-	case abi.UserJWTSign, abi.UserMAC:
+	case contract.UserJWTSign, contract.UserMAC:
 		note += m.block(stack[0])
 		stack[0] = m.put(sealedValue)
 	default:
@@ -184,7 +184,7 @@ func TestMeteringKeepsBehaviour(t *testing.T) {
 		if admitted.NotPooled != "" {
 			t.Errorf("instances of %s are not pooled: %s", name, admitted.NotPooled)
 		}
-		for _, export := range []string{abi.ExportDescribe, abi.ExportValidate, abi.ExportAuthenticate} {
+		for _, export := range []string{contract.ExportDescribe, contract.ExportValidate, contract.ExportAuthenticate} {
 			var asked [3][]string
 			var results [3][]uint64
 			var memories [3][]byte
@@ -222,7 +222,7 @@ func TestWASIMatchesWazero(t *testing.T) {
 	m := newMachine(t)
 	compiled := testworld.Must(wasi_snapshot_preview1.NewBuilder(m.runtime).Compile(m.ctx))(t)
 	for i, f := range plugins.imports {
-		if i.Module != abi.ModuleWASI {
+		if i.Module != contract.ModuleWASI {
 			continue
 		}
 		wazeros, ok := compiled.ExportedFunctions()[i.Name]

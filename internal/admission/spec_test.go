@@ -63,7 +63,7 @@ func (c specCommand) wasm(t *testing.T, script string) []byte {
 
 // The specification's tests import functions that print, have large br_tables, and run long.
 var (
-	specRules = contract{maxTargets: 100_000, imports: map[Import]host{
+	specRules = ruleset{maxTargets: 100_000, imports: map[Import]host{
 		{"spectest", "print"}:         {},
 		{"spectest", "print_i32"}:     {Signature: Signature{Params: ofI32}},
 		{"spectest", "print_i64"}:     {Signature: Signature{Params: ofI64}},

@@ -60,7 +60,9 @@ var cutting = []string{
 }
 
 // library lists the packages that every plugin is linked with. They are not checked.
-var library = []string{"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/extism/go-pdk"}
+var library = []string{
+	"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/keywright/keywright/internal/contract", "github.com/extism/go-pdk",
+}
 
 // lint checks the sources of a plugin for code that compiles but does not work in a guest. It checks all packages except
 // those of the standard library and the SDK. It also returns the places where the plugin escapes configuration fields, which

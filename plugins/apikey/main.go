@@ -18,11 +18,11 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A key in a header, a query parameter, the path, a cookie or a form.",
 		Fields: []sdk.Field{
 			{
-				Name: "key", Kind: sdk.String, Required: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
+				Name: "key", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
 				Doc: "Name of the header, query parameter, cookie or member of the form. For the path, the text that the credential replaces.",
 			},
 			{
-				Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToPath},
+				Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToPath},
 				Doc: "The credential.",
 			},
 			{Name: "in", Kind: sdk.String, Required: true, Enum: []string{"header", "query", "path", "cookie", "form"}, Doc: "Where the key goes."},

@@ -23,13 +23,13 @@ func (plugin) Describe() sdk.Description {
 	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
 	client[0].Required, client[0].RequiredIf = true, nil // a browser sees it, whatever the client is
 	answers := oauth.Answers()
-	answers[0].State, answers[0].Sinks = accessToken, []string{sdk.ToHeader, sdk.ToToken} // a state as well, because there may be no other
+	answers[0].State, answers[0].Sinks = accessToken, []sdk.Sink{sdk.ToHeader, sdk.ToToken} // a state as well, because there may be no other
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_authorization_code",
 		Version: "1.0.0",
 		Summary: "A bearer token that each user grants in a browser, with the OAuth 2.0 authorization code grant and PKCE.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
 		Fields:  sdk.Fields(fields(), client, oauth.Dialect(), oauth.Key(oauth.Signs(""))),
 		State:   []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
@@ -39,7 +39,7 @@ func (plugin) Describe() sdk.Description {
 
 // fields returns the fields of the grant.
 func fields() []sdk.Field {
-	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
+	token, both := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToClaim}
 	return []sdk.Field{
 		{Name: "authorization_url", Kind: sdk.URL, Required: true, Doc: "Authorization endpoint, to which the user's browser goes."},
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Doc: "Token endpoint."},

@@ -30,8 +30,8 @@ type plugin struct{}
 // Describe separates the base credentials, whose signatures reach STS only, from those of the role, whose signatures reach the
 // API only.
 func (plugin) Describe() sdk.Description {
-	token, digested := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToDigest}
-	sent := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
+	token, digested := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToDigest}
+	sent := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
 	const inXML = "xml:/AssumeRoleResponse/AssumeRoleResult/Credentials/" // as STS documents it; it answers in JSON to who accepts that
 	const inJSON = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
 	return sdk.Description{
@@ -39,12 +39,12 @@ func (plugin) Describe() sdk.Description {
 		Type:    "aws_assume_role",
 		Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, with the credentials of an assumed role, cached until a minute before they expire.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{
 			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: token, Doc: "Access key ID of the credentials that assume the role."},
 			{
 				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
-				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToToken}, Doc: "Their secret access key.",
+				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToToken}, Doc: "Their secret access key.",
 			},
 			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
 			{
@@ -53,7 +53,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			{Name: "role_session_name", Kind: sdk.String, Default: "keywright", Sinks: digested, Doc: "Name of the session, which AWS logs."},
 			{Name: "external_id", Kind: sdk.String, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
-			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(900), Maximum: sdk.AtMost(longest), Doc: "Lifetime of the session in seconds, at most that of the role."},
+			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(900), Maximum: sdk.Limit(longest), Doc: "Lifetime of the session in seconds, at most that of the role."},
 			{Name: "policy", Kind: sdk.String, Sinks: digested, Doc: "Session policy in JSON, which narrows what the role may do."},
 			{
 				Name: "sts_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Endpoint of AWS STS.",
@@ -68,7 +68,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			{
 				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
-				Sinks: []string{sdk.ToSign}, Derived: []string{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
+				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
 			},
 			{
 				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.Sealed, Required: true,

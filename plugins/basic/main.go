@@ -14,7 +14,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	header := []string{sdk.ToHeader}
+	header := []sdk.Sink{sdk.ToHeader}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "basic",

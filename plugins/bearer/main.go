@@ -17,7 +17,7 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A token in the Authorization header, in the query or in a form (RFC 6750).",
 		Fields: []sdk.Field{
 			{
-				Name: "token", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
+				Name: "token", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody},
 				Doc: "The token, without a prefix.",
 			},
 			{

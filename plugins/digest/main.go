@@ -18,14 +18,14 @@ type plugin struct{}
 // Describe lists the nonce twice: as one that later requests use again, and as a sign that the answer to this request has a
 // challenge.
 func (plugin) Describe() sdk.Description {
-	hashed, both := []string{sdk.ToDigest}, []string{sdk.ToHeader, sdk.ToDigest}
+	hashed, both := []sdk.Sink{sdk.ToDigest}, []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	algorithms := []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"}
 	return sdk.Description{
 		ABI:       sdk.ABI,
 		Type:      "digest",
 		Version:   "1.0.0",
 		Summary:   "HTTP Digest (RFC 7616): the answer to the API's challenge, which is also used for later requests.",
-		Uses:      []string{sdk.UsesBody, sdk.UsesCache},
+		Uses:      []sdk.Group{sdk.UsesBody, sdk.UsesCache},
 		Anonymous: true, // the first request has no challenge to answer
 		Fields: []sdk.Field{
 			{Name: "username", Kind: sdk.String, Required: true, Sinks: both, Doc: "User name."},
@@ -33,7 +33,7 @@ func (plugin) Describe() sdk.Description {
 		},
 		Challenge: &sdk.Challenge{
 			Statuses: []int{401},
-			Keep:     int64(keep / time.Second), // a server that refuses an older nonce sends a new one with its answer
+			Keep:     keep, // a server that refuses an older nonce sends a new one with its answer
 			Answers: []sdk.Answer{
 				{Name: "algorithm", From: "auth:Digest/algorithm", Kind: sdk.Enum, Enum: algorithms, Keep: true},
 				{Name: "qop", From: "auth:Digest/qop", Kind: sdk.Enum, Enum: []string{"auth", "auth-int"}, Keep: true},
@@ -42,9 +42,9 @@ func (plugin) Describe() sdk.Description {
 				{Name: "charset", From: "auth:Digest/charset", Kind: sdk.Enum, Enum: []string{"UTF-8"}, Keep: true},
 				{Name: "realm", From: "auth:Digest/realm", Kind: sdk.Sealed, Sinks: both, Keep: true},
 				{Name: "nonce", From: "auth:Digest/nonce", Kind: sdk.Sealed, Sinks: both, Keep: true},
-				{Name: "opaque", From: "auth:Digest/opaque", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Keep: true},
+				{Name: "opaque", From: "auth:Digest/opaque", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Keep: true},
 				{Name: "nextnonce", From: "info:nextnonce", Kind: sdk.Sealed, Sinks: both, Keep: true},
-				{Name: "challenged", From: "auth:Digest/nonce", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}},
+				{Name: "challenged", From: "auth:Digest/nonce", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}},
 			},
 		},
 	}

@@ -27,7 +27,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim, bound := []string{sdk.ToClaim}, []string{sdk.ToHeader, sdk.ToDigest}
+	claim, bound := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
 	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
 	kept := nonce
@@ -37,7 +37,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "dpop",
 		Version: "1.0.0",
 		Summary: "An access token that is bound to a key, and a proof of the key for each request (DPoP, RFC 9449).",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
 			fields(bearer),
 			oauth.Request(),
@@ -47,11 +47,11 @@ func (plugin) Describe() sdk.Description {
 		Answers: []sdk.Answer{
 			{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: bound, Derived: claim, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"DPoP"}},
-			{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnyInteger},
+			{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnswerInteger},
 			{Name: "error", From: "json:/error", Kind: sdk.Enum, Enum: []string{useNonce}},
 			nonce,
 		},
-		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: 3600, Answers: []sdk.Answer{ // an hour
+		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: time.Hour, Answers: []sdk.Answer{
 			kept,
 			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
 		}},
@@ -60,7 +60,7 @@ func (plugin) Describe() sdk.Description {
 
 // fields returns the fields of the grant and of the proofs. bearer is the condition for an assertion.
 func fields(bearer sdk.Condition) []sdk.Field {
-	claim, assertion := []string{sdk.ToClaim}, []sdk.Condition{bearer}
+	claim, assertion := []sdk.Sink{sdk.ToClaim}, []sdk.Condition{bearer}
 	return []sdk.Field{
 		{Name: "grant_type", Kind: sdk.String, Enum: []string{"client_credentials", jwtBearer}, Default: "client_credentials", Doc: "RFC 6749 section 4.4, or RFC 7523."},
 		{Name: "assertion_subject", Kind: sdk.String, RequiredIf: assertion, OnlyIf: assertion, Sinks: claim, Doc: "The sub of the assertion of jwt_bearer: whom the token is for."},

@@ -25,17 +25,17 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim, token := []string{sdk.ToClaim}, []string{sdk.ToToken}
+	claim, token := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToToken}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "github_app",
 		Version: "1.0.0",
 		Summary: "An installation access token of a GitHub App, cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: []sdk.Field{
 			{Name: "client_id", Kind: sdk.String, Sinks: claim, Doc: "Client ID of the app. Either this or app_id is required."},
-			{Name: "app_id", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "ID of the app, in place of client_id."},
-			{Name: "installation_id", Kind: sdk.Integer, Required: true, Minimum: sdk.AtLeast(1), Doc: "ID of the installation that the token is for.", Obtain: "It ends the URL of the installation's settings."},
+			{Name: "app_id", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "ID of the app, in place of client_id."},
+			{Name: "installation_id", Kind: sdk.Integer, Required: true, Minimum: sdk.Limit(1), Doc: "ID of the installation that the token is for.", Obtain: "It ends the URL of the installation's settings."},
 			{
 				Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Private key of the app, the PEM file as GitHub hands it out.",
 				Obtain: "In the settings of the app: Private keys, Generate a private key.",
@@ -52,7 +52,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "permissions", Kind: sdk.Object, Sinks: token, Doc: "Permissions of the token, such as {contents: read}. Without them, it has those of the installation."},
 		},
 		Answers: []sdk.Answer{
-			{Name: "token", From: "json:/token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
+			{Name: "token", From: "json:/token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
 			{Name: "expires_at", From: "json:/expires_at", Kind: sdk.Time, Required: true},
 		},
 	}

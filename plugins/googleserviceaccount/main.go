@@ -27,7 +27,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim := []string{sdk.ToClaim}
+	claim := []sdk.Sink{sdk.ToClaim}
 	of := func(kinds ...string) []sdk.Condition { return []sdk.Condition{{Field: "token_type", Values: kinds}} }
 	requested := of(accessToken, idToken)
 	return sdk.Description{
@@ -35,7 +35,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "google_service_account",
 		Version: "1.0.0",
 		Summary: "An access token, ID token or self-signed JWT of a Google service account, cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: []sdk.Field{
 			{Name: "client_email", Kind: sdk.String, Required: true, Sinks: claim, Doc: "client_email of the key file."},
 			{
@@ -46,7 +46,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: Google knows one."},
 			{Name: "token_type", Kind: sdk.String, Enum: []string{accessToken, idToken, selfSigned}, Default: accessToken, Doc: "What the API gets."},
 			{
-				Name: "token_url", Kind: sdk.URL, RequiredIf: requested, OnlyIf: requested, Sinks: []string{sdk.ToToken, sdk.ToClaim},
+				Name: "token_url", Kind: sdk.URL, RequiredIf: requested, OnlyIf: requested, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim},
 				Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "token_uri of the key file.",
 			},
 			{Name: "scope", Kind: sdk.String, RequiredIf: of(accessToken), OnlyIf: of(accessToken, selfSigned), Sinks: claim, Doc: "Scopes, separated by spaces."},
@@ -57,7 +57,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			{Name: "subject", Kind: sdk.String, OnlyIf: of(accessToken), Sinks: claim, Doc: "User to act for, by domain-wide delegation."},
 		},
-		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true}},
+		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true}},
 	}
 }
 

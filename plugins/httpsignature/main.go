@@ -15,7 +15,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	sinks := []string{sdk.ToHeader, sdk.ToDigest}
+	sinks := []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	text := func(name, doc string) sdk.Field { // a string of a structured field, RFC 9651 section 3.3.3
 		return sdk.Field{
 			Name: name, Kind: sdk.String, Sinks: sinks, Pattern: `[ -~]*`, PatternMessage: "has a character that is not printable ASCII", Doc: doc,
@@ -26,9 +26,9 @@ func (plugin) Describe() sdk.Description {
 		Type:    "http_signature",
 		Version: "1.0.0",
 		Summary: "A signature of parts of each request, by HTTP Message Signatures (RFC 9421).",
-		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
+		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
-			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Purposes: []string{sdk.ForHTTPSignature}, Derived: []string{sdk.ToHeader}, Doc: "Signing key in PEM, or the HMAC secret."},
+			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Purposes: []sdk.Purpose{sdk.ForHTTPSignature}, Derived: []sdk.Sink{sdk.ToHeader}, Doc: "Signing key in PEM, or the HMAC secret."},
 			{Name: "algorithm", Kind: sdk.String, Required: true, Enum: sdk.HTTPSignatureAlgorithms(), Doc: "Signature algorithm."},
 			{Name: "components", Kind: sdk.String, Default: "@method @target-uri content-digest", Doc: "What is signed: component names of RFC 9421 section 2, separated by spaces."},
 			{Name: "content_digest", Kind: sdk.String, Enum: []string{"sha-256", "sha-512"}, Default: "sha-256", Doc: "Algorithm of the Content-Digest that is added if it is signed and absent (RFC 9530)."},
@@ -38,7 +38,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			text("keyid", "Identifier of the key; if it is absent, the thumbprint of the key's JWK (RFC 7638)."),
 			{Name: "created", Kind: sdk.Boolean, Default: "true", Doc: "Whether the signature states its time."},
-			{Name: "expires_seconds", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Seconds for which the signature is valid."},
+			{Name: "expires_seconds", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "Seconds for which the signature is valid."},
 			{Name: "alg", Kind: sdk.Boolean, Default: "false", Doc: "Whether the signature states its algorithm."},
 			text("nonce", "The word random for 64 random bytes in base64, or another text that is sent as it is."),
 			text("tag", "Tag of the application, such as web-bot-auth."),
@@ -135,7 +135,7 @@ func addAgent(c *sdk.Call, covered sdk.Components) ([]sdk.Pair, error) {
 	}
 	value := c.Quoted(agent)
 	if signed.Argument != "" {
-		signed.Value = sdk.Literal(value)
+		signed.Value = sdk.EscapeTemplate(value)
 		value = signed.Argument + "=" + value
 	}
 	return []sdk.Pair{{Name: "Signature-Agent", Value: value}}, nil

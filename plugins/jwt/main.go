@@ -10,13 +10,13 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim := []string{sdk.ToClaim}
+	claim := []sdk.Sink{sdk.ToClaim}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "jwt",
 		Version: "1.0.0",
 		Summary: "A JWT that is signed for each request, sent as a bearer token.",
-		Uses:    []string{sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesSign},
 		Fields: []sdk.Field{
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."},
 			{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
@@ -27,7 +27,7 @@ func (plugin) Describe() sdk.Description {
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...), c.Misspelled("jwt_headers", "typ")...)
+	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders()...), c.Misspelled("jwt_headers", "typ")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

@@ -18,21 +18,21 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	claim, both := []string{sdk.ToClaim}, []string{sdk.ToClaim, sdk.ToToken}
+	claim, both := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToClaim, sdk.ToToken}
 	client := oauth.Client("", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS)[1:] // without client_id
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_jwt_bearer",
 		Version: "1.1.0",
 		Summary: "A bearer token from the JWT bearer grant (RFC 7523), cached until a minute before token_ttl ends.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields([]sdk.Field{
 			{Name: "client_id", Kind: sdk.String, Required: true, Sinks: both, Doc: "The assertion's iss."},
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."},
 			{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "Token endpoint."},
 			{Name: "subject", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's sub: whom the token is for."},
 			{Name: "audience", Kind: sdk.String, Required: true, Sinks: claim, Doc: "The assertion's aud."},
-			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Seconds to cache the access token, less a minute."},
+			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(1), Doc: "Seconds to cache the access token, less a minute."},
 			{Name: "algorithm", Kind: sdk.String, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 			{Name: "additional_claims", Kind: sdk.Object, Sinks: claim, Doc: "Further claims of the assertion."},
 			{Name: "jwt_headers", Kind: sdk.Object, Sinks: claim, Doc: "Further header members, such as kid."},

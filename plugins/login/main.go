@@ -20,14 +20,14 @@ type plugin struct{}
 const refusal = `(40[013]|419|440|498)`
 
 func (plugin) Describe() sdk.Description {
-	token, requests, escape := []string{sdk.ToToken}, []string{"json", "form", "query"}, sdk.TemplateEscape
+	token, requests, escape := []sdk.Sink{sdk.ToToken}, []string{"json", "form", "query"}, sdk.TemplateEscape
 	two, extra := []sdk.Condition{{Field: "second_url"}}, []sdk.Condition{{Field: "extra_header"}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "login",
 		Version: "1.0.0",
 		Summary: "A token or session cookie from a login of the API's own, cached until a minute before it ends.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache},
 		Fields: []sdk.Field{
 			{Name: "login_url", Kind: sdk.URL, Required: true, Sinks: token, Doc: "Where to log in."},
 			{Name: "login_request", Kind: sdk.String, Enum: requests, Default: "json", Doc: "How login_body is sent: json and form by POST, query by GET."},
@@ -46,7 +46,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "extra_from", Kind: sdk.String, RequiredIf: extra, OnlyIf: extra, Doc: "Place of that value in the answer."},
 			{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
 			{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
-			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
+			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."},
 			{
 				Name: "login_again", Kind: sdk.String, Default: "401", Doc: "Statuses of the API after which the session is over, separated by spaces.",
 				Pattern: `(` + refusal + `( ` + refusal + `)*)?`, PatternMessage: "may list these, separated by spaces: 400 401 403 419 440 498",
@@ -54,9 +54,9 @@ func (plugin) Describe() sdk.Description {
 		},
 		Answers: []sdk.Answer{
 			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.Sealed, Sinks: token, Required: true},
-			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader, sdk.ToQuery}, Required: true},
-			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: []string{sdk.ToHeader}, Required: true},
-			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnyInteger},
+			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
+			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
+			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnswerInteger},
 			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401, 400, 403, 419, 440, 498}},

@@ -19,8 +19,8 @@ type plugin struct{}
 // Describe has two fields for each shared secret. The secret of a signature can be nothing but a key. PLAINTEXT sends the
 // secrets themselves, so it has fields of its own, which may go into the header.
 func (plugin) Describe() sdk.Description {
-	sent, key, header := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []string{sdk.ToSign}, []string{sdk.ToHeader}
-	signed := []string{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToDigest}
+	sent, key, header := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []sdk.Sink{sdk.ToSign}, []sdk.Sink{sdk.ToHeader}
+	signed := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToDigest}
 	with := func(methods ...string) []sdk.Condition {
 		return []sdk.Condition{{Field: "signature_method", Values: methods}}
 	}
@@ -30,7 +30,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "oauth1",
 		Version: "1.0.0",
 		Summary: "A signature of OAuth 1.0 (RFC 5849) for each request, in the header, the query or a form.",
-		Uses:    []string{sdk.UsesSign, sdk.UsesBody},
+		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
 			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client."},
@@ -41,7 +41,7 @@ func (plugin) Describe() sdk.Description {
 				Doc: "How requests are signed.",
 			},
 			{
-				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []string{sdk.ForMessage},
+				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []sdk.Purpose{sdk.ForMessage},
 				Derived: sent, Doc: "RSA key in PEM.",
 			},
 			{Name: "algorithm", Kind: sdk.String, OnlyIf: rsa, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},

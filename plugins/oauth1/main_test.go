@@ -241,7 +241,7 @@ func TestWhereSecretsMayGo(t *testing.T) {
 			}
 			if sinks, secret := want[f.Name]; secret && strings.Join(f.Sinks, " ") != sinks {
 				t.Errorf("%s may go to %v", f.Name, f.Sinks)
-			} else if secret != (f.Sealed || f.Kind == sdk.Key) {
+			} else if secret != (f.Sealed || f.Kind == string(sdk.Key)) {
 				t.Errorf("%s is sealed: %t", f.Name, f.Sealed)
 			}
 		}

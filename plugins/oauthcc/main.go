@@ -18,7 +18,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "oauth_client_credentials",
 		Version: "1.1.0",
 		Summary: "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
 			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
 			oauth.Request(),

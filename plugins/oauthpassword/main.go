@@ -14,7 +14,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	token := []string{sdk.ToToken}
+	token := []sdk.Sink{sdk.ToToken}
 	owner := []sdk.Field{
 		{Name: "username", Kind: sdk.String, Required: true, Sinks: token, Doc: "Name of the resource owner."},
 		{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "Password of the resource owner."},
@@ -24,7 +24,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "oauth_password",
 		Version: "1.0.0",
 		Summary: "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
 			owner,
 			oauth.Request(),

@@ -14,7 +14,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	seed := []sdk.Field{{
-		Name: oauth.RefreshToken, Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToToken},
+		Name: oauth.RefreshToken, Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
 		Doc: "Refresh token to begin with. Those that the token endpoint answers with take its place.",
 	}}
 	return sdk.Description{
@@ -22,7 +22,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "oauth_refresh_token",
 		Version: "1.0.0",
 		Summary: "A bearer token from the OAuth 2.0 refresh token grant, cached until a minute before it expires. The refresh token may rotate.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Fields: sdk.Fields(
 			seed,
 			oauth.Request(),

@@ -28,7 +28,7 @@ func (plugin) Describe() sdk.Description {
 		Type:    "token_exchange",
 		Version: "1.0.0",
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
-		Uses:    []string{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
 			tokens(),
 			oauth.Request("https://sts.googleapis.com/v1/token"),
@@ -39,7 +39,7 @@ func (plugin) Describe() sdk.Description {
 			[]sdk.Field{oauth.TokenType()},
 		),
 		Answers: []sdk.Answer{
-			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []string{sdk.ToToken}, Required: true},
+			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
 			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "BearerToken", "DPoP"}},
 		},
 	}
@@ -47,7 +47,7 @@ func (plugin) Describe() sdk.Description {
 
 // tokens returns the fields of the tokens that are exchanged, RFC 8693 section 2.1.
 func tokens() []sdk.Field {
-	token, suggested := []string{sdk.ToToken}, []string{types + "access_token", types + "id_token", types + "jwt", types + "id-jag"}
+	token, suggested := []sdk.Sink{sdk.ToToken}, []string{types + "access_token", types + "id_token", types + "jwt", types + "id-jag"}
 	standard := []sdk.Condition{{Field: "grant_type", Values: []string{tokenExchange}}}
 	return []sdk.Field{
 		{Name: "grant_type", Kind: sdk.String, Enum: []string{tokenExchange, onBehalfOf}, Default: tokenExchange, Doc: "RFC 8693, or the grant of Microsoft Entra."},
@@ -67,7 +67,7 @@ func tokens() []sdk.Field {
 
 // assertion returns the fields of the second step.
 func assertion() []sdk.Field {
-	parameters, sinks := oauth.Parameters("assertion_parameters"), []string{sdk.ToToken, sdk.ToClaim}
+	parameters, sinks := oauth.Parameters("assertion_parameters"), []sdk.Sink{sdk.ToToken, sdk.ToClaim}
 	parameters.OnlyIf = []sdk.Condition{{Field: "assertion_url"}}
 	return []sdk.Field{
 		{Name: "assertion_url", Kind: sdk.URL, Sinks: sinks, Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523)."},

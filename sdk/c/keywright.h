@@ -47,7 +47,7 @@ typedef const struct kw_text {
 #define KW_X5T KW("x5t#S256")
 #define KW_X5C KW("x5c")
 #define KW_SEALED KW("sealed")
-#define KW_ANY_INTEGER KW("integer")
+#define KW_ANSWER_INTEGER KW("integer")
 #define KW_TIME KW("time")
 #define KW_ENUM KW("enum")
 #define KW_ABI 1

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
 )
@@ -293,9 +293,9 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		grantPath := fmt.Sprintf("%s.grants[%d]", path, i)
 		switch {
 		case !ok:
-			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(abi.Grants, ", "))
-		case !slices.Contains(abi.Grants, grant):
-			d.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, abi.Grants))
+			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
+		case !slices.Contains(contract.Grants, grant):
+			d.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, contract.Grants))
 		default:
 			p.grants = append(p.grants, grant)
 		}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -151,7 +151,7 @@ var rules = map[string]rule{
 		conflicts("path", "A plugin is a file, or comes from a registry: one with path has neither name nor ref.", "name", "ref"),
 		conflicts("ref", "The digest of a plugin from a registry is in keywright.lock.", "sha256"), dependsOn("ref", "name"),
 	}},
-	"plugins[].grants": {values: abi.Grants, meanings: []string{
+	"plugins[].grants": {values: contract.Grants, meanings: []string{
 		"The plugin signs bytes that it chooses, with the keys of its connectors.", "The plugin reads the secrets of its connectors.",
 	}},
 	"secrets": {maximum: maxStores},

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
@@ -270,7 +270,7 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		name := p.Name
 		if what == "headers" {
 			name = strings.ToLower(name) // CheckHeaderName refuses names that are not ASCII
-			if wrong := abi.CheckHeaderName(p.Name); wrong != "" {
+			if wrong := contract.CheckHeaderName(p.Name); wrong != "" {
 				k.Wrong(path+".name", "%s", wrong)
 			}
 			p.Name = http.CanonicalHeaderKey(p.Name)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // namedHeaders holds the headers of answers that a definition names, beside passedHeaders.
@@ -60,7 +60,7 @@ func (k *compiler) compileResponseHeaders(headers []string) *namedHeaders {
 	for i, text := range headers {
 		path := fmt.Sprintf("response.headers[%d]", i)
 		prefix, pattern := strings.CutSuffix(text, "*")
-		switch wrong := abi.CheckHeaderName(prefix); {
+		switch wrong := contract.CheckHeaderName(prefix); {
 		case pattern && (len(prefix) < minHeaderPrefix || !strings.HasSuffix(prefix, "-")):
 			k.Wrong(path, "names too much: write what the names have in common, up to a hyphen, such as X-RateLimit-*")
 		case strings.Contains(prefix, "*"):

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -70,8 +70,8 @@ func checkImports(t *testing.T, wasm []byte) {
 	defer runtime.Close(t.Context())
 	module := testworld.Must(runtime.CompileModule(t.Context(), wasm))(t)
 	for _, f := range module.ImportedFunctions() {
-		if from, name, _ := f.Import(); from != abi.ModuleEnv && from != abi.ModuleUser {
-			t.Errorf("the module imports %q %q, want nothing but %s and %s", from, name, abi.ModuleEnv, abi.ModuleUser)
+		if from, name, _ := f.Import(); from != contract.ModuleEnv && from != contract.ModuleUser {
+			t.Errorf("the module imports %q %q, want nothing but %s and %s", from, name, contract.ModuleEnv, contract.ModuleUser)
 		}
 	}
 }

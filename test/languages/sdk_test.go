@@ -95,14 +95,14 @@ func signature(module, parameters, result string) string {
 	return strings.ToLower(module) + "(" + strings.Join(list, ",") + ")" + types.Replace(result)
 }
 
-// userFunctions returns the functions of Keywright's own module, which package abi names.
+// userFunctions returns the functions of Keywright's own module, which package contract names.
 func userFunctions(t *testing.T) (names []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?m)^\tUser\w+ += "(\w+)"`).FindAllStringSubmatch(string(read(t, "../../abi/abi.go")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\tUser\w+ += "(\w+)"`).FindAllStringSubmatch(string(read(t, "../../internal/contract/contract.go")), -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 20 {
-		t.Errorf("package abi has %d functions only", len(names))
+		t.Errorf("package contract has %d functions only", len(names))
 	}
 	return names
 }

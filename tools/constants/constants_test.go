@@ -1,6 +1,6 @@
 // Package constants compares the constants of the plugin contract with those of the SDKs for C and AssemblyScript, between two
-// comments. They are those of package sdk, under the same names, and the limits of package abi. Their values come from package
-// abi. With -update, the test writes them:
+// comments. They are those of package sdk, under the same names, and the limits of the contract. Their values come from packages
+// abi and contract. With -update, the test writes them:
 //
 //	go generate ./tools/constants
 package constants
@@ -78,13 +78,19 @@ func (c constant) text() bool { return c.value[0] == '"' }
 
 // constantsOf returns the constants in the order of the sources.
 func constantsOf(root string) (list []constant, err error) {
-	contract, err := declared(filepath.Join(root, "abi"))
-	if err != nil {
-		return nil, err
-	}
 	values := map[string]string{}
-	for _, c := range contract {
-		values["abi."+c.name] = c.value
+	var limits []constant
+	for _, dir := range []string{"internal/contract", "abi"} {
+		declared, err := declared(filepath.Join(root, dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range declared {
+			values[filepath.Base(dir)+"."+c.name] = c.value
+			if strings.HasPrefix(c.name, "Max") {
+				limits = append(limits, constant{upper(c.name), c.value})
+			}
+		}
 	}
 	offered, err := declared(filepath.Join(root, "sdk"))
 	if err != nil {
@@ -95,15 +101,10 @@ func constantsOf(root string) (list []constant, err error) {
 			list = append(list, constant{upper(c.name), value})
 		}
 	}
-	for _, c := range contract {
-		if strings.HasPrefix(c.name, "Max") {
-			list = append(list, constant{upper(c.name), c.value})
-		}
-	}
-	return list, nil
+	return append(list, limits...), nil
 }
 
-// declared returns the exported constants of a package whose values are literals or constants of package abi.
+// declared returns the exported constants of a package whose values are literals or constants of other packages.
 func declared(dir string) (list []constant, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -164,7 +165,7 @@ func TestSDKConstants(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
-			t.Errorf("%s has other constants than package abi: run go generate ./tools/constants (%v)", name, err)
+			t.Errorf("%s has other constants than the contract: run go generate ./tools/constants (%v)", name, err)
 		}
 	}
 }
@@ -188,7 +189,7 @@ func TestNamesOfConstants(t *testing.T) {
 		{"X5T", `"x5t#S256"`},
 		{"X5C", `"x5c"`},
 		{"RS1", `"RS1"`},
-		{"ANY_INTEGER", `"integer"`},
+		{"ANSWER_INTEGER", `"integer"`},
 		{"URL", `"url"`},
 		{"MAX_RANDOM", "64"},
 		{"MAX_PLAIN_ANSWERS", "8"},

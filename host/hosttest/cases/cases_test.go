@@ -22,7 +22,7 @@ type counter struct {
 func (counter) Describe() sdk.Description {
 	return sdk.Description{
 		ABI: sdk.ABI, Type: "counter", Version: "1.0.0", Summary: "Counts.",
-		Fields: []sdk.Field{{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []string{sdk.ToHeader}}},
+		Fields: []sdk.Field{{Name: "value", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToHeader}}},
 	}
 }
 

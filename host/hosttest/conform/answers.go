@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -78,17 +79,17 @@ type writer struct {
 func (w *writer) put(a *abi.Answer, places ...string) {
 	var value any = w.token(a.Name)
 	switch a.Kind {
-	case abi.AnswerInteger:
+	case contract.AnswerInteger:
 		value = 3600
-	case abi.AnswerTime:
+	case contract.AnswerTime:
 		value = tokensEnd.Format(time.RFC3339)
-	case abi.AnswerEnum:
+	case contract.AnswerEnum:
 		if value = a.Enum[0]; strings.Contains(a.Name, "error") {
 			return
 		}
 	}
 	for _, place := range places {
-		w.putAt(place, value, a.Kind == abi.AnswerTime)
+		w.putAt(place, value, a.Kind == contract.AnswerTime)
 	}
 }
 
@@ -97,14 +98,14 @@ func (w *writer) putAt(place string, value any, isTime bool) {
 	prefix, name, _ := strings.Cut(place, ":")
 	text := fmt.Sprint(value)
 	switch prefix + ":" {
-	case abi.FromJSON:
+	case contract.FromJSON:
 		w.pointer(name, value)
-	case abi.FromForm:
+	case contract.FromForm:
 		if w.form == nil {
 			w.form = url.Values{}
 		}
 		w.form.Set(name, text)
-	case abi.FromHeader:
+	case contract.FromHeader:
 		if strings.EqualFold(name, "Date") {
 			return
 		}
@@ -112,12 +113,12 @@ func (w *writer) putAt(place string, value any, isTime bool) {
 			text = tokensEnd.Format(http.TimeFormat)
 		}
 		w.header.Set(name, text)
-	case abi.FromCookie:
+	case contract.FromCookie:
 		w.header.Add("Set-Cookie", (&http.Cookie{Name: name, Value: text}).String())
-	case abi.FromAuth:
+	case contract.FromAuth:
 		scheme, parameter, _ := strings.Cut(name, "/")
 		w.parameter("WWW-Authenticate", scheme+" ", parameter, text)
-	case abi.FromInfo:
+	case contract.FromInfo:
 		w.parameter("Authentication-Info", "", name, text)
 	}
 }

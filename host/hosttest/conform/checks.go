@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // contract checks that the module is loaded, and that its description is the same each time.
@@ -107,7 +107,7 @@ func (c *conformer) each(k *checking, seed string, backwards bool) []*result {
 func (c *conformer) usesWASI() bool {
 	return slices.ContainsFunc(c.info.Imports, func(name string) bool {
 		module, function, _ := strings.Cut(name, ".")
-		return module == abi.ModuleWASI && function != "fd_write"
+		return module == contract.ModuleWASI && function != "fd_write"
 	})
 }
 

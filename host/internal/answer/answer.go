@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -30,7 +31,7 @@ type Part struct {
 
 // Source is a place in an answer.
 type Source struct {
-	// From is the prefix, such as abi.FromJSON. It is empty in the zero Source.
+	// From is the prefix, such as contract.FromJSON. It is empty in the zero Source.
 	From string
 	// Name is the name of a header, cookie or member of a form, or the authentication scheme.
 	Name string
@@ -45,34 +46,34 @@ func ParseSource(text string) (s Source, err error) {
 	prefix, rest, found := strings.Cut(text, ":")
 	s = Source{From: prefix + ":", Name: rest}
 	switch {
-	case !found || rest == "" && s.From != abi.FromJSON || len(text) > maxSource:
+	case !found || rest == "" && s.From != contract.FromJSON || len(text) > maxSource:
 		return Source{}, errSource
-	case s.From == abi.FromJSON:
+	case s.From == contract.FromJSON:
 		s.Name = ""
 		if s.Pointer, err = pointerTokens(rest); err != nil {
 			return Source{}, err
 		}
-	case s.From == abi.FromXML:
+	case s.From == contract.FromXML:
 		s.Name, s.Pointer = "", strings.Split(rest, "/")[1:]
 		if rest[0] != '/' || slices.ContainsFunc(s.Pointer, func(name string) bool { return name == "" || strings.ContainsAny(name, ": ") }) {
-			return Source{}, fmt.Errorf("%s needs names of elements without prefixes, from the root, such as %s/Answer/Token", abi.FromXML, abi.FromXML)
+			return Source{}, fmt.Errorf("%s needs names of elements without prefixes, from the root, such as %s/Answer/Token", contract.FromXML, contract.FromXML)
 		}
-	case s.From == abi.FromHeader:
-		if abi.CheckHeaderName(rest) != "" && !strings.EqualFold(rest, "Host") {
+	case s.From == contract.FromHeader:
+		if contract.CheckHeaderName(rest) != "" && !strings.EqualFold(rest, "Host") {
 			return Source{}, fmt.Errorf("%q is not the name of a header", printable.Text(rest, 64))
 		}
 		if strings.EqualFold(rest, "Set-Cookie") {
-			return Source{}, fmt.Errorf("the header Set-Cookie is read as %sNAME", abi.FromCookie)
+			return Source{}, fmt.Errorf("the header Set-Cookie is read as %sNAME", contract.FromCookie)
 		}
-	case s.From == abi.FromAuth:
+	case s.From == contract.FromAuth:
 		scheme, parameter, _ := strings.Cut(rest, "/")
 		if scheme == "" || parameter == "" {
-			return Source{}, fmt.Errorf("%s needs a scheme and a parameter, such as %sDigest/nonce", abi.FromAuth, abi.FromAuth)
+			return Source{}, fmt.Errorf("%s needs a scheme and a parameter, such as %sDigest/nonce", contract.FromAuth, contract.FromAuth)
 		}
 		s.Name, s.Parameter = scheme, strings.ToLower(parameter)
-	case s.From == abi.FromInfo:
+	case s.From == contract.FromInfo:
 		s.Name, s.Parameter = "", strings.ToLower(rest)
-	case s.From != abi.FromForm && s.From != abi.FromCookie:
+	case s.From != contract.FromForm && s.From != contract.FromCookie:
 		return Source{}, errSource
 	}
 	return s, nil
@@ -80,7 +81,7 @@ func ParseSource(text string) (s Source, err error) {
 
 // InBody reports whether the place is in the body.
 func (s *Source) InBody() bool {
-	return s.From == abi.FromJSON || s.From == abi.FromXML || s.From == abi.FromForm
+	return s.From == contract.FromJSON || s.From == contract.FromXML || s.From == contract.FromForm
 }
 
 // maxSource is the maximum length of the text of a Source, in bytes.
@@ -113,22 +114,22 @@ const maxPlain = 1 << 10
 // a json.Number or a bool.
 func (a *Part) Read(raw any, longest int) (value string, ok bool) {
 	text, ok := textOf(raw)
-	if !ok || a.Kind != abi.AnswerSealed && len(text) > maxPlain {
+	if !ok || a.Kind != contract.AnswerSealed && len(text) > maxPlain {
 		return "", false
 	}
 	switch a.Kind {
-	case abi.AnswerSealed:
+	case contract.AnswerSealed:
 		there := strings.TrimSpace(text) != "" || a.Source.Parameter != "" // RFC 7616 section 3.4: opaque may be empty
 		return text, there && len(text) <= longest && utf8.ValidString(text)
-	case abi.AnswerInteger:
+	case contract.AnswerInteger:
 		if n := seconds(raw); n != nil {
 			return strconv.FormatInt(*n, 10), true
 		}
-	case abi.AnswerTime:
+	case contract.AnswerTime:
 		if unix, ok := readTime(raw); ok {
 			return strconv.FormatInt(unix, 10), true
 		}
-	case abi.AnswerEnum:
+	case contract.AnswerEnum:
 		return a.nameOf(text), true
 	}
 	return "", false
@@ -187,7 +188,7 @@ func CheckSources(list []Part) error {
 	for i := range list {
 		for j := range list {
 			a, b := &list[i], &list[j]
-			if a.Kind == abi.AnswerSealed && b.Kind != abi.AnswerSealed && a.shares(b) {
+			if a.Kind == contract.AnswerSealed && b.Kind != contract.AnswerSealed && a.shares(b) {
 				return fmt.Errorf("%s and %s are one place of an answer, sealed here and plain there", a.Name, b.Name)
 			}
 		}

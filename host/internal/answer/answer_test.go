@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -35,20 +36,20 @@ func TestValuesOfAnAnswer(t *testing.T) {
 		header     http.Header
 		body, want string
 	}{
-		"the longest":              {list("json:/a", abi.AnswerSealed), nil, `{"a":"0123456789"}`, "0123456789"},
-		"one longer":               {list("json:/a", abi.AnswerSealed), nil, `{"a":"0123456789a"}`, ""},
-		"the first of an array":    {list("json:/0", abi.AnswerSealed), nil, `["x","y"]`, "x"},
-		"the last of an array":     {list("json:/1", abi.AnswerSealed), nil, `["x","y"]`, "y"},
-		"after an array":           {list("json:/2", abi.AnswerSealed), nil, `["x","y"]`, ""},
-		"before an array":          {list("json:/-1", abi.AnswerSealed), nil, `["x","y"]`, ""},
-		"a name in an array":       {list("json:/a", abi.AnswerSealed), nil, `["x","y"]`, ""},
-		"a place with a zero":      {list("json:/01", abi.AnswerSealed), nil, `["x","y"]`, ""},
-		"a large place":            {list("json:/99999999999999999999", abi.AnswerSealed), nil, `["x","y"]`, ""},
-		"a form":                   {list("form:a", abi.AnswerSealed), nil, "a=x&b=y", "x"},
-		"a malformed form":         {list("form:a", abi.AnswerSealed), nil, "a=x&b=%zz", ""},
-		"a header":                 {list("header:X-A", abi.AnswerSealed), http.Header{"X-A": {"x", "y"}}, "", "x, y"},
-		"an enum without a header": {list("header:X-A", abi.AnswerEnum), http.Header{}, "", ""},
-		"an enum with a header":    {list("header:X-A", abi.AnswerEnum), http.Header{"X-A": {"x"}}, "", "other"},
+		"the longest":              {list("json:/a", contract.AnswerSealed), nil, `{"a":"0123456789"}`, "0123456789"},
+		"one longer":               {list("json:/a", contract.AnswerSealed), nil, `{"a":"0123456789a"}`, ""},
+		"the first of an array":    {list("json:/0", contract.AnswerSealed), nil, `["x","y"]`, "x"},
+		"the last of an array":     {list("json:/1", contract.AnswerSealed), nil, `["x","y"]`, "y"},
+		"after an array":           {list("json:/2", contract.AnswerSealed), nil, `["x","y"]`, ""},
+		"before an array":          {list("json:/-1", contract.AnswerSealed), nil, `["x","y"]`, ""},
+		"a name in an array":       {list("json:/a", contract.AnswerSealed), nil, `["x","y"]`, ""},
+		"a place with a zero":      {list("json:/01", contract.AnswerSealed), nil, `["x","y"]`, ""},
+		"a large place":            {list("json:/99999999999999999999", contract.AnswerSealed), nil, `["x","y"]`, ""},
+		"a form":                   {list("form:a", contract.AnswerSealed), nil, "a=x&b=y", "x"},
+		"a malformed form":         {list("form:a", contract.AnswerSealed), nil, "a=x&b=%zz", ""},
+		"a header":                 {list("header:X-A", contract.AnswerSealed), http.Header{"X-A": {"x", "y"}}, "", "x, y"},
+		"an enum without a header": {list("header:X-A", contract.AnswerEnum), http.Header{}, "", ""},
+		"an enum with a header":    {list("header:X-A", contract.AnswerEnum), http.Header{"X-A": {"x"}}, "", "other"},
 	} {
 		got := (&Reply{Header: c.header, Body: []byte(c.body), List: c.list}).Find(nil, longest)
 		if value, ok := got["a"]; value != c.want || ok != (c.want != "") {
@@ -101,7 +102,7 @@ func partsAt(t *testing.T, kind string, places ...string) (list []Part) {
 
 // A made-up time of an answer is in an hour.
 func TestMadeUpTime(t *testing.T) {
-	if got := MadeUp(partsAt(t, abi.AnswerTime, "json:/at"), nil, time.Unix(1000, 0))["a"]; got != "4600" {
+	if got := MadeUp(partsAt(t, contract.AnswerTime, "json:/at"), nil, time.Unix(1000, 0))["a"]; got != "4600" {
 		t.Errorf("after second 1000 the time is %q", got)
 	}
 }

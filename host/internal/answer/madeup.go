@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // MadeUp returns made-up values of parts, for a call that is explained.
@@ -18,11 +18,11 @@ func MadeUp(list []Part, names []string, now time.Time) map[string]string {
 			continue
 		}
 		switch a.Kind {
-		case abi.AnswerInteger:
+		case contract.AnswerInteger:
 			found[a.Name] = "3600"
-		case abi.AnswerTime:
+		case contract.AnswerTime:
 			found[a.Name] = strconv.FormatInt(now.Unix()+3600, 10)
-		case abi.AnswerEnum:
+		case contract.AnswerEnum:
 			found[a.Name] = a.Enum[0]
 		default:
 			found[a.Name] = a.Name
@@ -32,8 +32,8 @@ func MadeUp(list []Part, names []string, now time.Time) map[string]string {
 }
 
 // MadeUpToken returns a made-up successful answer with these extras, for a call that is explained.
-func MadeUpToken(extra []string) *abi.TokenReply {
-	reply := &abi.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
+func MadeUpToken(extra []string) *contract.TokenReply {
+	reply := &contract.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
 	hour := int64(3600)
 	reply.ExpiresIn = &hour
 	for _, name := range extra {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // An answer that is an integer, a time or an enum is plain for the guest, and a sealed one that is kept is compared with the one before
@@ -59,12 +59,12 @@ func (r *Reply) Repeated(found map[string]string, load func() *Sent, previous ..
 	for i := range r.List {
 		a := &r.List[i]
 		value, ok := found[a.Name]
-		if !ok || a.Kind == abi.AnswerSealed && !a.Keep {
+		if !ok || a.Kind == contract.AnswerSealed && !a.Keep {
 			continue
 		}
 		text := r.Text(a)
 		pieces := []string{text, value}
-		if a.Kind == abi.AnswerEnum { // whose value is a name of the description
+		if a.Kind == contract.AnswerEnum { // whose value is a name of the description
 			pieces = append(itemsOf(text), text)
 		}
 		for _, piece := range pieces {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Reply is an answer of an endpoint. Its parts are parsed when they are first needed.
@@ -63,14 +64,14 @@ func (r *Reply) At(a *Part) (value any, ok bool) {
 // valueAt returns the value at a place.
 func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 	switch s.From {
-	case abi.FromJSON:
+	case contract.FromJSON:
 		return r.JSON(s.Pointer)
-	case abi.FromXML:
+	case contract.FromXML:
 		if !r.xmlRead {
 			r.xml, r.xmlRead = readXML(r.Body), true
 		}
 		return below(r.xml, s.Pointer)
-	case abi.FromForm:
+	case contract.FromForm:
 		if r.form == nil {
 			var err error
 			if r.form, err = url.ParseQuery(string(r.Body)); err != nil {
@@ -78,10 +79,10 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 			}
 		}
 		return r.form.Get(s.Name), r.form.Has(s.Name)
-	case abi.FromHeader:
+	case contract.FromHeader:
 		values := r.Header.Values(s.Name)
 		return strings.Join(values, ", "), len(values) > 0
-	case abi.FromCookie:
+	case contract.FromCookie:
 		if r.cookies == nil {
 			r.cookies = (&http.Response{Header: r.Header}).Cookies()
 		}
@@ -90,12 +91,12 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 				return cookie.Value, true
 			}
 		}
-	case abi.FromAuth:
+	case contract.FromAuth:
 		if offer := r.offer(s.Name); offer != nil {
 			value, ok := offer.Parameters[s.Parameter]
 			return value, ok
 		}
-	case abi.FromInfo:
+	case contract.FromInfo:
 		if r.info == nil {
 			r.info = Parameters(strings.Join(r.Header.Values("Authentication-Info"), ", "))
 		}
@@ -161,7 +162,7 @@ func (r *Reply) offer(scheme string) *Offer {
 func (o *Offer) fits(list []Part) bool {
 	return !slices.ContainsFunc(list, func(a Part) bool {
 		value, there := o.Parameters[a.Source.Parameter]
-		return a.Kind == abi.AnswerEnum && a.Source.From == abi.FromAuth && strings.EqualFold(a.Source.Name, o.Scheme) &&
+		return a.Kind == contract.AnswerEnum && a.Source.From == contract.FromAuth && strings.EqualFold(a.Source.Name, o.Scheme) &&
 			there && a.nameOf(value) == "other"
 	})
 }
@@ -183,7 +184,7 @@ const MaxSealed = 32 << 10
 func Sealed(list []abi.Answer, header http.Header, body []byte) map[string]string {
 	var parts []Part
 	for _, a := range list {
-		if source, err := ParseSource(a.From); err == nil && a.Kind == abi.AnswerSealed {
+		if source, err := ParseSource(a.From); err == nil && a.Kind == contract.AnswerSealed {
 			alternative, _ := ParseSource(a.Alternative)
 			parts = append(parts, Part{Answer: a, Source: source, Alternative: alternative})
 		}

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Token returns the members of an answer that RFC 6749 section 5 defines, and those named in extra. The error says
 // what is wrong with an answer of 200 to 299. Other answers cause no error.
-func (r *Reply) Token(extra []string) (*abi.TokenReply, error) {
-	reply := &abi.TokenReply{Status: r.Status}
+func (r *Reply) Token(extra []string) (*contract.TokenReply, error) {
+	reply := &contract.TokenReply{Status: r.Status}
 	var members map[string]any
 	err := strictjson.UnmarshalOpen(r.Body, &members)
 	switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The text of an element is found by local names, the first of each (threats.md 410: a document that costs memory, or says
@@ -49,7 +49,7 @@ func TestValuesInXML(t *testing.T) {
 		"JSON":                     {"/r/a", `{"r":{"a":"no"}}`, ""},
 		"nothing":                  {"/r/a", "", ""},
 	} {
-		got := (&Reply{Body: []byte(c.body), List: partsAt(t, abi.AnswerSealed, "xml:"+c.place)}).Find(nil, longest)
+		got := (&Reply{Body: []byte(c.body), List: partsAt(t, contract.AnswerSealed, "xml:"+c.place)}).Find(nil, longest)
 		if got["a"] != c.want {
 			t.Errorf("%s: got = %q", name, got)
 		}
@@ -58,14 +58,14 @@ func TestValuesInXML(t *testing.T) {
 
 // An answer has its alternative if its first place has nothing. A place is sealed or not, also as an alternative.
 func TestAlternativePlaces(t *testing.T) {
-	list := partsAt(t, abi.AnswerSealed, "json:/r/a")
-	list[0].Alternative = partsAt(t, abi.AnswerSealed, "xml:/r/a")[0].Source
+	list := partsAt(t, contract.AnswerSealed, "json:/r/a")
+	list[0].Alternative = partsAt(t, contract.AnswerSealed, "xml:/r/a")[0].Source
 	for body, want := range map[string]string{`{"r":{"a":"one"}}`: "one", "<r><a>two</a></r>": "two", `{"r":{}}`: ""} {
 		if got := (&Reply{Body: []byte(body), List: list}).Find(nil, 10)["a"]; got != want {
 			t.Errorf("%s: got = %q", body, got)
 		}
 	}
-	plain := partsAt(t, abi.AnswerTime, "xml:/r/a")[0]
+	plain := partsAt(t, contract.AnswerTime, "xml:/r/a")[0]
 	if err := CheckSources(append(list, plain)); err == nil {
 		t.Error("an alternative is sealed here and plain there")
 	}

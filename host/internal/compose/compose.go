@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -61,7 +62,7 @@ type Composer struct {
 // composition is one call of compose.
 type composition struct {
 	*Composer
-	abi.Composition
+	contract.Composition
 	// selected are the headers of the last list, which selection is.
 	selected  []abi.Pair
 	selection string
@@ -74,7 +75,7 @@ func New(call Call) *Composer { return &Composer{call: call} }
 
 // Compose returns a text of the outgoing request by a template. The host writes it, since code in the sandbox is many times slower,
 // and each plugin would need its own. A guest sees nothing that Input would not show: texts from secrets are sealed before anything
-// is made of them. with is an abi.Composition, or empty. problem says what is wrong with the template.
+// is made of them. with is an contract.Composition, or empty. problem says what is wrong with the template.
 func (k *Composer) Compose(template string, with []byte) (text, problem string) {
 	t := composition{Composer: k}
 	t.count(len(template) + len(with))
@@ -83,7 +84,7 @@ func (k *Composer) Compose(template string, with []byte) (text, problem string) 
 	}
 	buffer := buffers.Get().(*[]byte)
 	b := (*buffer)[:0]
-	problem = abi.ScanTemplate(template, func(text string) { b = append(b, text...) }, func(placeholder string) (problem string) {
+	problem = contract.ScanTemplate(template, func(text string) { b = append(b, text...) }, func(placeholder string) (problem string) {
 		b, problem = t.append(b, placeholder)
 		return problem
 	})
@@ -102,8 +103,8 @@ const maxKept = 16 << 10
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read decodes the second parameter of compose.
-func (k *Composer) read(document []byte) abi.Composition {
-	var with abi.Composition
+func (k *Composer) read(document []byte) contract.Composition {
+	var with contract.Composition
 	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "headers":
@@ -118,7 +119,7 @@ func (k *Composer) read(document []byte) abi.Composition {
 	if simple {
 		return with
 	}
-	with = abi.Composition{}
+	with = contract.Composition{}
 	if err := strictjson.Unmarshal(document, &with); err != nil {
 		k.call.Endf("the composition of compose %w", err)
 	}
@@ -153,7 +154,7 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 	value := string(b[start:])
 	for ; more; t.count(len(value)) {
 		var word string
-		if word, rest, more = strings.Cut(rest, "|"); word != abi.Required {
+		if word, rest, more = strings.Cut(rest, "|"); word != contract.Required {
 			if value, valid = t.format(word, value); !valid {
 				return b, t.problem(placeholder)
 			}
@@ -166,13 +167,13 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 
 // format returns a value in a format.
 func (t *composition) format(word, value string) (_ string, valid bool) {
-	if slices.Contains(abi.Digests, word) {
+	if slices.Contains(contract.Digests, word) {
 		return t.call.Digest(word, value), true
 	}
 	if _, valid = Formats[word]; !valid {
 		return "", false
 	}
-	if word == abi.FormatQuerySorted {
+	if word == contract.FormatQuerySorted {
 		t.count(sortWeight * len(value))
 	}
 	return t.call.Encode(word, value), true
@@ -195,7 +196,7 @@ func (t *composition) problem(placeholder string) string {
 	for _, v := range t.Values {
 		names = append(names, v.Name)
 	}
-	return abi.CheckPlaceholder(placeholder, names)
+	return contract.CheckPlaceholder(placeholder, names)
 }
 
 // appendPart appends the value of a placeholder without its formats. found reports whether the request has what it stands for.
@@ -214,7 +215,7 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 	case "timestamp_ms":
 		return strconv.AppendInt(b, t.now(), 10), true, true
 	case "iso8601":
-		return append(b, abi.FormatTime(t.now(), "%Y-%m-%dT%H:%M:%SZ")...), true, true
+		return append(b, contract.FormatTime(t.now(), "%Y-%m-%dT%H:%M:%SZ")...), true, true
 	case "nonce":
 		if t.nonce == "" {
 			t.nonce = t.call.Random(nonceBytes)
@@ -235,11 +236,11 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 	var value string
 	switch name {
 	case "time":
-		value, found = abi.FormatTime(t.now(), argument), true
+		value, found = contract.FormatTime(t.now(), argument), true
 	case "config":
 		value, found = t.call.ConfigGet(argument)
 	case "header":
-		if abi.Unseen(argument) {
+		if contract.Unseen(argument) {
 			return b, false, false
 		}
 		value, found = t.header(argument)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/urlpath"
 )
 
@@ -25,30 +26,30 @@ type Format struct {
 
 // Formats are the formats of encode and decode, by name.
 var Formats = map[string]Format{
-	abi.FormatBase64:          base64Format(base64.StdEncoding, base64.RawStdEncoding),
-	abi.FormatBase64URL:       base64Format(base64.RawURLEncoding, base64.RawURLEncoding),
-	abi.FormatBase64URLPadded: base64Format(base64.URLEncoding, nil),
-	abi.FormatBase32: {
+	contract.FormatBase64:          base64Format(base64.StdEncoding, base64.RawStdEncoding),
+	contract.FormatBase64URL:       base64Format(base64.RawURLEncoding, base64.RawURLEncoding),
+	contract.FormatBase64URLPadded: base64Format(base64.URLEncoding, nil),
+	contract.FormatBase32: {
 		func(text string) string { return base32.StdEncoding.EncodeToString([]byte(text)) },
 		func(text string) ([]byte, error) {
 			return base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(text))
 		},
 		base32.StdEncoding.EncodedLen, false,
 	},
-	abi.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
-	abi.FormatHexUpper: {
+	contract.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
+	contract.FormatHexUpper: {
 		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false,
 	},
-	abi.FormatPercent: {urlpath.Percent, nil, tripled, false},
-	abi.FormatForm:    {url.QueryEscape, nil, tripled, false},
-	abi.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
+	contract.FormatPercent: {urlpath.Percent, nil, tripled, false},
+	contract.FormatForm:    {url.QueryEscape, nil, tripled, false},
+	contract.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
 
-	abi.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
-	abi.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
-	abi.FormatPathNormalized: canonical(pathNormalized, 1, true),
-	abi.FormatPathPercent:    canonical(pathPercent, 3, false),
-	abi.FormatPathReencoded:  canonical(pathReencoded, 3, false),
-	abi.FormatQuerySorted:    canonical(querySorted, 4, false),
+	contract.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
+	contract.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
+	contract.FormatPathNormalized: canonical(pathNormalized, 1, true),
+	contract.FormatPathPercent:    canonical(pathPercent, 3, false),
+	contract.FormatPathReencoded:  canonical(pathReencoded, 3, false),
+	contract.FormatQuerySorted:    canonical(querySorted, 4, false),
 }
 
 // quote returns text as a quoted-string.

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // The size that an encoded secret counts as is enough for any text of its length, so that it does not depend on the text. For the
 // text that grows the most it is exact.
 func TestSizesOfEncodedTexts(t *testing.T) {
 	for format, longest := range map[string]string{
-		abi.FormatPercent: "\xff", abi.FormatForm: "\xff", abi.FormatQuoted: `"`, abi.FormatHex: "a", abi.FormatHexUpper: "a",
-		abi.FormatBase64: "a", abi.FormatBase64URL: "a", abi.FormatBase64URLPadded: "a", abi.FormatBase32: "a",
+		contract.FormatPercent: "\xff", contract.FormatForm: "\xff", contract.FormatQuoted: `"`, contract.FormatHex: "a", contract.FormatHexUpper: "a",
+		contract.FormatBase64: "a", contract.FormatBase64URL: "a", contract.FormatBase64URLPadded: "a", contract.FormatBase32: "a",
 	} {
 		f := Formats[format]
 		for _, n := range []int{0, 1, 2, 3, 10, 100} {

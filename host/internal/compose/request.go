@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"golang.org/x/net/http/httpguts"
 )
@@ -178,8 +179,8 @@ func (t *composition) query() (query string, ok bool) {
 			if len(b) > 0 {
 				b = append(b, '&')
 			}
-			b = append(append(b, t.call.Encode(abi.FormatPercent, p.Name)...), '=')
-			b = append(b, t.call.Encode(abi.FormatPercent, p.Value)...)
+			b = append(append(b, t.call.Encode(contract.FormatPercent, p.Name)...), '=')
+			b = append(b, t.call.Encode(contract.FormatPercent, p.Value)...)
 		}
 		t.longer = string(b)
 	}
@@ -280,7 +281,7 @@ func (t *composition) countList(fields []field, selection string) {
 func sortedKeys(header http.Header) []string {
 	keys := make([]string, 0, len(header))
 	for key := range header {
-		if !abi.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
+		if !contract.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
 			keys = append(keys, key)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/problem"
 )
@@ -174,7 +175,7 @@ func (k *checker) transport() {
 func (k *checker) auth(ctx context.Context) {
 	in, p := k.in, k.in.Plugin
 	authType := p.Description.Type
-	if in.RefreshAhead > 0 && (!p.Uses[abi.GroupCache] || !p.Uses[abi.GroupToken]) {
+	if in.RefreshAhead > 0 && (!p.Uses[contract.GroupCache] || !p.Uses[contract.GroupToken]) {
 		k.Wrong("refresh_ahead", "auth type %s keeps no tokens of an endpoint: remove it", authType)
 	}
 	if in.NeverResend && len(p.States) == 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -330,13 +331,13 @@ func (k *checker) states() {
 // validate runs the plugin's validate export, which checks what the description cannot express.
 func (k *checker) validate(ctx context.Context) {
 	p := k.in.Plugin
-	if !p.Guest.Has(abi.ExportValidate) {
+	if !p.Guest.Has(contract.ExportValidate) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.CallTime)
 	defer cancel()
 	call := hostfn.New(ctx, k.plan.Plan, &hostfn.Inputs{}, hostfn.Validating)
-	result, err := p.Guest.Call(ctx, abi.ExportValidate, call)
+	result, err := p.Guest.Call(ctx, contract.ExportValidate, call)
 	call.Flush()
 	if err != nil || call.Failure != nil {
 		if k.failure = call.Failure; k.failure == nil {
@@ -377,7 +378,7 @@ func (k *checker) consent(ctx context.Context) {
 		in.Discovered = append(in.Discovered, d.Issuer)
 	}
 	call := hostfn.New(ctx, k.plan.Plan, in, hostfn.Explaining)
-	result, err := k.in.Plugin.Guest.Call(ctx, abi.ExportConsent, call)
+	result, err := k.in.Plugin.Guest.Call(ctx, contract.ExportConsent, call)
 	if err != nil || call.Failure != nil || result.Code != 0 || !result.OutputSet {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -55,17 +56,17 @@ func parseReach(sinks, derived []string) (r reach, err error) {
 // Decode decodes the output of describe. The description of another contract may have members and rules that this host does
 // not know, so nothing but its number is read.
 func Decode(output []byte, d *abi.Description) error {
-	var contract struct {
+	var versioned struct {
 		ABI int `json:"abi"`
 	}
-	if err := strictjson.UnmarshalOpen(output, &contract); err != nil {
+	if err := strictjson.UnmarshalOpen(output, &versioned); err != nil {
 		return fmt.Errorf("its output %w", err)
 	}
 	switch {
-	case contract.ABI > abi.Version:
-		return fmt.Errorf("abi is %d, this host knows %d: the module is of a contract that a later Keywright may know", contract.ABI, abi.Version)
-	case contract.ABI != abi.Version:
-		return fmt.Errorf("abi is %d, this host knows %d: no plugin has that contract", contract.ABI, abi.Version)
+	case versioned.ABI > abi.Version:
+		return fmt.Errorf("abi is %d, this host knows %d: the module is of a contract that a later Keywright may know", versioned.ABI, abi.Version)
+	case versioned.ABI != abi.Version:
+		return fmt.Errorf("abi is %d, this host knows %d: no plugin has that contract", versioned.ABI, abi.Version)
 	}
 	err := strictjson.Unmarshal(output, d)
 	switch {
@@ -95,8 +96,8 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	}
 	for _, group := range d.Uses {
 		t.Uses[group] = true
-		if !slices.Contains(abi.Groups, group) {
-			wrong("uses: there is no group %q; there are %s", printableText(group), strings.Join(abi.Groups, ", "))
+		if !slices.Contains(contract.Groups, group) {
+			wrong("uses: there is no group %q; there are %s", printableText(group), strings.Join(contract.Groups, ", "))
 		}
 	}
 	if len(d.Fields) > abi.MaxFields {
@@ -144,8 +145,8 @@ func checkConsent(d *abi.Description, exports func(name string) bool) []error {
 		return nil
 	}
 	var problems []error
-	if !exports(abi.ExportConsent) || !exports(abi.ExportConnect) {
-		problems = append(problems, fmt.Errorf("consent: the module lacks the exports %s and %s", abi.ExportConsent, abi.ExportConnect))
+	if !exports(contract.ExportConsent) || !exports(contract.ExportConnect) {
+		problems = append(problems, fmt.Errorf("consent: the module lacks the exports %s and %s", contract.ExportConsent, contract.ExportConnect))
 	}
 	if !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
 		problems = append(problems, errors.New("consent: no answer has a state, in which the host would keep what was granted"))
@@ -194,7 +195,7 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) 
 			return nil, fmt.Errorf("%q is there twice or is a name that no answer may have", printableText(a.Name))
 		}
 		names[a.Name] = true
-		if a.Kind != abi.AnswerSealed {
+		if a.Kind != contract.AnswerSealed {
 			plain++
 		}
 		part, err := checkAnswer(d, a)
@@ -234,10 +235,10 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 			return part, fmt.Errorf("alternative %w", err)
 		}
 	}
-	if !slices.Contains([]string{abi.AnswerSealed, abi.AnswerInteger, abi.AnswerTime, abi.AnswerEnum}, a.Kind) {
+	if !slices.Contains([]string{contract.AnswerSealed, contract.AnswerInteger, contract.AnswerTime, contract.AnswerEnum}, a.Kind) {
 		return part, fmt.Errorf("there is no kind %q of an answer; there are sealed, integer, time, enum", printableText(a.Kind))
 	}
-	sealed, enum := a.Kind == abi.AnswerSealed, a.Kind == abi.AnswerEnum
+	sealed, enum := a.Kind == contract.AnswerSealed, a.Kind == contract.AnswerEnum
 	switch {
 	case sealed != (len(a.Sinks) > 0) || !sealed && len(a.Derived) > 0:
 		return part, errors.New("a sealed answer has sinks, and no other has")
@@ -276,8 +277,8 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	if err != nil {
 		return reach{}, err
 	}
-	if !slices.Contains(abi.Kinds, f.Kind) {
-		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(abi.Kinds, ", "))
+	if !slices.Contains(contract.Kinds, f.Kind) {
+		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
 	}
 	if f.Kind == abi.KindKey {
 		if r.sinks&^seal.Sign != 0 {
@@ -331,8 +332,8 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 // checkPurposes returns an error if a key has a purpose that the contract does not know.
 func checkPurposes(f *abi.Field) error {
 	for _, purpose := range f.Purposes {
-		if !slices.Contains(abi.Purposes, purpose) {
-			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(abi.Purposes, ", "))
+		if !slices.Contains(contract.Purposes, purpose) {
+			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
 		}
 	}
 	return nil

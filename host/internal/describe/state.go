@@ -8,6 +8,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // checkStates checks the states of a description and returns them in the form that calls use. The fields and answers of the type have
@@ -23,7 +24,7 @@ func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 			continue
 		}
 		switch {
-		case t.Answers[i].Kind != abi.AnswerSealed:
+		case t.Answers[i].Kind != contract.AnswerSealed:
 			return nil, fmt.Errorf("the answer %s is a state, and is not sealed", t.Answers[i].Name)
 		case names[name]:
 			return nil, fmt.Errorf("two answers are the state %q", printableText(name))

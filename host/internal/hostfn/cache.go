@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 const (
@@ -38,7 +38,7 @@ type cacheUse struct {
 // A miss ends an Inline run with a Restart. The host then takes the lease of the entry, or waits for it, outside of the
 // sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
 func (c *cacheUse) CacheGet(key string) (string, bool) {
-	c.requireGroup(abi.UserCacheGet)
+	c.requireGroup(contract.UserCacheGet)
 	// A look-up affects which entry is evicted first, which other calls could see.
 	c.rejectAfterRead("cache_get", "read the cache first, nothing of one request may reach another")
 	k := c.cacheKey(key)
@@ -85,7 +85,7 @@ func (c *cacheUse) useEntry(entry tokens.Entry) string {
 // entry, and stores the entry for all nodes if there is a store of state. Other entries stay with their node. It ends an Inline
 // run with a Restart, because the entry could not be taken back if the run were restarted later.
 func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
-	c.requireGroup(abi.UserCacheSet)
+	c.requireGroup(contract.UserCacheSet)
 	k := c.cacheKey(key)
 	c.rejectAfterRead("cache_set", "nothing of one request may reach another")
 	c.runAfresh()
@@ -149,7 +149,7 @@ func (c *cacheUse) UsedOrigins() []*tokencache.Handle {
 // If the earlier attempt has read the request, CacheDrop removes all entries that it has read, like a 401 (see UsedOrigins), and the
 // call runs again without the API's answer.
 func (c *cacheUse) CacheDrop(key string) (retry bool) {
-	c.requireGroup(abi.UserCacheDrop)
+	c.requireGroup(contract.UserCacheDrop)
 	c.rejectAfterRead("cache_drop", "nothing of one request may reach another")
 	k := c.cacheKey(key)
 	if c.mode == Explaining {

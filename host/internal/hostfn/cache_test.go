@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // planWithCache returns a plan with a cache, whose calls have one partition.
@@ -17,7 +17,7 @@ func planWithCache(now *time.Time) *Plan {
 	clock := func() time.Time { return *now }
 	return &Plan{
 		Random: rand.Reader, Clock: clock, Tokens: tokens.New(1<<20, 10, clock, nil), Partition: func(*Inputs) [32]byte { return [32]byte{1} },
-		Uses: map[string]bool{abi.GroupOf(abi.UserCacheGet): true, abi.GroupOf(abi.UserCacheSet): true, abi.GroupOf(abi.UserChallenge): true},
+		Uses: map[string]bool{contract.GroupOf(contract.UserCacheGet): true, contract.GroupOf(contract.UserCacheSet): true, contract.GroupOf(contract.UserChallenge): true},
 	}
 }
 

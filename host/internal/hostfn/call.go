@@ -7,7 +7,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
-// Call is one run of a guest. It implements abi.Env. It serves one run, and is not safe for concurrent use.
+// Call is one run of a guest. It implements contract.Env. It serves one run, and is not safe for concurrent use.
 //
 // What it does is divided into groups, whose methods are those of the call. A group uses only itself and what it embeds.
 type Call struct {

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // maxChallenge is the maximum length of a sealed answer of an API, in bytes.
@@ -95,15 +95,15 @@ func keptValues(pieces []seal.Piece) map[string]string {
 	return values
 }
 
-// Challenge returns an abi.ChallengeReply: the answers of the API because of which the call runs again, and those that were
+// Challenge returns an contract.ChallengeReply: the answers of the API because of which the call runs again, and those that were
 // kept of earlier answers.
 func (c *Call) Challenge() []byte {
-	c.requireGroup(abi.UserChallenge)
+	c.requireGroup(contract.UserChallenge)
 	if len(c.plan.ChallengeAnswers) == 0 && len(c.plan.Statuses) == 0 {
 		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
 	}
 	c.rejectAfterRead("challenge", "ask for the challenge first") // what is kept was learnt from other requests
-	reply := abi.ChallengeReply{Answers: map[string]string{}}
+	reply := contract.ChallengeReply{Answers: map[string]string{}}
 	if c.plan.Keep > 0 && c.mode != Explaining {
 		c.impure = true
 		if c.inputs.keptAnswers == nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-func challenged(t *testing.T, c *Call) (reply abi.ChallengeReply) {
+func challenged(t *testing.T, c *Call) (reply contract.ChallengeReply) {
 	t.Helper()
 	testworld.Check(t, strictjson.Unmarshal(c.Challenge(), &reply))
 	return reply
@@ -21,7 +22,7 @@ func challenged(t *testing.T, c *Call) (reply abi.ChallengeReply) {
 // headerPart returns the part of an answer that is a header.
 func headerPart(t *testing.T, kind, name string) answer.Part {
 	t.Helper()
-	source := testworld.Must(answer.ParseSource(abi.FromHeader + name))(t)
+	source := testworld.Must(answer.ParseSource(contract.FromHeader + name))(t)
 	return answer.Part{Answer: abi.Answer{Name: "a", Kind: kind}, Source: source}
 }
 
@@ -32,7 +33,7 @@ func TestKeptAnswers(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Minute} {
 		plan := planWithCache(&now)
 		plan.Statuses, plan.Keep = []int{401}, keep
-		plan.ChallengeAnswers = []answer.Part{headerPart(t, abi.AnswerEnum, "X-Mode")}
+		plan.ChallengeAnswers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode")}
 		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
 		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false, &Mutation{}, nil)
@@ -50,7 +51,7 @@ func TestKeptAnswers(t *testing.T) {
 // An explained call has made-up answers if the plugin's challenge has statuses and answers, and the call is not that of a first
 // attempt.
 func TestMadeUpAnswers(t *testing.T) {
-	answers := []answer.Part{headerPart(t, abi.AnswerSealed, "X-A")}
+	answers := []answer.Part{headerPart(t, contract.AnswerSealed, "X-A")}
 	for name, c := range map[string]struct {
 		statuses   []int
 		answers    []answer.Part

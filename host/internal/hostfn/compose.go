@@ -3,14 +3,14 @@ package hostfn
 import (
 	"net/http"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Compose returns a text of the outgoing request by a template. with is an abi.Composition, or empty.
+// Compose returns a text of the outgoing request by a template. with is an contract.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
-	c.requireGroup(abi.UserCompose)
+	c.requireGroup(contract.UserCompose)
 	if c.composer == nil {
 		c.composer = compose.New(composing{c})
 	}
@@ -26,7 +26,7 @@ type composing struct{ *Call }
 
 // Request implements compose.Call.
 func (c composing) Request() *http.Request {
-	c.needRequest(abi.UserCompose)
+	c.needRequest(contract.UserCompose)
 	return c.inputs.Request
 }
 

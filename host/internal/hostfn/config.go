@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -284,7 +285,7 @@ func maskOf(f *Field) string {
 
 // SecretGet returns the sealed value of a secret that the configuration names.
 func (c *rendering) SecretGet(name string) string {
-	c.requireGroup(abi.UserSecretGet)
+	c.requireGroup(contract.UserSecretGet)
 	c.rejectSealed("the name of a secret", name)
 	value, ok := c.inputs.secret(c.plan, name)
 	if _, ofField := c.plan.SecretSinks[name]; !ok || !ofField { // one that tls alone names is the host's

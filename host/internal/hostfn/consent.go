@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
@@ -32,7 +32,7 @@ func (c *Call) Authorization(output []byte) (a Authorization, failure *Failure) 
 }
 
 func (c *Call) authorization(output []byte) Authorization {
-	var r abi.ConsentRequest
+	var r contract.ConsentRequest
 	c.unmarshal(output, "the output of consent", &r)
 	for _, text := range append(texts(r.Query), r.URL, r.Issuer, r.CodeParameter) {
 		if c.sealed.Plain(text) != nil {
@@ -55,7 +55,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	for _, name := range slices.AppendSeq(names, maps.Keys(own)) {
 		read := strings.ToLower(urlcheck.MemberName(url.QueryEscape(name)))
 		read, _, _ = strings.Cut(read, "[")
-		if read == "" || slices.Contains(abi.ConsentParameters, read) || slices.Contains(requestObjects, read) {
+		if read == "" || slices.Contains(contract.ConsentParameters, read) || slices.Contains(requestObjects, read) {
 			c.endf(StageConfig, "the authorization request has the parameter %q, which the host sets or does not allow", printable.Text(name, 64))
 		}
 	}
@@ -69,7 +69,7 @@ func (c *Call) authorization(output []byte) Authorization {
 	if u.RawQuery != "" && len(r.Query) > 0 {
 		u.RawQuery += "&"
 	}
-	u.RawQuery += c.encoded(&wire{function: abi.ExportConsent}, "query", r.Query)
+	u.RawQuery += c.encoded(&wire{function: contract.ExportConsent}, "query", r.Query)
 	return Authorization{URL: u, Issuer: r.Issuer, IssRequired: r.IssRequired, CodeParameter: code, NoPKCE: r.NoPKCE}
 }
 

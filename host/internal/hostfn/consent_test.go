@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -29,7 +30,7 @@ func fieldOfKind(t *testing.T, name, kind, text string) *Field {
 func TestCodeVerifierOfConnect(t *testing.T) {
 	for _, verifier := range []string{"", "the-code-verifier"} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{Code: &Code{Code: "c", Verifier: verifier}}, Detached)
-		var reply abi.ConsentReply
+		var reply contract.ConsentReply
 		testworld.Check(t, strictjson.Unmarshal(c.codeInput(), &reply))
 		if sealed := c.sealed.Plain(reply.CodeVerifier) != nil; sealed != (verifier != "") || !sealed && reply.CodeVerifier != "" {
 			t.Errorf("%q is %q", verifier, reply.CodeVerifier)
@@ -48,7 +49,7 @@ func TestQueryOfAnAuthorizationURL(t *testing.T) {
 		"https://login.test/auth?a=1": {"a=1", "a=1&b=2&c=3"},
 	} {
 		for i, query := range [][]abi.Pair{nil, {{Name: "b", Value: "2"}, {Name: "c", Value: "3"}}} {
-			a, err := authorizationOf(t, abi.ConsentRequest{URL: address, Query: query})
+			a, err := authorizationOf(t, contract.ConsentRequest{URL: address, Query: query})
 			if err != nil || a.URL.RawQuery != want[i] {
 				t.Errorf("%s with %d parameters: %v, %v", address, len(query), a.URL, err)
 			}
@@ -56,7 +57,7 @@ func TestQueryOfAnAuthorizationURL(t *testing.T) {
 	}
 }
 
-func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, *Failure) {
+func authorizationOf(t *testing.T, r contract.ConsentRequest) (Authorization, *Failure) {
 	t.Helper()
 	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
 	output := testworld.Must(strictjson.Marshal(r))(t)
@@ -66,7 +67,7 @@ func authorizationOf(t *testing.T, r abi.ConsentRequest) (Authorization, *Failur
 // The name of the parameter with the code has at most 64 bytes.
 func TestNameOfTheCodeParameter(t *testing.T) {
 	for n, fits := range map[int]bool{1: true, 64: true, 65: false} {
-		a, err := authorizationOf(t, abi.ConsentRequest{URL: "https://login.test/auth", CodeParameter: strings.Repeat("c", n)})
+		a, err := authorizationOf(t, contract.ConsentRequest{URL: "https://login.test/auth", CodeParameter: strings.Repeat("c", n)})
 		if fits != (err == nil) || fits && len(a.CodeParameter) != n {
 			t.Errorf("%d bytes: %q, %v", n, a.CodeParameter, err)
 		}

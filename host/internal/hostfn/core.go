@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Mode is the way in which a call runs. It determines which host functions may be called, and what they do.
@@ -131,7 +131,7 @@ func (c *core) requireGroup(function string) {
 	if c.mode == Describing || c.mode == Validating {
 		c.endf(StagePlugin, "%s is not to be called by describe or validate", function)
 	}
-	if group := abi.GroupOf(function); group != "" && !c.plan.Uses[group] {
+	if group := contract.GroupOf(function); group != "" && !c.plan.Uses[group] {
 		c.endf(StagePlugin, "%s was called, but the plugin's description does not name %q in uses", function, group)
 	}
 }
@@ -263,20 +263,20 @@ func (c *core) contentLength() (n int64, ok bool) {
 
 // TimeNow returns the host's time in Unix seconds.
 func (c *core) TimeNow() int64 {
-	c.requireGroup(abi.UserTimeNow)
+	c.requireGroup(contract.UserTimeNow)
 	return c.now()
 }
 
 // TimeMillis returns the host's time in Unix milliseconds.
 func (c *core) TimeMillis() int64 {
-	c.requireGroup(abi.UserTimeMillis)
+	c.requireGroup(contract.UserTimeMillis)
 	c.impure = true
 	return c.plan.Clock().UnixMilli()
 }
 
 // ClockOffset returns the seconds that the clock of the API, or of the token endpoint, is ahead of the host's.
 func (c *core) ClockOffset() int64 {
-	c.requireGroup(abi.UserClockOffset)
+	c.requireGroup(contract.UserClockOffset)
 	c.impure = true
 	offset := c.plan.Offset.Seconds()
 	c.offset = &offset

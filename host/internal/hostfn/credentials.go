@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Mutation holds the changes to a request, with the sealed values put in. It must not be logged.
@@ -152,8 +153,8 @@ func (c *Call) Texts(m *Mutation) []string {
 
 // Reveal returns the bytes of a sealed value. It needs the grant reveal: the operator trusts the guest with them.
 func (c *Call) Reveal(value string) []byte {
-	c.requireGroup(abi.UserReveal)
-	c.requireGrant(abi.UserReveal, abi.GrantReveal)
+	c.requireGroup(contract.UserReveal)
+	c.requireGrant(contract.UserReveal, abi.GrantReveal)
 	if c.plan.Names.UserToken() {
 		c.endf(StagePlugin, "reveal was called, but the configuration names user.token, which no plugin gets in plain")
 	}

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they
 // share.
 func (c *core) Encode(format, text string) string {
-	c.requireGroup(abi.UserEncode)
+	c.requireGroup(contract.UserEncode)
 	v, sealed := c.concat("the text of encode", text)
 	f, ok := compose.Formats[format]
 	if !ok {
@@ -32,11 +32,11 @@ func (c *core) Encode(format, text string) string {
 // Decode returns the bytes of a text in base64, base64url, base32 or hex, with or without padding. If text contains sealed
 // values, the result is one sealed value of raw bytes with the sinks that they share.
 func (c *core) Decode(format, text string) string {
-	c.requireGroup(abi.UserDecode)
+	c.requireGroup(contract.UserDecode)
 	v, sealed := c.concat("the text of decode", text)
 	f := compose.Formats[format]
 	if f.Decode == nil {
-		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", abi.FormatBase64, abi.FormatBase64URL, abi.FormatBase32, abi.FormatHex)
+		c.endf(StagePlugin, "decode knows %s, %s, %s and %s, not the format it was given", contract.FormatBase64, contract.FormatBase64URL, contract.FormatBase32, contract.FormatHex)
 	}
 	if sealed && !c.decodable(format, text) {
 		c.endf(StagePlugin, "decode takes a sealed value alone, as it is configured or answered, or as encode made it in the same format")
@@ -57,17 +57,17 @@ func (c *core) Decode(format, text string) string {
 func (c *core) decodable(format, text string) bool {
 	for v := range c.sealed.In(text) {
 		same := v.Encoding == format || v.Encoding == format+"_padded" || v.Encoding == format+"_upper"
-		return len(text) == len(abi.SealedPrefix)+abi.SealedLength && !v.Raw && (v.Size == 0 || same)
+		return len(text) == len(contract.SealedPrefix)+contract.SealedLength && !v.Raw && (v.Size == 0 || same)
 	}
 	return false
 }
 
 // Random returns random bytes in hex.
 func (c *core) Random(bytes int64) string {
-	c.requireGroup(abi.UserRandom)
+	c.requireGroup(contract.UserRandom)
 	c.impure = true
-	if bytes < 1 || bytes > abi.MaxRandom {
-		c.endf(StagePlugin, "random returns 1 to %d bytes", abi.MaxRandom)
+	if bytes < 1 || bytes > contract.MaxRandom {
+		c.endf(StagePlugin, "random returns 1 to %d bytes", contract.MaxRandom)
 	}
 	if c.plan.RandomText != nil {
 		if text := c.plan.RandomText(bytes); text != "" {

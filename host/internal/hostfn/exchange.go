@@ -12,21 +12,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Exchange sends an abi.Exchange to a URL of the configuration, and returns an abi.ExchangeReply. The guest gets only the
+// Exchange sends an contract.Exchange to a URL of the configuration, and returns an contract.ExchangeReply. The guest gets only the
 // answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
 // TokenRequest.
 func (c *exchanging) Exchange(document []byte) []byte {
-	c.beginExchange(abi.UserExchange)
-	var request abi.Exchange
+	c.beginExchange(contract.UserExchange)
+	var request contract.Exchange
 	c.unmarshal(document, "the request of exchange", &request)
 	c.needsState(request.Answers)
 	for _, name := range request.Answers {
@@ -79,7 +79,7 @@ func (c *exchanging) missing(found map[string]string, names []string) string {
 }
 
 func (c *exchanging) exchangeReply(status int, found map[string]string) []byte {
-	return c.marshal(abi.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
+	return c.marshal(contract.ExchangeReply{Status: status, Answers: c.sealAnswers(c.plan.Answers, found)})
 }
 
 // beginExchange ends the call unless it may send a request to a token endpoint now.
@@ -247,7 +247,7 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 			credentials = append(credentials, v.Text)
 		}
 		for i := range reply.List {
-			if a := &reply.List[i]; a.Kind == abi.AnswerSealed {
+			if a := &reply.List[i]; a.Kind == contract.AnswerSealed {
 				credentials = append(credentials, reply.Text(a))
 			}
 		}

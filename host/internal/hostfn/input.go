@@ -15,9 +15,10 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/contract"
 )
 
-// Input returns the outgoing request as an abi.Request in JSON, or an abi.ConsentReply in a run of connect, or nil if there is
+// Input returns the outgoing request as an contract.Request in JSON, or an contract.ConsentReply in a run of connect, or nil if there is
 // neither. After Input returned a request, the call can neither store nor send anything, so that nothing of one request reaches
 // another (threats.md 15c).
 func (c *Call) Input() []byte {
@@ -34,7 +35,7 @@ func (c *Call) Input() []byte {
 	target.User, target.Host = nil, compose.Host(r)
 	address := target.String()
 	sealed := c.sealer(compose.Longest(address, r.Header))
-	request := abi.Request{Method: r.Method, URL: sealed.Text(address), Headers: []abi.Pair{}}
+	request := contract.Request{Method: r.Method, URL: sealed.Text(address), Headers: []abi.Pair{}}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 	}
@@ -61,7 +62,7 @@ func (c *Call) Input() []byte {
 // codeInput returns the input of connect.
 func (c *Call) codeInput() []byte {
 	code := c.inputs.Code
-	reply := abi.ConsentReply{Code: c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}), RedirectURI: code.RedirectURI}
+	reply := contract.ConsentReply{Code: c.seal(seal.Value{Text: code.Code, Sinks: seal.Token, Mask: "<code>"}), RedirectURI: code.RedirectURI}
 	if code.Verifier != "" {
 		reply.CodeVerifier = c.seal(seal.Value{Text: code.Verifier, Sinks: seal.Token, Mask: "<code_verifier>"})
 	}
@@ -75,8 +76,8 @@ const maxBodyReads = 8
 // be hashed without passing through the guest. A body that can be read only once ends the run with a Restart. The host then
 // reads and keeps it outside of the sandbox, so that a slow sender does not occupy a guest.
 func (c *Call) Body() string {
-	c.requireGroup(abi.UserBody)
-	c.needRequest(abi.UserBody)
+	c.requireGroup(contract.UserBody)
+	c.needRequest(contract.UserBody)
 	return c.seal(seal.Value{Sinks: seal.Digest, Mask: "<body>", Stream: c.openBody()})
 }
 
@@ -138,8 +139,8 @@ const maxForm = 64 << 10
 // BodyForm returns the members of the body as a JSON list of abi.Pair, in their order. ok is false unless the body is a form
 // (application/x-www-form-urlencoded). Like Body, it may end the run with a Restart.
 func (c *Call) BodyForm() (pairs []byte, ok bool) {
-	c.requireGroup(abi.UserBodyForm)
-	c.needRequest(abi.UserBodyForm)
+	c.requireGroup(contract.UserBodyForm)
+	c.needRequest(contract.UserBodyForm)
 	if kind, _, err := mime.ParseMediaType(c.inputs.Request.Header.Get("Content-Type")); err != nil || kind != formType {
 		return nil, false
 	}

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -185,7 +185,7 @@ func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 // explainedPublic returns what stands for the public half of a key of the store of keys in an explained call.
 func (c *keyUse) explainedPublic(f *Field, form string) string {
 	text := "<" + form + " of get_key('" + f.Text.Key().Name + "')>"
-	if form == abi.PublicThumbprint {
+	if form == contract.PublicThumbprint {
 		return text
 	}
 	return string(c.marshal(map[string]any{"kty": text}))

@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
 	"golang.org/x/net/http/httpguts"
@@ -23,7 +24,7 @@ func (c *Call) Mutation(output []byte) (m *Mutation, failure *Failure) {
 
 // Masked returns the mutation of a guest's output, which Mutation has accepted, as a person may see it.
 func (c *Call) Masked(output []byte) *Mutation {
-	var document abi.Mutation
+	var document contract.Mutation
 	_ = strictjson.Unmarshal(output, &document) // Mutation has accepted it
 	m := &Mutation{
 		Pass: document.Pass, Headers: c.maskedPairs(document.Headers), Query: c.maskedParameters(document.Query), Form: c.maskedParameters(document.Form),
@@ -38,7 +39,7 @@ func (c *Call) Masked(output []byte) *Mutation {
 func (c *Call) mutation(output []byte) *Mutation {
 	document, simple := scanMutation(output)
 	if !simple {
-		document = abi.Mutation{}
+		document = contract.Mutation{}
 		if err := strictjson.Unmarshal(output, &document); err != nil {
 			c.endf(StageMutation, "the plugin's output %w", err)
 		}
@@ -78,7 +79,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 }
 
 // scanMutation decodes a mutation that is simple JSON, as the SDK and most serialisers write it.
-func scanMutation(output []byte) (m abi.Mutation, simple bool) {
+func scanMutation(output []byte) (m contract.Mutation, simple bool) {
 	simple = strictjson.ReadSimple(string(output), func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "headers":

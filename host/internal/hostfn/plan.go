@@ -1,6 +1,6 @@
 // Package hostfn implements the host functions of one call.
 //
-// A [Call] implements abi.Env. It embeds groups, each with a file of its own: core, report, rendering, cacheUse, keyUse, grantUse and
+// A [Call] implements contract.Env. It embeds groups, each with a file of its own: core, report, rendering, cacheUse, keyUse, grantUse and
 // exchanging. Their methods either succeed or end the call: they store a [Failure] or a [Restart] and
 // panic, and the caller that runs the guest recovers and reads it. The package does not depend on WebAssembly, so that
 // the same functions serve a guest in the sandbox and one that runs natively in a test.
@@ -23,6 +23,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -48,7 +49,7 @@ type Field struct {
 // purposes returns the purposes of a key.
 func (f *Field) purposes() []string {
 	if len(f.Purposes) == 0 {
-		return []string{abi.PurposeJWT}
+		return []string{contract.PurposeJWT}
 	}
 	return f.Purposes
 }
@@ -104,7 +105,7 @@ type Plan struct {
 	// Offset is the time that the clocks of the API and of the token endpoint are ahead of Clock.
 	Offset answer.Offset
 	// Log writes a log line of the guest.
-	Log func(ctx context.Context, level abi.Level, text string)
+	Log func(ctx context.Context, level contract.Level, text string)
 	// Warn writes a warning of the host about a field. It writes the same one once for a connector.
 	Warn func(ctx context.Context, field, text string)
 	// GuestWarns writes a warning of the guest. It is like Warn, and has a limit of its own.

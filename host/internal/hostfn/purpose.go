@@ -8,13 +8,14 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // SignSealed returns the signature of data as a sealed value of raw bytes. Its sinks are the derived sinks of the key, as far
 // as the sealed values in data share them. The description lists the purposes of the key, and data must fit the one that the
 // guest names. So a plugin cannot have a message of another protocol signed.
 func (c *keyUse) SignSealed(field, purpose, data string) string {
-	c.requireGroup(abi.UserSignSealed)
+	c.requireGroup(contract.UserSignSealed)
 	c.impure = true
 	c.rejectSealed("the purpose of sign_sealed", purpose)
 	k := c.signs(field, purpose)
@@ -26,8 +27,8 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 		}
 		derived = v.Derived
 	}
-	if k.algorithm == abi.SignRS1 && purpose != abi.PurposeMessage {
-		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", abi.SignRS1, abi.PurposeMessage)
+	if k.algorithm == contract.SignRS1 && purpose != contract.PurposeMessage {
+		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", contract.SignRS1, contract.PurposeMessage)
 	}
 	if problem := signing.CheckPurpose(purpose, data, c.sealed.Before(data)); problem != "" {
 		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
@@ -39,26 +40,26 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
 }
 
-// PublicKey returns the public half of a key, or a certificate, in a form of package abi. It is plain text, because it is
+// PublicKey returns the public half of a key, or a certificate, in a form of package contract. It is plain text, because it is
 // public by nature.
 func (c *keyUse) PublicKey(field, form string) string {
-	c.requireGroup(abi.UserPublicKey)
+	c.requireGroup(contract.UserPublicKey)
 	c.rejectSealed("the form of public_key", form)
 	switch form {
-	case abi.PublicJWK, abi.PublicThumbprint:
+	case contract.PublicJWK, contract.PublicThumbprint:
 		k := c.key(field, "")
 		if k.storedKey != nil && c.mode == Explaining {
 			return c.explainedPublic(c.plan.Fields[field], form)
 		}
 		jwk := c.publicJWK(k)
-		if form == abi.PublicThumbprint {
+		if form == contract.PublicThumbprint {
 			return signing.Thumbprint(jwk)
 		}
 		return jwk
-	case abi.PublicX5T, abi.PublicX5C:
+	case contract.PublicX5T, contract.PublicX5C:
 		return c.certificate(field, form)
 	}
-	c.endf(StagePlugin, "public_key knows %s, %s, %s and %s, not the form it was given", abi.PublicJWK, abi.PublicThumbprint, abi.PublicX5T, abi.PublicX5C)
+	c.endf(StagePlugin, "public_key knows %s, %s, %s and %s, not the form it was given", contract.PublicJWK, contract.PublicThumbprint, contract.PublicX5T, contract.PublicX5C)
 	return ""
 }
 
@@ -88,7 +89,7 @@ func (c *keyUse) certificate(field, form string) string {
 	if err != nil {
 		c.endf(StageSign, "%s %w", f.Name, err)
 	}
-	if form == abi.PublicX5T {
+	if form == contract.PublicX5T {
 		sum := sha256.Sum256(chain[0].Raw)
 		return base64.RawURLEncoding.EncodeToString(sum[:])
 	}

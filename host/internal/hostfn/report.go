@@ -6,13 +6,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/mask"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -27,7 +27,7 @@ type report struct {
 }
 
 type line struct {
-	level abi.Level
+	level contract.Level
 	text  string
 	// field is the field of a warning of the host itself. It is "" for a line of the guest.
 	field string
@@ -37,7 +37,7 @@ type line struct {
 const maxLogLine = 4 << 10
 
 // Log keeps a line for Flush. It is not written at once, because the lines of a run that is restarted must not appear.
-func (c *report) Log(level abi.Level, text string) {
+func (c *report) Log(level contract.Level, text string) {
 	c.rejectSealed("a log line", text)
 	if len(c.lines) >= c.plan.Limits.LogLines {
 		c.endf(StagePlugin, "more than %d log lines in one call", c.plan.Limits.LogLines)
@@ -53,7 +53,7 @@ func (c *report) Log(level abi.Level, text string) {
 func (c *report) warning(field, text string) {
 	if text != "" {
 		c.impure = true
-		c.lines = append(c.lines, line{abi.LevelWarn, text, field})
+		c.lines = append(c.lines, line{contract.LevelWarn, text, field})
 	}
 }
 
@@ -63,7 +63,7 @@ func (c *report) Flush() {
 		switch {
 		case l.field != "":
 			c.plan.Warn(c.ctx, l.field, l.text)
-		case l.level == abi.LevelWarn:
+		case l.level == contract.LevelWarn:
 			c.plan.GuestWarns(c.ctx, l.text)
 		default:
 			c.plan.Log(c.ctx, l.level, l.text)

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"golang.org/x/net/http/httpguts"
 )
@@ -153,7 +154,7 @@ func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value
 	value, n := c.unseal(where, pair.Value, sink)
 	c.openedValues += count + n
 	label = shownName{name, count > 0}
-	if problem := abi.CheckHeaderName(name); problem != "" {
+	if problem := contract.CheckHeaderName(name); problem != "" {
 		c.endf(StageMutation, "%s: %s %s", where, label, problem)
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
@@ -193,7 +194,7 @@ func (c *core) sealAnswers(list []answer.Part, found map[string]string) map[stri
 	for i := range list {
 		a := &list[i]
 		value, ok := found[a.Name]
-		if ok && a.Kind == abi.AnswerSealed {
+		if ok && a.Kind == contract.AnswerSealed {
 			found[a.Name] = c.seal(a.Value(value))
 		}
 	}

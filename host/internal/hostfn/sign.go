@@ -10,18 +10,19 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
 // algorithm that the configuration names. The only sink of the value is the one that the request asks for.
 func (c *keyUse) JWTSign(document []byte) string {
-	c.requireGroup(abi.UserJWTSign)
+	c.requireGroup(contract.UserJWTSign)
 	c.impure = true
 	request := c.jwtRequest(document)
 	sink := seal.Header
 	switch request.For {
-	case abi.ForHeader:
-	case abi.ForToken:
+	case contract.ForHeader:
+	case contract.ForToken:
 		sink = seal.Token
 	default:
 		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
@@ -41,7 +42,7 @@ func (c *keyUse) JWTSign(document []byte) string {
 	for i := range sealed {
 		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
-	token := c.jwt(c.signs(request.Key, abi.PurposeJWT), header, claims)
+	token := c.jwt(c.signs(request.Key, contract.PurposeJWT), header, claims)
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
 }
 
@@ -79,7 +80,7 @@ func (c *keyUse) signature(k signingKey, data string) []byte {
 // integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
 // values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
 // value and learn how large it is.
-func (c *keyUse) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
+func (c *keyUse) integers(request *contract.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
 	isSealed := func(name string) bool {
 		text, ok := request.Claims[name].(string)
 		return ok && c.sealed.Plain(text) != nil
@@ -95,7 +96,7 @@ func (c *keyUse) integers(request *abi.JWTRequest[strictjson.Tree]) (plain, seal
 // maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
 const maxSignature = 1 << 10
 
-func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.Tree]) {
+func (c *keyUse) jwtRequest(document []byte) (request contract.JWTRequest[strictjson.Tree]) {
 	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "key":
@@ -114,7 +115,7 @@ func (c *keyUse) jwtRequest(document []byte) (request abi.JWTRequest[strictjson.
 	if simple {
 		return request
 	}
-	request = abi.JWTRequest[strictjson.Tree]{}
+	request = contract.JWTRequest[strictjson.Tree]{}
 	c.unmarshal(document, "the request of jwt_sign", &request)
 	return request
 }
@@ -139,9 +140,9 @@ func (c *keyUse) unsealObject(where string, object map[string]any) (_ map[string
 }
 
 // maskedJWT returns the header and the claims of a JWT for a person to read.
-func (c *keyUse) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
+func (c *keyUse) maskedJWT(request contract.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
-	algorithm := c.key(request.Key, abi.PurposeJWT).algorithm
+	algorithm := c.key(request.Key, contract.PurposeJWT).algorithm
 	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
 	if header == nil {
 		header = map[string]any{}
@@ -161,9 +162,9 @@ func (c *keyUse) maskedJWT(request abi.JWTRequest[strictjson.Tree]) string {
 
 // Sign returns the raw signature of data, which the guest chooses. It needs the grant sign_raw.
 func (c *keyUse) Sign(field, data string) []byte {
-	c.requireGroup(abi.UserSign)
+	c.requireGroup(contract.UserSign)
 	c.impure = true
-	c.requireGrant(abi.UserSign, abi.GrantSignRaw)
+	c.requireGrant(contract.UserSign, abi.GrantSignRaw)
 	c.rejectSealed("the data of sign", data)
 	signature := c.signature(c.signs(field, ""), data)
 	// The signature is a credential in plain bytes. Scrub has to know it.
@@ -228,7 +229,7 @@ func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
 	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
 		algorithm = c.plainText(a)
 	}
-	if name := httpAlgorithms[algorithm]; name != "" && purpose != abi.PurposeJWT {
+	if name := httpAlgorithms[algorithm]; name != "" && purpose != contract.PurposeJWT {
 		return name
 	}
 	return algorithm
@@ -237,7 +238,7 @@ func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
 // MAC returns the HMAC of data (RFC 2104) as a sealed value of raw bytes. Its sinks are the derived sinks of its key, as far
 // as the sealed values in data share them.
 func (c *keyUse) MAC(algorithm, key, data string) string {
-	c.requireGroup(abi.UserMAC)
+	c.requireGroup(contract.UserMAC)
 	c.impure = true
 	k := c.macKey(key)
 	var v seal.Value

@@ -13,11 +13,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -61,7 +61,7 @@ func (c *grantUse) EndTurn() {
 // StateGet returns the value of a state, and reports whether the grant has it. The first call takes the turn of the grant, and
 // waits for calls that have it.
 func (c *grantUse) StateGet(name string) (string, bool) {
-	c.requireGroup(abi.UserStateGet)
+	c.requireGroup(contract.UserStateGet)
 	c.rejectAfterRead("state_get", "nothing of one request may reach another place")
 	c.rejectSealed("the name of a state", name)
 	i := slices.IndexFunc(c.plan.States, func(s State) bool { return s.Name == name })

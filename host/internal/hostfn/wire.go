@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
 )
@@ -31,7 +32,7 @@ type exchanging struct {
 
 // wire is a request of a guest to a token endpoint.
 type wire struct {
-	abi.Exchange
+	contract.Exchange
 	// function is the host function, for errors.
 	function string
 	// contentType is formType, jsonType, or "" if there is no body.
@@ -46,8 +47,8 @@ const jsonType = "application/json"
 const formType = "application/x-www-form-urlencoded"
 
 // wire checks the combination of an exchange's members.
-func (c *exchanging) wire(request *abi.Exchange) *wire {
-	w := &wire{Exchange: *request, function: abi.UserExchange}
+func (c *exchanging) wire(request *contract.Exchange) *wire {
+	w := &wire{Exchange: *request, function: contract.UserExchange}
 	w.Method = cmp.Or(w.Method, http.MethodPost)
 	switch w.Method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // header returns the value of a header as a person may see it, or "".
@@ -36,7 +36,7 @@ func (m *Masker) header(name string, header http.Header) string {
 		return m.parameters(answer.Parameters(value))
 	case "Set-Cookie":
 		for _, cookie := range slices.Backward((&http.Response{Header: header}).Cookies()) {
-			if m.readsFrom(abi.FromCookie, cookie.Name) {
+			if m.readsFrom(contract.FromCookie, cookie.Name) {
 				return cookie.Name + "=" + m.text(cookie.Value)
 			}
 		}
@@ -44,7 +44,7 @@ func (m *Masker) header(name string, header http.Header) string {
 	}
 	for i := range m.list {
 		a := &m.list[i]
-		if a.Source.From == abi.FromHeader && strings.EqualFold(a.Source.Name, name) {
+		if a.Source.From == contract.FromHeader && strings.EqualFold(a.Source.Name, name) {
 			if shows(a, value) {
 				return value
 			}
@@ -68,7 +68,7 @@ var mediaTypes = []string{
 // scheme returns an authentication scheme that is registered or that the plugin reads.
 func (m *Masker) scheme(scheme string) string {
 	for _, a := range m.list {
-		if a.Source.From == abi.FromAuth && strings.EqualFold(a.Source.Name, scheme) {
+		if a.Source.From == contract.FromAuth && strings.EqualFold(a.Source.Name, scheme) {
 			return a.Source.Name
 		}
 	}

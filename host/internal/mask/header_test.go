@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A trace shows the words of standards and of the plugin in the headers in which they belong, and hides all other texts: a server
 // may put a credential anywhere (threats.md 208).
 func TestMaskedHeaders_threats_208(t *testing.T) {
-	list := append(reads(t, abi.AnswerSealed, "header:X-Key", "cookie:session", "auth:Custom/ticket", "info:after", "form:hidden", "json:/X-Count"),
-		reads(t, abi.AnswerInteger, "header:X-Count")...)
-	enum := reads(t, abi.AnswerEnum, "header:X-Mode", "auth:Custom/mode")
+	list := append(reads(t, contract.AnswerSealed, "header:X-Key", "cookie:session", "auth:Custom/ticket", "info:after", "form:hidden", "json:/X-Count"),
+		reads(t, contract.AnswerInteger, "header:X-Count")...)
+	enum := reads(t, contract.AnswerEnum, "header:X-Mode", "auth:Custom/mode")
 	for i := range enum {
 		enum[i].Enum = []string{"fast", "slow"}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -63,7 +64,7 @@ func (m *Masker) Answer(list []answer.Part, status int, header http.Header, body
 		values := url.Values{}
 		for _, name := range slices.Sorted(maps.Keys(form)) {
 			value := m.textAt([]string{name}, form.Get(name))
-			values.Set(m.name(name, func(a answer.Part) bool { return a.Source.From == abi.FromForm && a.Source.Name == name }), value)
+			values.Set(m.name(name, func(a answer.Part) bool { return a.Source.From == contract.FromForm && a.Source.Name == name }), value)
 		}
 		masked.Body = values.Encode()
 	}
@@ -117,7 +118,7 @@ func (m *Masker) isCredential() bool {
 	}
 	name := m.path[len(m.path)-1]
 	return credentialName.MatchString(name) && !slices.Contains(durations, name) || slices.ContainsFunc(m.list, func(a answer.Part) bool {
-		return a.Kind == abi.AnswerSealed && isAtPath(&a, m.path)
+		return a.Kind == contract.AnswerSealed && isAtPath(&a, m.path)
 	})
 }
 
@@ -146,7 +147,7 @@ func (m *Masker) textAt(path []string, text string) string {
 		return text
 	}
 	for i := range m.list {
-		if a := &m.list[i]; isAtPath(a, path) || a.Source.From == abi.FromForm && a.Source.Name == name {
+		if a := &m.list[i]; isAtPath(a, path) || a.Source.From == contract.FromForm && a.Source.Name == name {
 			if shows(a, text) {
 				return text
 			}
@@ -158,16 +159,16 @@ func (m *Masker) textAt(path []string, text string) string {
 // isAtPath reports whether the part is read from a place of the JSON.
 func isAtPath(a *answer.Part, path []string) bool {
 	return slices.ContainsFunc([]answer.Source{a.Source, a.Alternative}, func(s answer.Source) bool {
-		return s.From == abi.FromJSON && slices.Equal(s.Pointer, path)
+		return s.From == contract.FromJSON && slices.Equal(s.Pointer, path)
 	})
 }
 
 // shows reports whether the value of an answer is a number, a time or a name, and no credential.
 func shows(a *answer.Part, text string) bool {
 	switch a.Kind {
-	case abi.AnswerInteger, abi.AnswerTime:
+	case contract.AnswerInteger, contract.AnswerTime:
 		return shortNumber.MatchString(text) || isTime(text)
-	case abi.AnswerEnum:
+	case contract.AnswerEnum:
 		return slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, text) })
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -27,7 +28,7 @@ var maskedText = regexp.MustCompile(`masked-[0-9]+(-[0-9x]*)?`)
 // anywhere (threats.md 208).
 func TestMaskedBodies(t *testing.T) {
 	const jwt = "urn:ietf:params:oauth:token-type:jwt"
-	list := append(reads(t, abi.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, abi.AnswerInteger, "json:/life", "form:age", "header:reset")...)
+	list := append(reads(t, contract.AnswerSealed, "json:/data/value", "form:tok3n", "form:otp5", "header:h4sh"), reads(t, contract.AnswerInteger, "json:/life", "form:age", "header:reset")...)
 	const words = "abcdefghijklmnop_abcdefghijklmno_abcdefghijklmno" // of 48 bytes
 	for _, c := range []struct{ media, body, want string }{
 		{"application/json", `{"error":"invalid_grant","other":"invalid_grant"}`, `{"error":"invalid_grant","other":"M"}`},

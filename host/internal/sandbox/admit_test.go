@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A module that breaks the contract is refused, with every reason (threats.md 7).
@@ -138,7 +138,7 @@ func TestAModuleKnowsItsExports(t *testing.T) {
 			t.Errorf("Has(%q) = %t", export, !want)
 		}
 	}
-	if result, err := m.Call(context.Background(), abi.ExportValidate, &env{}); err != nil || result.Code != 3 {
+	if result, err := m.Call(context.Background(), contract.ExportValidate, &env{}); err != nil || result.Code != 3 {
 		t.Errorf("validate gave %d, %v", result.Code, err)
 	}
 	if _, err := m.Call(context.Background(), "other", &env{}); err == nil {

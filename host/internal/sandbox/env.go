@@ -3,41 +3,41 @@ package sandbox
 import (
 	"unicode/utf8"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call, while Extism itself would
 // read or write what is there: such a guest is broken, and must not authenticate anything.
 var envFunctions = []function{
-	{abi.EnvAlloc, i64, i64, alloc},
-	{abi.EnvFree, i64, none, free},
-	{abi.EnvLength, i64, i64, length},
-	{abi.EnvLengthUnsafe, i64, i64, length},
-	{abi.EnvLoadU8, i64, i32, loadU8},
-	{abi.EnvLoadU64, i64, i64, loadU64},
-	{abi.EnvStoreU8, store, none, storeU8},
-	{abi.EnvStoreU64, i64x2, none, storeU64},
+	{contract.EnvAlloc, i64, i64, alloc},
+	{contract.EnvFree, i64, none, free},
+	{contract.EnvLength, i64, i64, length},
+	{contract.EnvLengthUnsafe, i64, i64, length},
+	{contract.EnvLoadU8, i64, i32, loadU8},
+	{contract.EnvLoadU64, i64, i64, loadU64},
+	{contract.EnvStoreU8, store, none, storeU8},
+	{contract.EnvStoreU64, i64x2, none, storeU64},
 
-	{abi.EnvInputLength, none, i64, guarded(inputLength)},
-	{abi.EnvInputOffset, none, i64, guarded(inputOffset)},
-	{abi.EnvInputLoadU8, i64, i32, guarded(inputLoadU8)},
-	{abi.EnvInputLoadU64, i64, i64, guarded(inputLoadU64)},
-	{abi.EnvOutputSet, i64x2, none, guarded(outputSet)},
-	{abi.EnvErrorSet, i64, none, guarded(errorSet)},
+	{contract.EnvInputLength, none, i64, guarded(inputLength)},
+	{contract.EnvInputOffset, none, i64, guarded(inputOffset)},
+	{contract.EnvInputLoadU8, i64, i32, guarded(inputLoadU8)},
+	{contract.EnvInputLoadU64, i64, i64, guarded(inputLoadU64)},
+	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
+	{contract.EnvErrorSet, i64, none, guarded(errorSet)},
 
 	// An empty value is a block of no bytes. go-pdk does not distinguish that from no value; a guest that has to must look at the
 	// offset.
-	{abi.EnvConfigGet, i64, i64, guarded(optional(busy, abi.Env.ConfigGet))},
-	{abi.EnvVarGet, i64, i64, guarded(varGet)},
-	{abi.EnvVarSet, i64x2, none, guarded(varSet)},
+	{contract.EnvConfigGet, i64, i64, guarded(optional(busy, contract.Env.ConfigGet))},
+	{contract.EnvVarGet, i64, i64, guarded(varGet)},
+	{contract.EnvVarSet, i64x2, none, guarded(varSet)},
 
-	{abi.EnvGetLogLevel, none, i32, getLogLevel},
-	{abi.EnvLogTrace, i64, none, logAt(abi.LevelTrace)},
-	{abi.EnvLogDebug, i64, none, logAt(abi.LevelDebug)},
-	{abi.EnvLogInfo, i64, none, logAt(abi.LevelInfo)},
-	{abi.EnvLogWarn, i64, none, logAt(abi.LevelWarn)},
-	{abi.EnvLogError, i64, none, logAt(abi.LevelError)},
+	{contract.EnvGetLogLevel, none, i32, getLogLevel},
+	{contract.EnvLogTrace, i64, none, logAt(contract.LevelTrace)},
+	{contract.EnvLogDebug, i64, none, logAt(contract.LevelDebug)},
+	{contract.EnvLogInfo, i64, none, logAt(contract.LevelInfo)},
+	{contract.EnvLogWarn, i64, none, logAt(contract.LevelWarn)},
+	{contract.EnvLogError, i64, none, logAt(contract.LevelError)},
 }
 
 // alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
@@ -204,12 +204,12 @@ func varSet(r *run, stack []uint64) {
 }
 
 // getLogLevel implements get_log_level() → the lowest level that PDKs should log at.
-func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(abi.LevelInfo) }
+func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }
 
 // maxLineBytes is the maximum length of a log line. The rest of a longer one is dropped.
 const maxLineBytes = 8 << 10
 
 // logAt returns the implementation of log_trace(text), log_debug(text) and so on.
-func logAt(level abi.Level) implementation {
+func logAt(level contract.Level) implementation {
 	return func(r *run, stack []uint64) { r.log(level, admission.Cut(r.text(stack[0]), maxLineBytes)) }
 }

@@ -28,7 +28,7 @@ const (
 	ErrExit Kind = "the guest exited"
 	// ErrUse is a bad offset, text that is not UTF-8, or a function that may not be called at that point.
 	ErrUse Kind = "the guest misused the host"
-	// ErrEnded is a panic of the abi.Env. The Env knows the reason.
+	// ErrEnded is a panic of the contract.Env. The Env knows the reason.
 	ErrEnded Kind = "a host function ended the call"
 	// ErrBug is a runtime error in Go code, which is a bug of the host.
 	ErrBug Kind = "a host function failed"

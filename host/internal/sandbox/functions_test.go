@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // abcd is a part of a guest with functions $a to $d, each of which returns a block with a text. That of $d is not UTF-8.
@@ -254,7 +254,7 @@ func TestCallErrors(t *testing.T) {
 				(func $name (param $i i32) (result i64)
 					(i32.store8 (i32.const 100) (i32.add (local.get $i) (i32.const 0x41)))
 					(call $str (i32.const 100) (i32.const 1)))`))
-			_, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{config: map[string]string{"": ""}})
+			_, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{config: map[string]string{"": ""}})
 			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("error %v, want one of kind %q with %q", err, c.kind, c.text)
 			}

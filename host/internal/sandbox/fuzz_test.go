@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // calls has the calls that the guest of FuzzHostFunctions may make. Their arguments are three numbers $x, $y and $z. $x
@@ -94,7 +94,7 @@ func FuzzHostFunctions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		program = program[:min(len(program), 8<<10)] // longer ones find nothing that shorter ones do not
 		e := &env{input: string(program), config: map[string]string{"": ""}}
-		_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+		_, err := m.Call(context.Background(), contract.ExportAuthenticate, e)
 		if err != nil && !errors.Is(err, sandbox.ErrUse) && !errors.Is(err, sandbox.ErrLimit) {
 			t.Errorf("error %v", err)
 		}

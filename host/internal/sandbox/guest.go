@@ -7,8 +7,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // guest is an instance of a module. It serves one call at a time. It keeps the functions and globals that it looks up,
@@ -36,7 +36,7 @@ func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*
 	for _, global := range m.admitted.Globals {
 		g.globals = append(g.globals, mutable(instance, global.Export))
 	}
-	for _, name := range abi.Exports {
+	for _, name := range contract.Exports {
 		if m.Has(name) {
 			g.exports[name] = instance.ExportedFunction(name)
 		}

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -62,7 +62,7 @@ const exports = `(func (export "describe") (result i32) i32.const 0)
 //go:embed testdata/prelude.wat
 var prelude string
 
-// env is an abi.Env that returns canned answers and records its calls.
+// env is an contract.Env that returns canned answers and records its calls.
 type env struct {
 	input  string
 	config map[string]string
@@ -87,7 +87,7 @@ func (e *env) ConfigGet(name string) (string, bool) {
 	return v, ok
 }
 
-func (e *env) Log(level abi.Level, text string) {
+func (e *env) Log(level contract.Level, text string) {
 	e.note("Log", fmt.Sprint(level), text)
 }
 func (e *env) TimeNow() int64               { e.note("TimeNow"); return 1700000000 }
@@ -160,7 +160,7 @@ func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
 // authenticate calls a guest, and fails the test if the call returns an error.
 func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
 	t.Helper()
-	result := testworld.Must(m.Call(context.Background(), abi.ExportAuthenticate, e))(t)
+	result := testworld.Must(m.Call(context.Background(), contract.ExportAuthenticate, e))(t)
 	if result.Time <= 0 {
 		t.Error("the call took no time")
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A guest may use exactly as much as a limit says, and not a byte, a call or a unit more.
@@ -39,7 +39,7 @@ func TestExactLimits(t *testing.T) {
 		"before a position without end": {`(drop (call $input_load_u8 (i64.const -1))) i32.const 0`, "position 18446744073709551615 is outside"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := load(t, plugin(c.body, abcd)).Call(context.Background(), abi.ExportAuthenticate, &env{input: "0123456789"})
+			_, err := load(t, plugin(c.body, abcd)).Call(context.Background(), contract.ExportAuthenticate, &env{input: "0123456789"})
 			if c.error == "" && err != nil || c.error != "" && (err == nil || !strings.Contains(err.Error(), c.error)) {
 				t.Errorf("error %v, want one with %q", err, c.error)
 			}
@@ -56,7 +56,7 @@ func TestExactFuel(t *testing.T) {
 	for less := range int64(2) {
 		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.Fuel = needed - less })), wat)
 		for range 3 {
-			if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); errors.Is(err, sandbox.ErrLimit) != (less > 0) {
+			if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); errors.Is(err, sandbox.ErrLimit) != (less > 0) {
 				t.Errorf("with %d of %d units of fuel: %v", needed-less, needed, err)
 			}
 		}
@@ -69,7 +69,7 @@ func TestExactTime(t *testing.T) {
 		m := load(t, plugin(times("31", `(if (i32.eqz (local.get $i)) (then (drop (call $token_request (i64.const 0))))) (drop (call $time_now))`)))
 		for _, more := range []time.Duration{0, 1} {
 			first := true
-			got, err := m.Call(t.Context(), abi.ExportAuthenticate, &env{on: map[string]func(){
+			got, err := m.Call(t.Context(), contract.ExportAuthenticate, &env{on: map[string]func(){
 				"TokenRequest": func() { <-time.After(time.Hour) },
 				"TimeNow": func() {
 					if first {
@@ -115,7 +115,7 @@ func TestTrapText(t *testing.T) {
 		`unreachable`: "the guest trapped: unreachable, as after a panic: its text is in the log where the compiler keeps it, " +
 			"as that of make tinygo does, and a native test shows it",
 	} {
-		if _, err := load(t, plugin(body)).Call(context.Background(), abi.ExportAuthenticate, &env{}); err == nil || err.Error() != want {
+		if _, err := load(t, plugin(body)).Call(context.Background(), contract.ExportAuthenticate, &env{}); err == nil || err.Error() != want {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestLineEndedByHost(t *testing.T) {
 		(func (export "describe") (result i32) i32.const 0)
 		(func (export "authenticate") (result i32) (call $write (i32.const 2) (i32.const 0) (i32.const 4)) (call $load_u8 (i64.const 4096))))`)
 	e := &env{}
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrUse) || len(e.asked) > 0 {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrUse) || len(e.asked) > 0 {
 		t.Errorf("after %v the host was asked %q", err, e.asked)
 	}
 }

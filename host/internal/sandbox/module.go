@@ -9,8 +9,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // exportInitialize is the export that runs before any other in reactor modules of WASI.
@@ -79,7 +79,7 @@ func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*
 		compiled:  compiled,
 		admitted:  admitted,
 		first:     first,
-		stderr:    slices.Contains(admitted.Imports, admission.Import{Module: abi.ModuleWASI, Name: wasiWrite}),
+		stderr:    slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
 		notPooled: admitted.NotPooled,
 	}
 	if admitted.NotPooled == "" {
@@ -108,16 +108,16 @@ func (m *Module) initialise(ctx context.Context) (why string) {
 	return why
 }
 
-// silent is the abi.Env of the first instance, which serves no call. It discards the log.
-type silent struct{ abi.Env }
+// silent is the contract.Env of the first instance, which serves no call. It discards the log.
+type silent struct{ contract.Env }
 
-func (silent) Log(abi.Level, string) {}
+func (silent) Log(contract.Level, string) {}
 
-// Deterministic reports whether the same call, with the same results of its abi.Env, always has the same result. That is
+// Deterministic reports whether the same call, with the same results of its contract.Env, always has the same result. That is
 // so if the module imports nothing of WASI except fd_write, since it can read neither random bytes nor a clock then.
 func (m *Module) Deterministic() bool {
 	return !slices.ContainsFunc(m.admitted.Imports, func(i admission.Import) bool {
-		return i.Module == abi.ModuleWASI && i.Name != wasiWrite
+		return i.Module == contract.ModuleWASI && i.Name != wasiWrite
 	})
 }
 
@@ -149,13 +149,13 @@ func (r *Runtime) compile(ctx context.Context, wasm []byte) (compiled wazero.Com
 
 // Has reports whether the module has an export of the contract.
 func (m *Module) Has(export string) bool {
-	return slices.Contains(abi.Exports, export) && slices.Contains(m.admitted.Exports, export)
+	return slices.Contains(contract.Exports, export) && slices.Contains(m.admitted.Exports, export)
 }
 
 // Call runs an export of the contract against env. It first waits for a slot. The guest starts in the state after
 // initialisation, and runs until it returns, has no fuel left, or calls the host after ctx has ended. The error is an
 // *Error, unless the module has no such export.
-func (m *Module) Call(ctx context.Context, export string, env abi.Env) (Result, error) {
+func (m *Module) Call(ctx context.Context, export string, env contract.Env) (Result, error) {
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // remembering is a part of a guest. $remember changes all state that it can reach. It returns 0, or the number of the
@@ -75,7 +75,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 				t.Errorf("each call has an instance of its own because %q, want %q", got, c.fresh)
 			}
 			if name == "initialisation that fails" {
-				if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); err == nil {
+				if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); err == nil {
 					t.Error("a call goes on although the initialisation failed")
 				}
 				return
@@ -166,7 +166,7 @@ func TestAFloodOfHostCallsEnds(t *testing.T) {
 				(loop $again `+call+` (br $again)) i32.const 0`))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{})
+			_, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{})
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, sandbox.ErrLimit) || !strings.Contains(err.Error(), "fuel") {
 				t.Errorf("the call ended with %v", err)
@@ -225,7 +225,7 @@ func TestLargeFrameCost(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	m := loadIn(t, r, frames(4000, 1500, 0, `(drop (call $secret_get (i64.const 0)))`))
 	e := &env{}
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrLimit) || len(e.asked) > 0 {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrLimit) || len(e.asked) > 0 {
 		t.Errorf("a stack of 1,500 frames with 4,000 values each: %v", err)
 	}
 	const modules = 4

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/kernel"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // run is the state of one call of a guest. It is reused for further calls, and keeps nothing of one for the next.
@@ -29,7 +29,7 @@ type run struct {
 
 // state is the part of a run that is cleared after each call.
 type state struct {
-	env    abi.Env
+	env    contract.Env
 	began  time.Time
 	vars   vars
 	input  input
@@ -65,7 +65,7 @@ type input struct {
 func newRun(m *Module) *run {
 	limits := m.limits
 	r := &run{module: m, memory: &memory{limit: uint64(limits.MemoryBytes)}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
-	r.stderr.write = func(line string) { r.log(abi.LevelInfo, line) }
+	r.stderr.write = func(line string) { r.log(contract.LevelInfo, line) }
 	r.stderr.proceed = func() {
 		r.function, r.hostUsed = wasiWrite, true
 		r.proceed()
@@ -76,7 +76,7 @@ func newRun(m *Module) *run {
 // Value returns nil. wazero would otherwise search the caller's context for values of its own on each call.
 func (r *run) Value(any) any { return nil }
 
-func (r *run) begin(ctx context.Context, env abi.Env) {
+func (r *run) begin(ctx context.Context, env contract.Env) {
 	r.Context = ctx
 	r.state = state{env: env, began: time.Now()}
 }
@@ -200,7 +200,7 @@ func (r *run) abort(why *Error) {
 	panic(why)
 }
 
-func (r *run) log(level abi.Level, text string) {
+func (r *run) log(level contract.Level, text string) {
 	r.callEnv(busy, func() { r.env.Log(level, text) })
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // marking is a part of a guest. $mark changes all state of the instance. It returns 0, or the number of the first place
@@ -59,7 +59,7 @@ func TestBadInstanceDropped(t *testing.T) {
 				(local.get $code)`, marking, deep))
 			ctx, cancel := context.WithCancel(context.Background())
 			bad := &env{input: "end", on: map[string]func(){"TimeNow": func() { panic("over") }, "SecretGet": cancel}}
-			if _, err := m.Call(ctx, abi.ExportAuthenticate, bad); err == nil {
+			if _, err := m.Call(ctx, contract.ExportAuthenticate, bad); err == nil {
 				t.Fatal("the call ended well")
 			}
 			cancel()
@@ -89,7 +89,7 @@ func TestEndlessLoops(t *testing.T) {
 			r := newRuntime(t, limits(nil))
 			endless, other := loadIn(t, r, wat), loadIn(t, r, plugin(`i32.const 7`))
 			for range 3 {
-				_, err := endless.Call(context.Background(), abi.ExportAuthenticate, &env{})
+				_, err := endless.Call(context.Background(), contract.ExportAuthenticate, &env{})
 				if !errors.Is(err, sandbox.ErrLimit) || !strings.Contains(err.Error(), "more than 5000000 units of fuel") {
 					t.Errorf("error %v", err)
 				}
@@ -117,7 +117,7 @@ func TestTheSameCallUsesTheSameFuel(t *testing.T) {
 // A trap is not reported as a lack of fuel.
 func TestTrapWithFuelLeft(t *testing.T) {
 	m := load(t, plugin(`unreachable`))
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 	m := load(t, plugin(`(loop (br 0)) i32.const 0`))
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
-	if _, err := m.Call(ctx, abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := m.Call(ctx, contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestADeadlineEndsACall(t *testing.T) {
 func TestHostFunctionTimeBound(t *testing.T) {
 	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
 	e := &env{}
-	_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+	_, err := m.Call(context.Background(), contract.ExportAuthenticate, e)
 	if !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
@@ -146,7 +146,7 @@ func TestHostFunctionTimeBound(t *testing.T) {
 		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
 		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(drop `+call+`) i32.const 0`))
 		e := &env{}
-		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {
+		if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {
 			t.Errorf("%s: err = %v", name, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestUnstartedCallFuel(t *testing.T) {
 	authenticate(t, m, &env{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, err := m.Call(ctx, abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || got.Fuel != 0 {
+	if got, err := m.Call(ctx, contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || got.Fuel != 0 {
 		t.Errorf("it used %d units: %v", got.Fuel, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestUnstartedCallFuel(t *testing.T) {
 // Endless recursion ends with an error (threats.md 4).
 func TestRecursion(t *testing.T) {
 	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestFunctionsBeforeInitialisation(t *testing.T) {
 		} {
 			t.Run(name+" in "+phase, func(t *testing.T) {
 				e := &env{}
-				_, err := load(t, wat).Call(context.Background(), abi.ExportAuthenticate, e)
+				_, err := load(t, wat).Call(context.Background(), contract.ExportAuthenticate, e)
 				switch {
 				case c.allowed && err != nil:
 					t.Error(err)
@@ -249,7 +249,7 @@ func TestHostFunctionsAfterTheDeadline(t *testing.T) {
 	m := load(t, plugin(`(drop (call $time_now)) (drop (call $secret_get (i64.const 0))) i32.const 0`))
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &env{on: map[string]func(){"TimeNow": cancel}}
-	if _, err := m.Call(ctx, abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) {
+	if _, err := m.Call(ctx, contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) {
 		t.Errorf("error %v", err)
 	}
 	if len(e.asked) != 1 {
@@ -271,7 +271,7 @@ func TestAHostFunctionEndsTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := load(t, plugin(`(drop (call $secret_get (i64.const 0))) (call $log_info (i64.const 0)) i32.const 0`))
 			e := &env{on: map[string]func(){"SecretGet": c.end}}
-			_, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+			_, err := m.Call(context.Background(), contract.ExportAuthenticate, e)
 			if !errors.Is(err, c.kind) || strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one of kind %q", err, c.kind)
 			}
@@ -288,7 +288,7 @@ func TestErrorsTellNothingOfTheGuest(t *testing.T) {
 		plugin(`i32.const 0`, `(func $s3cr3t unreachable) (start $s3cr3t)`),
 		plugin(`i32.const 0`, `(func (export "_initialize") (drop (i32.load (i32.const 65536)))) (data (i32.const 65524) "s3cr3ts3cr3t")`),
 	} {
-		_, err := load(t, wat).Call(context.Background(), abi.ExportAuthenticate, &env{})
+		_, err := load(t, wat).Call(context.Background(), contract.ExportAuthenticate, &env{})
 		if !errors.Is(err, sandbox.ErrTrap) || strings.Contains(err.Error(), "s3cr3t") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %q", err)
 		}

@@ -1,7 +1,7 @@
 // Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
 //
 // A Runtime compiles modules, once each. A Module runs its exports any number of times. Every call sees a new instance,
-// or one that was reset to its initial state. The guest's host functions are the methods of an abi.Env that the caller
+// or one that was reset to its initial state. The guest's host functions are the methods of an contract.Env that the caller
 // passes to Module.Call. An Env ends a call by panicking in a method: wazero unwinds the guest, and Call returns
 // ErrEnded.
 package sandbox
@@ -21,16 +21,16 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
-// Guest runs exports of the contract against an abi.Env. *Module implements it, as do the native plugins of package
+// Guest runs exports of the contract against an contract.Env. *Module implements it, as do the native plugins of package
 // hosttest.
 type Guest interface {
 	// Has reports whether the guest has an export.
 	Has(export string) bool
 	// Call runs an export until it returns or fails.
-	Call(ctx context.Context, export string, env abi.Env) (Result, error)
+	Call(ctx context.Context, export string, env contract.Env) (Result, error)
 }
 
 var _ Guest = (*Module)(nil)
@@ -153,21 +153,21 @@ func (r *Runtime) Close(ctx context.Context) error {
 // provide instantiates the modules that guests import from. Package admission checks which of their functions a guest
 // may import.
 func (r *Runtime) provide(ctx context.Context) error {
-	env := r.wazero.NewHostModuleBuilder(abi.ModuleEnv)
+	env := r.wazero.NewHostModuleBuilder(contract.ModuleEnv)
 	for _, f := range envFunctions {
 		env.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
 	}
-	user := r.wazero.NewHostModuleBuilder(abi.ModuleUser)
+	user := r.wazero.NewHostModuleBuilder(contract.ModuleUser)
 	for _, f := range blockFunctions {
 		user.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
 	}
 	for _, f := range userFunctions {
 		user.NewFunctionBuilder().WithGoFunction(f.hostFunction(), f.params, f.results).Export(f.name)
 	}
-	wasi := r.wazero.NewHostModuleBuilder(abi.ModuleWASI)
+	wasi := r.wazero.NewHostModuleBuilder(contract.ModuleWASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)
 	for module, builder := range map[string]wazero.HostModuleBuilder{
-		abi.ModuleEnv: env, abi.ModuleUser: user, abi.ModuleWASI: wasi,
+		contract.ModuleEnv: env, contract.ModuleUser: user, contract.ModuleWASI: wasi,
 	} {
 		if _, err := builder.Instantiate(ctx); err != nil {
 			return fmt.Errorf("making module %s: %w", module, err)

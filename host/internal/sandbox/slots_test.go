@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A guest that waits for a token holds no slot, so that it does not hold up guests that only compute.
@@ -23,7 +23,7 @@ func TestATokenRequestGivesItsSlotToOthers(t *testing.T) {
 		(drop (call $token_request (i64.const 0))))) i32.const 0`))
 	asking, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() {
-		_, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{input: "x", on: map[string]func(){
+		_, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{input: "x", on: map[string]func(){
 			"TokenRequest": func() { close(asking); <-answer },
 		}})
 		ended <- err
@@ -54,7 +54,7 @@ func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	others := func() error {
-		_, err := m.Call(gone, abi.ExportAuthenticate, &env{})
+		_, err := m.Call(gone, contract.ExportAuthenticate, &env{})
 		return err
 	}
 	e := &keyEnv{env: &env{input: "x"}}
@@ -66,7 +66,7 @@ func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 			e.pause(func() { authenticate(t, m, &env{}) })
 		}
 	}}
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); err != nil {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); err != nil {
 		t.Error(err)
 	}
 
@@ -74,7 +74,7 @@ func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 		e.pause(func() {})
 		panic(errors.New("the env ends the call"))
 	}
-	if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
+	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
 		t.Errorf("after the wait, the env ends the call: %v", err)
 	}
 	authenticate(t, m, &env{}) // the slot is free again
@@ -87,7 +87,7 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	e := &env{on: map[string]func(){"TimeNow": func() {
-		if _, err := m.Call(gone, abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.Canceled) {
+		if _, err := m.Call(gone, contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.Canceled) {
 			t.Errorf("waiting to begin: %v", err)
 		}
 	}}}
@@ -96,9 +96,9 @@ func TestWaitingForASlotEndsWithTheContext(t *testing.T) {
 	// After its token request, the guest waits for the only slot, which another guest holds, and is stopped.
 	back, stop := context.WithCancel(context.Background())
 	holding, release, held := make(chan struct{}), make(chan struct{}), make(chan error)
-	_, err := m.Call(back, abi.ExportAuthenticate, &env{input: "x", on: map[string]func(){"TokenRequest": func() {
+	_, err := m.Call(back, contract.ExportAuthenticate, &env{input: "x", on: map[string]func(){"TokenRequest": func() {
 		go func() {
-			_, err := m.Call(context.Background(), abi.ExportAuthenticate, &env{on: map[string]func(){
+			_, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{on: map[string]func(){
 				"TimeNow": func() { close(holding); <-release },
 			}})
 			held <- err
@@ -123,7 +123,7 @@ func TestObserveLeftovers(t *testing.T) {
 	r := newRuntime(t, c)
 	for name, end := range map[string]string{"well": "i32.const 0", "badly": "unreachable"} {
 		m := loadIn(t, r, plugin(`(i32.store8 (i32.const 1000) (i32.const 0x4d)) (call $store_u8 (call $alloc (i64.const 1)) (i32.const 0x41)) `+end))
-		_, _ = m.Call(context.Background(), abi.ExportAuthenticate, &env{})
+		_, _ = m.Call(context.Background(), contract.ExportAuthenticate, &env{})
 		if len(memory) != 65536 || memory[1000] != 'M' || !bytes.Contains(arena, []byte("A")) {
 			t.Errorf("%s: %d bytes of memory, arena %q", name, len(memory), arena)
 		}
@@ -144,7 +144,7 @@ func TestTenThousandFailingCallsLeaveNothing(t *testing.T) {
 	calls := func(n int) {
 		for i := range n {
 			e.input, e.asked = "xx"[:i%3], nil
-			if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); err == nil {
+			if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); err == nil {
 				t.Fatal("a call ended well")
 			}
 		}
@@ -178,7 +178,7 @@ func TestCallsAtOnceDoNotMeet(t *testing.T) {
 			name := fmt.Sprint("caller ", caller)
 			for range 50 {
 				e := &env{input: name, config: map[string]string{name: "value of " + name}}
-				got, err := m.Call(context.Background(), abi.ExportAuthenticate, e)
+				got, err := m.Call(context.Background(), contract.ExportAuthenticate, e)
 				if err != nil || got.Code != 0 || string(got.Output) != "value of "+name {
 					t.Errorf("%s got %q, code %d, error %v", name, got.Output, got.Code, err)
 				}
@@ -199,7 +199,7 @@ func BenchmarkCall(b *testing.B) {
 			e := quiet{&env{}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); err != nil {
+				if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // One fd_write can have as many parts as fit into a guest's memory, and all of them may be the same megabytes. So the
@@ -25,7 +25,7 @@ func TestFdWriteWithManyPartsStopsAtTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e := &env{on: map[string]func(){"Log": cancel}}
-	_, err := m.Call(ctx, abi.ExportAuthenticate, e)
+	_, err := m.Call(ctx, contract.ExportAuthenticate, e)
 	if !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v, want that the guest was stopped", err)
 	}

@@ -5,15 +5,15 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // blockFunctions are the functions that copy between memory blocks and the guest's own memory. With the Extism kernel
 // alone, a guest needs a call for every eight bytes. They reach nothing else, so they are not counted, like those of
 // the kernel.
 var blockFunctions = []function{
-	{abi.UserBlockNew, i32x2, i64, blockNew},
-	{abi.UserBlockRead, copy3, i64, blockRead},
+	{contract.UserBlockNew, i32x2, i64, blockNew},
+	{contract.UserBlockRead, copy3, i64, blockRead},
 }
 
 // blockNew implements block_new(address, length) → offset of a new block, even if that is empty.
@@ -43,44 +43,44 @@ func (r *run) own(address, length uint64) []byte {
 // userFunctions are Keywright's host functions. Package abi describes them. A parameter of offset 0 is an empty text. A result is
 // always a block, even an empty one, except where it may be 0.
 var userFunctions = []function{
-	{abi.UserTimeNow, none, i64, number(abi.Env.TimeNow)},
-	{abi.UserTimeMillis, none, i64, number(abi.Env.TimeMillis)},
-	{abi.UserClockOffset, none, i64, number(abi.Env.ClockOffset)},
-	{abi.UserRandom, i64, i64, random},
-	{abi.UserBody, none, i64, nullary(abi.Env.Body)},
-	{abi.UserBodyForm, none, i64, bodyForm},
-	{abi.UserChallenge, none, i64, nullary(abi.Env.Challenge)},
-	{abi.UserCompose, i64x2, i64, timed(compose)},
-	{abi.UserSecretGet, i64, i64, unary(busy, abi.Env.SecretGet)},
-	{abi.UserTokenRequest, i64, i64, unary(waits, abi.Env.TokenRequest)},
-	{abi.UserExchange, i64, i64, unary(waits, abi.Env.Exchange)},
-	{abi.UserCacheGet, i64, i64, optional(busy, abi.Env.CacheGet)},
-	{abi.UserCacheSet, i64x3, none, cacheSet},
-	{abi.UserCacheDrop, i64, i64, cacheDrop},
-	{abi.UserStateGet, i64, i64, optional(waits, abi.Env.StateGet)}, // which may wait for other calls that use the grant
-	{abi.UserJWTSign, i64, i64, timed(unary(usesKey, abi.Env.JWTSign))},
-	{abi.UserEncode, i64x2, i64, binary(busy, (*run).data, abi.Env.Encode)},
-	{abi.UserDecode, i64x2, i64, binary(busy, (*run).text, abi.Env.Decode)},
-	{abi.UserDigest, i64x2, i64, timed(binary(busy, (*run).data, abi.Env.Digest))},
-	{abi.UserMAC, i64x3, i64, ternary((*run).data, abi.Env.MAC)},
-	{abi.UserSignSealed, i64x3, i64, timed(ternary((*run).text, abi.Env.SignSealed))},
-	{abi.UserPublicKey, i64x2, i64, binary(usesKey, (*run).text, abi.Env.PublicKey)},
-	{abi.UserSign, i64x2, i64, timed(binary(usesKey, (*run).data, abi.Env.Sign))},
-	{abi.UserReveal, i64, i64, unary(busy, abi.Env.Reveal)},
+	{contract.UserTimeNow, none, i64, number(contract.Env.TimeNow)},
+	{contract.UserTimeMillis, none, i64, number(contract.Env.TimeMillis)},
+	{contract.UserClockOffset, none, i64, number(contract.Env.ClockOffset)},
+	{contract.UserRandom, i64, i64, random},
+	{contract.UserBody, none, i64, nullary(contract.Env.Body)},
+	{contract.UserBodyForm, none, i64, bodyForm},
+	{contract.UserChallenge, none, i64, nullary(contract.Env.Challenge)},
+	{contract.UserCompose, i64x2, i64, timed(compose)},
+	{contract.UserSecretGet, i64, i64, unary(busy, contract.Env.SecretGet)},
+	{contract.UserTokenRequest, i64, i64, unary(waits, contract.Env.TokenRequest)},
+	{contract.UserExchange, i64, i64, unary(waits, contract.Env.Exchange)},
+	{contract.UserCacheGet, i64, i64, optional(busy, contract.Env.CacheGet)},
+	{contract.UserCacheSet, i64x3, none, cacheSet},
+	{contract.UserCacheDrop, i64, i64, cacheDrop},
+	{contract.UserStateGet, i64, i64, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
+	{contract.UserJWTSign, i64, i64, timed(unary(usesKey, contract.Env.JWTSign))},
+	{contract.UserEncode, i64x2, i64, binary(busy, (*run).data, contract.Env.Encode)},
+	{contract.UserDecode, i64x2, i64, binary(busy, (*run).text, contract.Env.Decode)},
+	{contract.UserDigest, i64x2, i64, timed(binary(busy, (*run).data, contract.Env.Digest))},
+	{contract.UserMAC, i64x3, i64, ternary((*run).data, contract.Env.MAC)},
+	{contract.UserSignSealed, i64x3, i64, timed(ternary((*run).text, contract.Env.SignSealed))},
+	{contract.UserPublicKey, i64x2, i64, binary(usesKey, (*run).text, contract.Env.PublicKey)},
+	{contract.UserSign, i64x2, i64, timed(binary(usesKey, (*run).data, contract.Env.Sign))},
+	{contract.UserReveal, i64, i64, unary(busy, contract.Env.Reveal)},
 }
 
-// texts are the types of texts and documents in methods of [abi.Env].
+// texts are the types of texts and documents in methods of [contract.Env].
 type texts interface{ string | []byte }
 
 // number returns the implementation of a function () → number, not an offset.
-func number(method func(abi.Env) int64) implementation {
+func number(method func(contract.Env) int64) implementation {
 	return func(r *run, stack []uint64) {
 		r.callEnv(busy, func() { stack[0] = api.EncodeI64(method(r.env)) })
 	}
 }
 
 // nullary returns the implementation of a function () → block.
-func nullary[Out texts](method func(abi.Env) Out) implementation {
+func nullary[Out texts](method func(contract.Env) Out) implementation {
 	return func(r *run, stack []uint64) {
 		var out Out
 		r.callEnv(busy, func() { out = method(r.env) })
@@ -89,7 +89,7 @@ func nullary[Out texts](method func(abi.Env) Out) implementation {
 }
 
 // unary returns the implementation of a function (text) → block.
-func unary[In, Out texts](w way, method func(abi.Env, In) Out) implementation {
+func unary[In, Out texts](w way, method func(contract.Env, In) Out) implementation {
 	return func(r *run, stack []uint64) {
 		in := In(r.text(stack[0]))
 		var out Out
@@ -99,7 +99,7 @@ func unary[In, Out texts](w way, method func(abi.Env, In) Out) implementation {
 }
 
 // optional returns the implementation of a function (text) → block, or 0 if there is none.
-func optional(w way, method func(abi.Env, string) (string, bool)) implementation {
+func optional(w way, method func(contract.Env, string) (string, bool)) implementation {
 	return func(r *run, stack []uint64) {
 		name := r.text(stack[0])
 		var value string
@@ -113,7 +113,7 @@ func optional(w way, method func(abi.Env, string) (string, bool)) implementation
 }
 
 // binary returns the implementation of a function (text, second) → block. read reads the second.
-func binary[Out texts](w way, read func(*run, uint64) string, method func(_ abi.Env, first, second string) Out) implementation {
+func binary[Out texts](w way, read func(*run, uint64) string, method func(_ contract.Env, first, second string) Out) implementation {
 	return func(r *run, stack []uint64) {
 		first, second := r.text(stack[0]), read(r, stack[1])
 		var out Out
@@ -123,7 +123,7 @@ func binary[Out texts](w way, read func(*run, uint64) string, method func(_ abi.
 }
 
 // ternary returns the implementation of a function (text, second, any bytes) → block that uses a key. read reads the second.
-func ternary(read func(*run, uint64) string, method func(_ abi.Env, first, second, third string) string) implementation {
+func ternary(read func(*run, uint64) string, method func(_ contract.Env, first, second, third string) string) implementation {
 	return func(r *run, stack []uint64) {
 		first, second, third := r.text(stack[0]), read(r, stack[1]), r.data(stack[2])
 		var out string

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 const wasi = `
@@ -87,7 +87,7 @@ func TestStderrGoesToTheLogInLines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{}
-			_, _ = load(t, withWASI(c.body, data)).Call(context.Background(), abi.ExportAuthenticate, e)
+			_, _ = load(t, withWASI(c.body, data)).Call(context.Background(), contract.ExportAuthenticate, e)
 			if diff := cmp.Diff(c.want, e.asked); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
@@ -99,7 +99,7 @@ func TestStderrLogEndsCall(t *testing.T) {
 	for name, length := range map[string]string{"a whole line": "2", "the rest of one": "1"} {
 		m := load(t, withWASI(`(call $write (i32.const 2) (i32.const 0) (i32.const `+length+`)) i32.const 0`, `(data (i32.const 0) "x\n")`))
 		e := &env{on: map[string]func(){"Log": func() { panic("too many lines") }}}
-		if _, err := m.Call(context.Background(), abi.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
+		if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrEnded) {
 			t.Errorf("%s: err = %v", name, err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestExitError(t *testing.T) {
 		"in _initialize": withWASI(`i32.const 0`, `(func (export "_initialize") (call $proc_exit (i32.const 0)))`),
 		"in the start":   withWASI(`i32.const 0`, `(func $s (call $proc_exit (i32.const 0))) (start $s)`),
 	} {
-		if _, err := load(t, wat).Call(context.Background(), abi.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrExit) {
+		if _, err := load(t, wat).Call(context.Background(), contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrExit) {
 			t.Errorf("%s: err = %v", name, err)
 		}
 	}

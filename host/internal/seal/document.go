@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // document is the form of pieces in a store of state. Its names must stay as they are: other nodes, and later versions,
@@ -106,7 +106,7 @@ func unlist(list []string) (s Sinks, err error) {
 		case name == listedToken:
 			s |= Listed
 		default:
-			return 0, fmt.Errorf("%w: it has a sink that is none of %s", errDocument, abi.Sinks)
+			return 0, fmt.Errorf("%w: it has a sink that is none of %s", errDocument, contract.Sinks)
 		}
 	}
 	return s, nil

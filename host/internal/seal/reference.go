@@ -5,28 +5,28 @@ import (
 	"io"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // next returns the index of the first reference in text at or after from, or -1. A reference is the prefix and exactly
-// abi.SealedLength characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor
+// contract.SealedLength characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor
 // inside of the characters after it. So references cannot overlap, and the leftmost match is the only way to read a
 // text.
 func next(text string, from int) int {
 	for {
-		i := strings.Index(text[from:], abi.SealedPrefix)
+		i := strings.Index(text[from:], contract.SealedPrefix)
 		if i < 0 || len(text)-from-i < refLength {
 			return -1
 		}
 		from += i
-		if alphabetic(text[from+len(abi.SealedPrefix) : from+refLength]) {
+		if alphabetic(text[from+len(contract.SealedPrefix) : from+refLength]) {
 			return from
 		}
-		from += len(abi.SealedPrefix)
+		from += len(contract.SealedPrefix)
 	}
 }
 
-// alphabetic reports whether all characters of text are in abi.SealedAlphabet.
+// alphabetic reports whether all characters of text are in contract.SealedAlphabet.
 func alphabetic(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
@@ -46,7 +46,7 @@ type source struct {
 
 // fair is the largest multiple of the alphabet's length up to 256. A random byte from fair on is discarded, because its
 // remainder would favour some characters.
-const fair = 256 - 256%len(abi.SealedAlphabet)
+const fair = 256 - 256%len(contract.SealedAlphabet)
 
 // maxDraws bounds the number of bytes that are drawn for one reference. A good source needs about 27. Only a broken one
 // reaches the bound.
@@ -55,7 +55,7 @@ const maxDraws = 1024
 // reference returns a new random reference.
 func (s *source) reference() (string, error) {
 	var ref [refLength]byte
-	n := copy(ref[:], abi.SealedPrefix)
+	n := copy(ref[:], contract.SealedPrefix)
 	for range maxDraws {
 		if n == refLength {
 			return string(ref[:]), nil
@@ -69,7 +69,7 @@ func (s *source) reference() (string, error) {
 		b := int(s.buffer[len(s.buffer)-s.unread])
 		s.unread--
 		if b < fair {
-			ref[n] = abi.SealedAlphabet[b%len(abi.SealedAlphabet)]
+			ref[n] = contract.SealedAlphabet[b%len(contract.SealedAlphabet)]
 			n++
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -48,7 +48,7 @@ func TestParseSinks(t *testing.T) {
 	if got := seal.Sinks(0).String(); got != "none" {
 		t.Errorf("String of no sinks: %q", got)
 	}
-	if all, err := seal.ParseSinks(abi.Sinks); all != seal.All || err != nil {
+	if all, err := seal.ParseSinks(contract.Sinks); all != seal.All || err != nil {
 		t.Errorf("all of the contract's sinks: %s, %v", all, err)
 	}
 	for _, bad := range []string{"", "Header", "cookie"} {

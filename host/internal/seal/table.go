@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Limits in bytes. Without them, a guest could seal a text that contains one value many times, then do the same with
@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	refLength = len(abi.SealedPrefix) + abi.SealedLength
+	refLength = len(contract.SealedPrefix) + contract.SealedLength
 	// entrySize is the approximate memory of an entry without its texts, in bytes.
 	entrySize = 128
 	// inline is the number of values that fit into the Table itself.
@@ -73,7 +73,7 @@ func (t *Table) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "%d sealed values", len(t.entries))
 }
 
-// Seal adds a value and returns its reference: abi.SealedPrefix and abi.SealedLength random characters, the same length
+// Seal adds a value and returns its reference: contract.SealedPrefix and contract.SealedLength random characters, the same length
 // for every value. The error is an *Error with TooLong, or comes from the source of randomness.
 func (t *Table) Seal(v Value) (string, error) {
 	size := v.size() + len(v.Mask)

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -62,19 +62,19 @@ func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
 	for range references / 100 {
 		table := seal.NewTable(rand.Reader)
 		for range 100 {
-			for _, c := range sealed(t, table, "", 0)[len(abi.SealedPrefix):] {
+			for _, c := range sealed(t, table, "", 0)[len(contract.SealedPrefix):] {
 				counts[c]++
 			}
 		}
 	}
-	if len(counts) != len(abi.SealedAlphabet) {
-		t.Fatalf("%d different characters, want %d", len(counts), len(abi.SealedAlphabet))
+	if len(counts) != len(contract.SealedAlphabet) {
+		t.Fatalf("%d different characters, want %d", len(counts), len(contract.SealedAlphabet))
 	}
 	// If bytes from fair on were not discarded, four characters would each occur 720 times more than expected. One
 	// standard deviation is 75, so a bound between the two distinguishes chance from that mistake.
-	want := references * abi.SealedLength / len(abi.SealedAlphabet)
+	want := references * contract.SealedLength / len(contract.SealedAlphabet)
 	for c, n := range counts {
-		if !strings.ContainsRune(abi.SealedAlphabet, c) || n < want-500 || n > want+500 {
+		if !strings.ContainsRune(contract.SealedAlphabet, c) || n < want-500 || n > want+500 {
 			t.Errorf("%q came %d times, want about %d", c, n, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestFairDraw(t *testing.T) {
 // Each sink is enforced separately, and a caller that names no sink opens nothing (threats.md 15a).
 func TestOpenEnforcesSinks(t *testing.T) {
 	each := map[string]seal.Sinks{}
-	for _, name := range abi.Sinks {
+	for _, name := range contract.Sinks {
 		s := testworld.Must(seal.ParseSinks([]string{name}))(t)
 		each[name] = s
 	}
@@ -156,7 +156,7 @@ func TestStaleReferences(t *testing.T) {
 func TestExactScan(t *testing.T) {
 	table := seal.NewTable(rand.Reader)
 	ref := sealed(t, table, "S", seal.Header)
-	tail := ref[len(abi.SealedPrefix):]
+	tail := ref[len(contract.SealedPrefix):]
 	dead := "kw_" + strings.Repeat("a", 24)
 	for _, c := range []struct {
 		name, text, want string

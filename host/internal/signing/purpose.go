@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // CheckPurpose returns the reason why data may not be signed for a purpose, or "". It does not look into sealed values, because
@@ -13,16 +13,16 @@ import (
 // sealed value, so begin must exclude the forms of other protocols whatever the value is.
 func CheckPurpose(purpose, data, begin string) string {
 	switch purpose {
-	case abi.PurposeJWT:
+	case contract.PurposeJWT:
 		return `cannot be for "jwt": jwt_sign signs JWTs`
-	case abi.PurposeHTTPSignature:
+	case contract.PurposeHTTPSignature:
 		lines := strings.Split(data, "\n")
 		for i, line := range lines {
 			if name, _, ok := component(line); !ok || (name == "@signature-params") != (i == len(lines)-1) {
 				return "is no signature base (RFC 9421 section 2.5)"
 			}
 		}
-	case abi.PurposeMessage:
+	case contract.PurposeMessage:
 		switch {
 		case isJWS(begin):
 			return "has the form of a JWS (RFC 7515 section 5.1)"

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // A message whose sealed value an API may have chosen is signed only if the text in front of that excludes other protocols. A
@@ -13,13 +13,13 @@ import (
 func TestTextInFrontOfASealedValue_threats_101(t *testing.T) {
 	const open = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=\r\n"
 	for r := range rune(0x100) {
-		problem := signing.CheckPurpose(abi.PurposeMessage, "a"+string(r)+"SEALED", "a"+string(r))
+		problem := signing.CheckPurpose(contract.PurposeMessage, "a"+string(r)+"SEALED", "a"+string(r))
 		if refused := problem != ""; refused != strings.ContainsRune(open, r) {
 			t.Errorf("%q in front of a sealed value: %q", r, problem)
 		}
 	}
 	for _, begin := range []string{"", " ", `"`, `"a/`, strings.Repeat(" ", 63)} {
-		if signing.CheckPurpose(abi.PurposeMessage, begin+"SEALED", begin) == "" {
+		if signing.CheckPurpose(contract.PurposeMessage, begin+"SEALED", begin) == "" {
 			t.Errorf("%q in front of a sealed value is enough", begin)
 		}
 	}
@@ -33,7 +33,7 @@ func TestLinesOfASignatureBase_threats_85(t *testing.T) {
 		`"a": 1`: true, `"a";sf: 1`: true, `"a": `: true,
 		`a": 1`: false, `"a: 1`: false, `"": 1`: false, `"a" 1`: false, `"a":1`: false, `"a"`: false, `"a`: false, `a: 1`: false, ``: false, `": 1`: false,
 	} {
-		if got := signing.CheckPurpose(abi.PurposeHTTPSignature, line+last, line+last); (got == "") != fits {
+		if got := signing.CheckPurpose(contract.PurposeHTTPSignature, line+last, line+last); (got == "") != fits {
 			t.Errorf("%s: got = %q", line, got)
 		}
 	}

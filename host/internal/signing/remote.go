@@ -9,7 +9,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
 
@@ -56,9 +56,9 @@ func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) b
 // is 0.
 func SignatureSize(algorithm string, public crypto.PublicKey) int {
 	switch algorithm {
-	case abi.MACSHA1:
+	case contract.MACSHA1:
 		return crypto.SHA1.Size()
-	case abi.SignRS1:
+	case contract.SignRS1:
 		algorithm = "RS256" // the hash does not change the length
 	}
 	switch method := jws.Method(algorithm).(type) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
 
@@ -18,7 +18,7 @@ func TestRS1(t *testing.T) {
 	key := keys().rsa2048
 	signer := signing.New(4)
 	for _, text := range []string{pkcs8(key), pkcs1(key), oneLine(pkcs8(key))} {
-		signature, warning, err := signer.Sign(abi.SignRS1, text, []byte("GET&https%3A%2F%2Fapi.test%2F&a%3Db"))
+		signature, warning, err := signer.Sign(contract.SignRS1, text, []byte("GET&https%3A%2F%2Fapi.test%2F&a%3Db"))
 		if err != nil || warning != "" {
 			t.Fatalf("warning %q, error %v", warning, err)
 		}
@@ -27,7 +27,7 @@ func TestRS1(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	jwk, err := signer.PublicJWK(abi.SignRS1, pkcs8(key))
+	jwk, err := signer.PublicJWK(contract.SignRS1, pkcs8(key))
 	if want, wantErr := signer.PublicJWK("RS256", pkcs8(key)); err != nil || wantErr != nil || jwk != want {
 		t.Errorf("the public half is %s, %v, not %s, %v", jwk, err, want, wantErr)
 	}
@@ -40,8 +40,8 @@ func TestRS1Refuses(t *testing.T) {
 		pkcs8(k.rsa1024): "1024 bits", pkcs8(k.p256): "an RSA key is needed", hmacText: "is not PEM", " ": "is empty or blank",
 	} {
 		var wrong *signing.KeyError
-		_, _, err := signing.New(1).Sign(abi.SignRS1, text, []byte("data"))
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || wrong.Algorithm != abi.SignRS1 {
+		_, _, err := signing.New(1).Sign(contract.SignRS1, text, []byte("data"))
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || wrong.Algorithm != contract.SignRS1 {
 			t.Errorf("the error is %v, which does not say %q", err, want)
 		}
 	}
@@ -49,11 +49,11 @@ func TestRS1Refuses(t *testing.T) {
 
 // No JWT is signed with RS1, because it is no algorithm of JWS.
 func TestRS1SignsNoJWT(t *testing.T) {
-	token, _, err := signing.New(1).JWT(abi.SignRS1, pkcs8(keys().rsa2048), nil, map[string]any{"iss": "me"})
+	token, _, err := signing.New(1).JWT(contract.SignRS1, pkcs8(keys().rsa2048), nil, map[string]any{"iss": "me"})
 	if !errors.Is(err, signing.ErrAlgorithm) || token != "" {
 		t.Errorf("token = %q, err = %v", token, err)
 	}
-	if jws.Method(abi.SignRS1) != nil {
+	if jws.Method(contract.SignRS1) != nil {
 		t.Error("package jws knows it")
 	}
 }

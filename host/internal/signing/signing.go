@@ -18,12 +18,12 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// ErrAlgorithm is the error for an algorithm that is not in jws.Algorithms, nor abi.SignRS1 where that is allowed. It does not
+// ErrAlgorithm is the error for an algorithm that is not in jws.Algorithms, nor contract.SignRS1 where that is allowed. It does not
 // quote the name, which may come from a secret.
 var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384, ES512, " +
 	"PS256, PS384, PS512 or EdDSA, in this spelling")
@@ -55,18 +55,18 @@ func newLRU[V any](size int) *lru.Cache[fingerprint, V] {
 	return cache
 }
 
-// rs1 implements abi.SignRS1. It is not in package jws, because no JWT is signed or verified with it.
-var rs1 = &jwt.SigningMethodRSA{Name: abi.SignRS1, Hash: crypto.SHA1}
+// rs1 implements contract.SignRS1. It is not in package jws, because no JWT is signed or verified with it.
+var rs1 = &jwt.SigningMethodRSA{Name: contract.SignRS1, Hash: crypto.SHA1}
 
 // methodOf returns the implementation of an algorithm of Sign, or nil if there is none.
 func methodOf(algorithm string) jwt.SigningMethod {
-	if algorithm == abi.SignRS1 {
+	if algorithm == contract.SignRS1 {
 		return rs1
 	}
 	return jws.Method(algorithm)
 }
 
-// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with abi.SignRS1. With ES256, ES384 and
+// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with contract.SignRS1. With ES256, ES384 and
 // ES512 it is r and s, one after the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a
 // salt as long as the hash (section 3.5).
 //
@@ -158,20 +158,20 @@ func JWT(algorithm string, header, claims map[string]any, sign func(input string
 	return string(compact), nil
 }
 
-// NewMAC returns an HMAC (RFC 2104): of 20 bytes for abi.MACSHA1, 32 for abi.MACSHA256, 48 for abi.MACSHA384, 64 for
-// abi.MACSHA512. The key may be any bytes of any length, because the result of one MAC may be the key of the next.
+// NewMAC returns an HMAC (RFC 2104): of 20 bytes for contract.MACSHA1, 32 for contract.MACSHA256, 48 for contract.MACSHA384, 64 for
+// contract.MACSHA512. The key may be any bytes of any length, because the result of one MAC may be the key of the next.
 //
 // The error is ErrMACAlgorithm, or a *KeyError if the key is empty or blank.
 func NewMAC(algorithm string, key []byte) (hash.Hash, error) {
 	var newHash func() hash.Hash
 	switch algorithm {
-	case abi.MACSHA1:
+	case contract.MACSHA1:
 		newHash = sha1.New
-	case abi.MACSHA256:
+	case contract.MACSHA256:
 		newHash = sha256.New
-	case abi.MACSHA384:
+	case contract.MACSHA384:
 		newHash = sha512.New384
-	case abi.MACSHA512:
+	case contract.MACSHA512:
 		newHash = sha512.New
 	default:
 		return nil, ErrMACAlgorithm

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -179,20 +179,20 @@ func TestMAC(t *testing.T) {
 	long := strings.Repeat("\xaa", 131)
 	tests := []struct{ name, algorithm, key, data, want string }{
 		{
-			"SHA-256", abi.MACSHA256, "Jefe", "what do ya want for nothing?",
+			"SHA-256", contract.MACSHA256, "Jefe", "what do ya want for nothing?",
 			"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
 		},
 		{
-			"SHA-384", abi.MACSHA384, "Jefe", "what do ya want for nothing?",
+			"SHA-384", contract.MACSHA384, "Jefe", "what do ya want for nothing?",
 			"af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e69e2c78b3239ecfab21649",
 		},
 		{
-			"SHA-512", abi.MACSHA512, "Jefe", "what do ya want for nothing?",
+			"SHA-512", contract.MACSHA512, "Jefe", "what do ya want for nothing?",
 			"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554" +
 				"9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
 		},
 		{
-			"long key", abi.MACSHA256, long, "Test Using Larger Than Block-Size Key - Hash Key First",
+			"long key", contract.MACSHA256, long, "Test Using Larger Than Block-Size Key - Hash Key First",
 			"60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
 		},
 	}
@@ -211,7 +211,7 @@ func TestMAC(t *testing.T) {
 func TestMACRefuses(t *testing.T) {
 	for _, key := range []string{"", " ", "\t\n"} {
 		var keyError *signing.KeyError
-		if _, err := signing.NewMAC(abi.MACSHA256, []byte(key)); !errors.As(err, &keyError) {
+		if _, err := signing.NewMAC(contract.MACSHA256, []byte(key)); !errors.As(err, &keyError) {
 			t.Errorf("key %q: %v, want a KeyError", key, err)
 		}
 	}

@@ -21,7 +21,7 @@ func Client(prefix string, ways ...string) []sdk.Field {
 	}
 	auth := prefix + "client_auth"
 	secret := []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}}
-	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []string{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + at}
+	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + at}
 	if known := without(ways, None); len(known) < len(ways) {
 		id.RequiredIf = []sdk.Condition{{Field: auth, Values: known}}
 	} else {
@@ -30,7 +30,7 @@ func Client(prefix string, ways ...string) []sdk.Field {
 	fields := []sdk.Field{
 		id,
 		{
-			Name: prefix + "client_secret", Kind: sdk.String, RequiredIf: secret, OnlyIf: secret, Sealed: true, Sinks: []string{sdk.ToToken},
+			Name: prefix + "client_secret", Kind: sdk.String, RequiredIf: secret, OnlyIf: secret, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
 			Doc: "OAuth client secret" + at,
 		},
 		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + at},
@@ -66,7 +66,7 @@ func Key(needed ...sdk.Condition) []sdk.Field {
 			Doc: "Key that signs assertions, in PEM, or the HMAC secret.",
 		},
 		{Name: "algorithm", Kind: sdk.String, OnlyIf: needed, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
-		{Name: "jwt_headers", Kind: sdk.Object, OnlyIf: needed, Sinks: []string{sdk.ToClaim}, Doc: "Further header members of assertions, such as kid."},
+		{Name: "jwt_headers", Kind: sdk.Object, OnlyIf: needed, Sinks: []sdk.Sink{sdk.ToClaim}, Doc: "Further header members of assertions, such as kid."},
 		TTL(needed...),
 	}, Assertion(needed...))
 }
@@ -75,7 +75,7 @@ func Key(needed ...sdk.Condition) []sdk.Field {
 // (developer.box.com, JWT without SDKs).
 func TTL(needed ...sdk.Condition) sdk.Field {
 	return sdk.Field{
-		Name: "assertion_ttl", Kind: sdk.Integer, OnlyIf: needed, Default: "180", Minimum: sdk.AtLeast(1), Maximum: sdk.AtMost(3600),
+		Name: "assertion_ttl", Kind: sdk.Integer, OnlyIf: needed, Default: "180", Minimum: sdk.Limit(1), Maximum: sdk.Limit(3600),
 		Doc: "Lifetime of assertions in seconds.",
 	}
 }
@@ -85,7 +85,7 @@ func Assertion(needed ...sdk.Condition) []sdk.Field {
 	return []sdk.Field{
 		{Name: "certificate", Kind: sdk.Certificate, OnlyIf: needed, Sealed: true, Doc: "Certificate of private_key in PEM, for the header x5t#S256."},
 		{
-			Name: "client_assertion_audience", Kind: sdk.String, OnlyIf: []sdk.Condition{Signs("")}, Sinks: []string{sdk.ToClaim},
+			Name: "client_assertion_audience", Kind: sdk.String, OnlyIf: []sdk.Condition{Signs("")}, Sinks: []sdk.Sink{sdk.ToClaim},
 			Doc: "The aud of the client's assertion, if it is not token_url.",
 		},
 	}

@@ -21,12 +21,12 @@ const (
 func Dialect() []sdk.Field {
 	return []sdk.Field{
 		{Name: "token_request", Kind: sdk.String, Enum: []string{formRequest, jsonRequest}, Default: formRequest, Doc: "How the token request is sent."},
-		{Name: "token_headers", Kind: sdk.Object, Sinks: []string{sdk.ToToken}, Doc: "Further headers of the token request."},
+		{Name: "token_headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToToken}, Doc: "Further headers of the token request."},
 		{Name: "token_from", Kind: sdk.String, Default: "json:/access_token", Doc: "Place of the access token in the answer."},
 		{Name: "refresh_token_from", Kind: sdk.String, Default: "json:/refresh_token", Doc: "Place of the refresh token in the answer."},
 		{Name: "expires_in_from", Kind: sdk.String, Default: "json:/expires_in", Doc: "Place of the token's lifetime in seconds."},
 		{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
-		{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.AtLeast(1), Doc: "Lifetime of the token in seconds if the answer has none."},
+		{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."},
 		TokenType(),
 		{Name: "key", Kind: sdk.String, Default: "Authorization", Doc: "Name of the header that the API wants the token in."},
 		{Name: "prefix", Kind: sdk.String, Default: "Bearer", Doc: "Word in front of the token in the header. Empty: none."},

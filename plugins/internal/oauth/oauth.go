@@ -13,7 +13,7 @@ const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 // Request returns the fields of a token request: the endpoint, what the token is for, and any other parameters. usual are usual
 // endpoints.
 func Request(usual ...string) []sdk.Field {
-	token, both := []string{sdk.ToToken}, []string{sdk.ToToken, sdk.ToClaim}
+	token, both := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToClaim}
 	return []sdk.Field{
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Suggested: usual, Doc: "Token endpoint."},
 		{Name: "scope", Kind: sdk.String, Sinks: token, Doc: "Scopes to request, separated by spaces."},
@@ -26,7 +26,7 @@ func Request(usual ...string) []sdk.Field {
 // Parameters returns a field for further parameters of a token request.
 func Parameters(name string) sdk.Field {
 	return sdk.Field{
-		Name: name, Kind: sdk.Object, Sinks: []string{sdk.ToToken},
+		Name: name, Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToToken},
 		Doc: "Further parameters of the token request. A list repeats a parameter.",
 	}
 }
@@ -118,7 +118,7 @@ func ParameterProblems(c *sdk.Config, field string, reserved ...string) []sdk.Pr
 
 // HeaderProblems returns the problems of the field jwt_headers.
 func HeaderProblems(c *sdk.Config) []sdk.Problem {
-	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders...), c.Misspelled("jwt_headers", "typ")...)
+	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders()...), c.Misspelled("jwt_headers", "typ")...)
 }
 
 // Bearer returns the mutation that sends a token, and caches the token until a minute before it expires.

@@ -59,7 +59,7 @@ func Fields() []sdk.Field {
 			Suggested: []string{"execute-api", "s3", "es", "lambda", "dynamodb", "bedrock"},
 		},
 		{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes: into Authorization, or into the query as in a presigned URL."},
-		{Name: "expires_seconds", Kind: sdk.Integer, Default: "300", Minimum: sdk.AtLeast(1), Maximum: sdk.AtMost(7 * day), Doc: "Seconds for which a signature in the query is valid, at most a week."},
+		{Name: "expires_seconds", Kind: sdk.Integer, Default: "300", Minimum: sdk.Limit(1), Maximum: sdk.Limit(7 * day), Doc: "Seconds for which a signature in the query is valid, at most a week."},
 		{Name: "sign_session_token", Kind: sdk.Boolean, Default: "true", Doc: "False for services that want the session token unsigned, such as AWS IoT."},
 		{Name: "unsigned_payload", Kind: sdk.Boolean, Default: "false", Doc: "True if the signature does not cover the body."},
 		{Name: "content_sha256_header", Kind: sdk.Boolean, Doc: "Whether X-Amz-Content-Sha256 is sent; true for S3, and otherwise false unless given."},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
@@ -207,7 +208,7 @@ func (i *inspection) print(a *app) {
 	pair("uses", strings.Join(i.Uses, ", "))
 	imports := strings.Join(slices.Sorted(slices.Values(i.Imports)), " ")
 	pair("imports", strings.ReplaceAll(imports, "extism:host/", "")) // every plugin imports from there
-	exports := slices.DeleteFunc(slices.Clone(i.Exports), func(name string) bool { return !slices.Contains(abi.Exports, name) })
+	exports := slices.DeleteFunc(slices.Clone(i.Exports), func(name string) bool { return !slices.Contains(contract.Exports, name) })
 	pair("exports", strings.Join(exports, " ")) // those of the contract, and none that compilers add
 	if len(i.Fields) > 0 {
 		printFields(a.out, i.Fields)

@@ -19,9 +19,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
@@ -212,7 +212,7 @@ func parseHeaders(c *cobra.Command, lines []string) (http.Header, error) {
 	for _, line := range lines {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.Trim(value, " \t")
-		switch problem := abi.CheckHeaderName(name); {
+		switch problem := contract.CheckHeaderName(name); {
 		case !ok:
 			return nil, misuse(c, "-H wants 'Name: value', not %q", line)
 		case problem != "":

@@ -16,14 +16,17 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// constants returns the values of the exported constants of package abi that are literals, by name.
+// constants returns the values of the exported constants of packages abi and contract that are literals, by name.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, file := range parse(t, "abi") {
+	files := parse(t, "abi")
+	maps.Copy(files, parse(t, "internal/contract"))
+	for _, file := range files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
@@ -44,7 +47,7 @@ func constants(t *testing.T) map[string]string {
 		})
 	}
 	if len(all) < 60 {
-		t.Fatalf("found %d constants in package abi, which has more: the test does not read them", len(all))
+		t.Fatalf("found %d constants in packages abi and contract, which have more: the test does not read them", len(all))
 	}
 	return all
 }
@@ -78,15 +81,15 @@ func TestDocumentedConstants(t *testing.T) {
 	// otherwise has the phrases for constants that the document does not have in backticks.
 	otherwise := map[string]string{
 		"Version":        "# The plugin contract, version " + strconv.Itoa(abi.Version) + "\n",
-		"SealedLength":   "and " + strconv.Itoa(abi.SealedLength) + " characters of `[a-z0-9]`",
+		"SealedLength":   "and " + strconv.Itoa(contract.SealedLength) + " characters of `[a-z0-9]`",
 		"SealedAlphabet": "characters of `[a-z0-9]`",
 	}
 	for name, value := range constants(t) {
 		switch phrase := otherwise[name]; {
 		case phrase != "" && !strings.Contains(text, phrase):
-			t.Errorf("abi.%s is %s, but ABI.md does not have %q", name, value, phrase)
+			t.Errorf("%s is %s, but ABI.md does not have %q", name, value, phrase)
 		case phrase == "" && !inBackticks[value]:
-			t.Errorf("abi.%s is %q, which ABI.md does not have in backticks", name, value)
+			t.Errorf("%s is %q, which ABI.md does not have in backticks", name, value)
 		}
 	}
 }
@@ -110,8 +113,8 @@ func TestTableConstants(t *testing.T) {
 		name, _, _ := strings.Cut(spans(row[0])[0], "(")
 		functions = append(functions, name)
 		group := strings.Trim(row[1], "`–")
-		if group != abi.GroupOf(name) {
-			t.Errorf("ABI.md has %s in group %q, the host in %q", name, group, abi.GroupOf(name))
+		if group != contract.GroupOf(name) {
+			t.Errorf("ABI.md has %s in group %q, the host in %q", name, group, contract.GroupOf(name))
 		}
 		groups = append(groups, spans(row[1])...)
 	}
@@ -119,16 +122,16 @@ func TestTableConstants(t *testing.T) {
 	kernel = spans(kernelText)
 
 	for what, lists := range map[string][2][]string{
-		"exports":                         {exports, abi.Exports},
+		"exports":                         {exports, contract.Exports},
 		"functions of extism:host/user":   {functions, with("User")},
-		"groups of those functions":       {groups, abi.Groups},
+		"groups of those functions":       {groups, contract.Groups},
 		"functions of the Extism kernel":  {kernel, with("Env")},
-		"groups of package abi":           {abi.Groups, with("Group")},
-		"grants of package abi":           {abi.Grants, with("Grant")},
-		"kinds of fields of package abi":  {abi.Kinds, with("Kind")},
-		"sinks of fields of package abi":  {abi.Sinks, with("Sink")},
-		"algorithms of digest":            {abi.Digests, with("Digest")},
-		"purposes of keys of package abi": {abi.Purposes, with("Purpose")},
+		"groups of package abi":           {contract.Groups, with("Group")},
+		"grants of package abi":           {contract.Grants, with("Grant")},
+		"kinds of fields of package abi":  {contract.Kinds, with("Kind")},
+		"sinks of fields of package abi":  {contract.Sinks, with("Sink")},
+		"algorithms of digest":            {contract.Digests, with("Digest")},
+		"purposes of keys of package abi": {contract.Purposes, with("Purpose")},
 		"modules that may be imported of": {firstSpans(under(t, "ABI.md", "## Module"), 3), with("Module")},
 	} {
 		if documented, is := set(lists[0]), set(lists[1]); !maps.Equal(documented, is) {
@@ -147,12 +150,12 @@ func set(list []string) map[string]bool {
 	return all
 }
 
-// Every example decodes as its type of package abi, and ABI.md names every member of these types.
+// Every example decodes as its type of the contract, and ABI.md names every member of these types.
 func TestContractExamples(t *testing.T) {
 	documents := []any{
-		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &abi.Mutation{}, &abi.Request{},
-		&abi.ConsentRequest{}, &abi.ConsentReply{}, &abi.TokenRequest{}, &abi.TokenReply{},
-		&abi.Exchange{}, &abi.ExchangeReply{}, &abi.Composition{}, &abi.ChallengeReply{}, &abi.JWTRequest[map[string]any]{},
+		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &contract.Mutation{}, &contract.Request{},
+		&contract.ConsentRequest{}, &contract.ConsentReply{}, &contract.TokenRequest{}, &contract.TokenReply{},
+		&contract.Exchange{}, &contract.ExchangeReply{}, &contract.Composition{}, &contract.ChallengeReply{}, &contract.JWTRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
 	if len(examples) != len(documents) {

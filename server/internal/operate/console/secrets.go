@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/server/internal/operate/reach"
 )
 
@@ -103,7 +104,7 @@ func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
 	}
 	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == use.Field && f.Kind == abi.KindKey })
 	switch {
-	case slices.Contains(p.Uses, abi.GroupToken):
+	case slices.Contains(p.Uses, contract.GroupToken):
 		effects = append(effects, "The cached tokens of "+use.Connector+" are not used any more: the next request asks the token endpoint, with the new value.")
 	case key < 0:
 		effects = append(effects, "The next request of "+use.Connector+" has the new value: the API has to accept it before.")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
@@ -63,7 +64,7 @@ func newRepository(t *testing.T) *repository {
 
 // acme returns a description as its publisher and its module have it.
 func acme() abi.Description {
-	return abi.Description{ABI: 1, Type: "acme", Version: "1.2.0", Summary: "It signs.", Uses: []string{abi.GroupSign}, Fields: []abi.Field{
+	return abi.Description{ABI: 1, Type: "acme", Version: "1.2.0", Summary: "It signs.", Uses: []string{contract.GroupSign}, Fields: []abi.Field{
 		{Name: "secret", Kind: abi.KindString, Sealed: true, Required: true, Sinks: []string{abi.SinkHeader}},
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/lock"
@@ -128,7 +129,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sealed = false }), w.publisher, nil)
 		}, why: lock.WhyWider},
 		"another group": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Uses = append(d.Uses, abi.GroupSecret) }), w.publisher, nil)
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), w.publisher, nil)
 		}, why: lock.WhyWider},
 		"wider answers": {tamper: func(w *repository) { w.publish("1.3.0", with(answers), w.publisher, nil) }, why: lock.WhyWider},
 		"no credential": {tamper: func(w *repository) {
@@ -215,7 +216,7 @@ func TestAcceptShownUpdate(t *testing.T) {
 	}
 	w.before = nil
 	wider := wide
-	wider.Uses = append(wider.Uses, abi.GroupSecret)
+	wider.Uses = append(wider.Uses, contract.GroupSecret)
 	w.publish("1.3.0", wider, w.publisher, nil)
 	if digest() == shown {
 		t.Error("another plugin has the same digest")
@@ -299,7 +300,7 @@ func (w *repository) pushSignature(manifest []byte, s signature.Signature) {
 }
 
 func answers(d *abi.Description) {
-	d.Answers = []abi.Answer{{Name: "token", From: "json:/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+	d.Answers = []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
 }
 
 // resized returns the manifest with another size of the module.

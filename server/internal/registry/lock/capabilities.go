@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Capabilities are the rights of a plugin: for each thing that it is, has or uses, what it may do with it. The lists are sorted.
@@ -23,8 +24,8 @@ func Of(p host.PluginInfo) Capabilities {
 	c.add("type", p.Type)
 	c.add("aliases", p.Aliases...)
 	c.add("uses", p.Uses...)
-	for function, grant := range map[string]string{abi.UserReveal: abi.GrantReveal, abi.UserSign: abi.GrantSignRaw} {
-		if slices.Contains(p.Imports, abi.ModuleUser+"."+function) {
+	for function, grant := range map[string]string{contract.UserReveal: abi.GrantReveal, contract.UserSign: abi.GrantSignRaw} {
+		if slices.Contains(p.Imports, contract.ModuleUser+"."+function) {
 			c.add("grants", "needs "+grant)
 		}
 	}
@@ -83,7 +84,7 @@ func (c Capabilities) field(f abi.Field) {
 	case abi.KindKey:
 		purposes := f.Purposes
 		if len(purposes) == 0 {
-			purposes = []string{abi.PurposeJWT}
+			purposes = []string{contract.PurposeJWT}
 		}
 		for _, purpose := range purposes {
 			c.add(what, "signs: "+purpose)
@@ -131,11 +132,11 @@ func (c Capabilities) answer(what string, a abi.Answer, fields []abi.Field) {
 	}
 	c.add(what, a.Kind+" of "+from)
 	switch a.Kind {
-	case abi.AnswerEnum:
+	case contract.AnswerEnum:
 		for _, name := range a.Enum {
 			c.add(what, "is "+name)
 		}
-	case abi.AnswerSealed:
+	case contract.AnswerSealed:
 		c.sinks(what, a.Sinks, a.Derived)
 	}
 	if a.State != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
@@ -51,7 +52,7 @@ func TestGainedRights(t *testing.T) {
 	plain := func() host.PluginInfo {
 		minimum := int64(1)
 		return host.PluginInfo{Description: abi.Description{
-			ABI: 1, Type: "acme", Version: "1.0.0", Uses: []string{abi.GroupCache},
+			ABI: 1, Type: "acme", Version: "1.0.0", Uses: []string{contract.GroupCache},
 			Fields: []abi.Field{
 				{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader, abi.SinkDigest}, Derived: []string{abi.SinkHeader}},
 				{Name: "key", Kind: abi.KindKey},
@@ -59,19 +60,19 @@ func TestGainedRights(t *testing.T) {
 				{Name: "unused", Kind: abi.KindString, Sealed: true},
 				{Name: "place", Kind: abi.KindString, Default: "json:/token"},
 			},
-			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}, {Name: "code", From: "json:/code", Kind: abi.AnswerEnum, Enum: []string{"a"}}, {Name: "placed", FromField: "place", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}},
+			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}, {Name: "code", From: "json:/code", Kind: contract.AnswerEnum, Enum: []string{"a"}}, {Name: "placed", FromField: "place", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}},
 			State:     []abi.State{{Name: "refresh"}},
-			Challenge: &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "header:Nonce", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}}}},
-		}, Imports: []string{abi.ModuleUser + "." + abi.UserMAC}}
+			Challenge: &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "header:Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}},
+		}, Imports: []string{contract.ModuleUser + "." + contract.UserMAC}}
 	}
 	for name, gain := range map[string]func(*host.PluginInfo){
 		"another type":         func(p *host.PluginInfo) { p.Type = "jwt" },
 		"an alias":             func(p *host.PluginInfo) { p.Aliases = []string{"apikey"} },
-		"a group":              func(p *host.PluginInfo) { p.Uses = append(p.Uses, abi.GroupToken) },
+		"a group":              func(p *host.PluginInfo) { p.Uses = append(p.Uses, contract.GroupToken) },
 		"no credential":        func(p *host.PluginInfo) { p.Anonymous = true },
 		"consent":              func(p *host.PluginInfo) { p.Consent = true },
-		"reveal":               func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserReveal) },
-		"raw signatures":       func(p *host.PluginInfo) { p.Imports = append(p.Imports, abi.ModuleUser+"."+abi.UserSign) },
+		"reveal":               func(p *host.PluginInfo) { p.Imports = append(p.Imports, contract.ModuleUser+"."+contract.UserReveal) },
+		"raw signatures":       func(p *host.PluginInfo) { p.Imports = append(p.Imports, contract.ModuleUser+"."+contract.UserSign) },
 		"a sink":               func(p *host.PluginInfo) { p.Fields[0].Sinks = append(p.Fields[0].Sinks, abi.SinkToken) },
 		"a derived sink":       func(p *host.PluginInfo) { p.Fields[0].Derived = append(p.Fields[0].Derived, abi.SinkQuery) },
 		"the plain text":       func(p *host.PluginInfo) { p.Fields[0].Sealed = false },
@@ -81,9 +82,11 @@ func TestGainedRights(t *testing.T) {
 		},
 		"the text of a secret that went nowhere": func(p *host.PluginInfo) { p.Fields[3].Sealed = false },
 		"another place of an answer":             func(p *host.PluginInfo) { p.Fields[4].Default = "json:/refresh_token" },
-		"a purpose":                              func(p *host.PluginInfo) { p.Fields[1].Purposes = []string{abi.PurposeJWT, abi.PurposeMessage} },
-		"a key of the host's":                    func(p *host.PluginInfo) { p.Fields[1].Generate = true },
-		"another name of a field":                func(p *host.PluginInfo) { p.Fields[0].Aliases = []string{"token"} },
+		"a purpose": func(p *host.PluginInfo) {
+			p.Fields[1].Purposes = []string{contract.PurposeJWT, contract.PurposeMessage}
+		},
+		"a key of the host's":     func(p *host.PluginInfo) { p.Fields[1].Generate = true },
+		"another name of a field": func(p *host.PluginInfo) { p.Fields[0].Aliases = []string{"token"} },
 		"the name of another field": func(p *host.PluginInfo) { // what the file has as unused is read in plain (threats.md 183)
 			p.Fields[3] = abi.Field{Name: "note", Aliases: []string{"unused"}, Kind: abi.KindString}
 		},
@@ -98,20 +101,20 @@ func TestGainedRights(t *testing.T) {
 		},
 		"a URL for exchanges": func(p *host.PluginInfo) { p.Fields = append(p.Fields, abi.Field{Name: "url", Kind: abi.KindURL}) },
 		"an answer": func(p *host.PluginInfo) {
-			p.Answers = append(p.Answers, abi.Answer{Name: "n", From: "json:/n", Kind: abi.AnswerInteger})
+			p.Answers = append(p.Answers, abi.Answer{Name: "n", From: "json:/n", Kind: contract.AnswerInteger})
 		},
 		"another place of one":        func(p *host.PluginInfo) { p.Answers[0].From = "json:/other" },
 		"a place by a field":          func(p *host.PluginInfo) { p.Answers[0].From, p.Answers[0].FromField = "", "days" },
 		"a sink of one":               func(p *host.PluginInfo) { p.Answers[0].Sinks = append(p.Answers[0].Sinks, abi.SinkToken) },
 		"a derived sink of an answer": func(p *host.PluginInfo) { p.Answers[0].Derived = []string{abi.SinkHeader, abi.SinkQuery} },
-		"an answer in plain":          func(p *host.PluginInfo) { p.Answers[0].Kind, p.Answers[0].Sinks = abi.AnswerInteger, nil },
+		"an answer in plain":          func(p *host.PluginInfo) { p.Answers[0].Kind, p.Answers[0].Sinks = contract.AnswerInteger, nil },
 		"a word of one":               func(p *host.PluginInfo) { p.Answers[1].Enum = append(p.Answers[1].Enum, "b") },
 		"an answer that is kept":      func(p *host.PluginInfo) { p.Answers[0].State = "refresh" },
 		"a state":                     func(p *host.PluginInfo) { p.State = append(p.State, abi.State{Name: "session"}) },
 		"the seed of a state":         func(p *host.PluginInfo) { p.State[0].Seed = "secret" },
 		"a status":                    func(p *host.PluginInfo) { p.Challenge.Statuses = append(p.Challenge.Statuses, 403) },
 		"an answer of the API": func(p *host.PluginInfo) {
-			p.Challenge.Answers = append(p.Challenge.Answers, abi.Answer{Name: "n", From: "auth:x/n", Kind: abi.AnswerSealed, Sinks: []string{abi.SinkHeader}})
+			p.Challenge.Answers = append(p.Challenge.Answers, abi.Answer{Name: "n", From: "auth:x/n", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}})
 		},
 		"an answer kept for long": func(p *host.PluginInfo) { p.Challenge.Keep = 600 },
 		"an answer kept":          func(p *host.PluginInfo) { p.Challenge.Answers[0].Keep = true },

@@ -19,9 +19,9 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
 		ABI: sdk.ABI, Type: "http_message_signature", Version: "0.1.0", Summary: "HTTP Message Signatures, RFC 9421.",
-		Uses: []string{sdk.UsesSign},
+		Uses: []sdk.Group{sdk.UsesSign},
 		Fields: []sdk.Field{
-			{Name: "secret", Kind: sdk.String, Sealed: true, Sinks: []string{sdk.ToSign, sdk.ToHeader}, Doc: "Of hmac-sha256."},
+			{Name: "secret", Kind: sdk.String, Sealed: true, Sinks: []sdk.Sink{sdk.ToSign, sdk.ToHeader}, Doc: "Of hmac-sha256."},
 			{Name: "private_key", Kind: sdk.Key, AlgorithmField: "algorithm", Doc: "Of the others; needs the grant sign_raw."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"HS256", "EdDSA", "ES256", "ES384", "RS256", "PS512"}, Default: "HS256", Doc: "RFC 9421's hmac-sha256, ed25519, ecdsa-p256-sha256, ecdsa-p384-sha384, rsa-v1_5-sha256, rsa-pss-sha512."},
 			{Name: "key_id", Kind: sdk.String, Required: true, Doc: "keyid."},

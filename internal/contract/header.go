@@ -1,4 +1,4 @@
-package abi
+package contract
 
 // CheckHeaderName returns the reason why a mutation may not set the named header, or "" if it may. The name must be a
 // field name (RFC 9110 section 5.1), and not that of a header that frames the message or is meant for the next hop.

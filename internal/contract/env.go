@@ -1,4 +1,4 @@
-package abi
+package contract
 
 // A Level is the level of a log line that a guest writes.
 type Level uint8
@@ -37,7 +37,7 @@ type Env interface {
 	Random(bytes int64) string
 	// Body returns a sealed value that stands for the body of the request. It may be hashed, alone and with other text.
 	Body() string
-	// BodyForm returns the members of the body as a JSON list of [Pair]. ok is false unless the body is a form.
+	// BodyForm returns the members of the body as a JSON list of [abi.Pair]. ok is false unless the body is a form.
 	BodyForm() (pairs []byte, ok bool)
 	// Compose returns a text of the outgoing request, made by a template. with is a [Composition] as JSON, or empty.
 	Compose(template string, with []byte) string
@@ -78,8 +78,12 @@ type Env interface {
 	// PublicKey returns the public half of a key, or a certificate, in a form such as [PublicJWK].
 	PublicKey(field, form string) string
 	// Sign returns the raw signature of data, RFC 7518 section 3, made with the key of a configuration field. It needs
-	// [GrantSignRaw].
+	// [abi.GrantSignRaw].
 	Sign(field, data string) []byte
-	// Reveal returns the bytes of a sealed value. It needs [GrantReveal].
+	// Reveal returns the bytes of a sealed value. It needs [abi.GrantReveal].
 	Reveal(value string) []byte
 }
+
+// Dispatch runs one export of a plugin as plain Go and returns its output. The plugin is an sdk.Plugin. Package sdk sets Dispatch, which
+// only test harnesses call.
+var Dispatch func(plugin any, env Env, export string) (string, error)

@@ -1,4 +1,4 @@
-package abi
+package contract
 
 // FormatTime returns a time in UTC, from 1970 on and given in Unix milliseconds, in a format with some of the conversions of
 // strftime: %Y, %m, %d, %H, %M, %S, %a and %b for names in English, %s for Unix seconds, %L for milliseconds, and %%. All else

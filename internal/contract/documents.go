@@ -1,35 +1,31 @@
-package abi
+package contract
 
-// Pair is the name and the value of a header, a query parameter or a form field. Lists of pairs keep their order.
-type Pair struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
+import "github.com/keywright/keywright/abi"
 
 // Mutation is the output of [ExportAuthenticate]: the changes to the outgoing request.
 type Mutation struct {
 	// Headers are set. Each replaces the request's headers of the same name.
-	Headers []Pair `json:"headers,omitempty"`
+	Headers []abi.Pair `json:"headers,omitempty"`
 	// Query parameters are appended to those of the request.
-	Query []Pair `json:"query,omitempty"`
+	Query []abi.Pair `json:"query,omitempty"`
 	// Cookies are put into the request's Cookie header. Each replaces the cookies of the same name.
-	Cookies []Pair `json:"cookies,omitempty"`
+	Cookies []abi.Pair `json:"cookies,omitempty"`
 	// Path replaces placeholders in the path of the request. Name is the placeholder, which the path must hold.
-	Path []Pair `json:"path,omitempty"`
+	Path []abi.Pair `json:"path,omitempty"`
 	// Form members are appended to the body, which must be a form or empty.
-	Form []Pair `json:"form,omitempty"`
+	Form []abi.Pair `json:"form,omitempty"`
 	// Pass reports whether the host passes the API's answer on to the caller and does not send the request again. It is for
-	// calls whose [ChallengeReply] has a Status, and excludes all other members.
+	// calls that run because of an answer of the API, and excludes all other members.
 	Pass bool `json:"pass,omitempty"`
 }
 
 // Composition holds the texts for a template of [UserCompose] that are not in the outgoing request.
 type Composition struct {
 	// Headers and Query are changes, as in a [Mutation]. The text is that of the request with them.
-	Headers []Pair `json:"headers,omitempty"`
-	Query   []Pair `json:"query,omitempty"`
+	Headers []abi.Pair `json:"headers,omitempty"`
+	Query   []abi.Pair `json:"query,omitempty"`
 	// Values are texts that the template names as {NAME}.
-	Values []Pair `json:"values,omitempty"`
+	Values []abi.Pair `json:"values,omitempty"`
 }
 
 // Request is the input of [ExportAuthenticate]: the outgoing request.
@@ -38,7 +34,7 @@ type Request struct {
 	// URL has the host that the API sees in the request's Host.
 	URL string `json:"url"`
 	// Headers are the request's headers without Authorization, Cookie and Proxy-Authorization.
-	Headers []Pair `json:"headers"`
+	Headers []abi.Pair `json:"headers"`
 	// ContentLength is the length of the body in bytes. It is absent if that is not known.
 	ContentLength *int64 `json:"content_length,omitempty"`
 }
@@ -46,10 +42,10 @@ type Request struct {
 // ConsentRequest is the output of [ExportConsent]: the authorization request (RFC 6749 section 4.1.1) that a browser sends. It
 // may hold no sealed value. The host adds the parameters of [ConsentParameters].
 type ConsentRequest struct {
-	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	// URL is the rendered value of a configuration field of kind [abi.KindURL], exactly as config_get returned it.
 	URL string `json:"url"`
 	// Query parameters are appended to those of the URL.
-	Query []Pair `json:"query,omitempty"`
+	Query []abi.Pair `json:"query,omitempty"`
 	// Issuer is the identifier of the authorization server. If it is not empty, an iss that comes back must be equal to it
 	// (RFC 9207).
 	Issuer string `json:"issuer,omitempty"`
@@ -69,7 +65,7 @@ var ConsentParameters = []string{
 // ConsentReply is the input of [ExportConnect]: the authorization response (RFC 6749 section 4.1.2), after the host has checked
 // it.
 type ConsentReply struct {
-	// Code and CodeVerifier are sealed values with the sink [SinkToken]. Without PKCE, CodeVerifier is empty.
+	// Code and CodeVerifier are sealed values with the sink [abi.SinkToken]. Without PKCE, CodeVerifier is empty.
 	Code         string `json:"code"`
 	CodeVerifier string `json:"code_verifier"`
 	// RedirectURI is the redirect_uri of the authorization request.
@@ -78,21 +74,21 @@ type ConsentReply struct {
 
 // Exchange is the parameter of [UserExchange]: a request to a URL of the configuration.
 type Exchange struct {
-	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	// URL is the rendered value of a configuration field of kind [abi.KindURL], exactly as config_get returned it.
 	URL string `json:"url"`
 	// Path has segments that are appended to the path of the URL, percent-encoded.
 	Path []string `json:"path,omitempty"`
 	// Query parameters are appended to those of the URL.
-	Query []Pair `json:"query,omitempty"`
+	Query []abi.Pair `json:"query,omitempty"`
 	// Method is GET, POST, PUT, PATCH or DELETE. If it is empty, it is POST.
 	Method string `json:"method,omitempty"`
 	// Headers are added to the request. A Content-Type is an error, because the host sets it.
-	Headers []Pair `json:"headers,omitempty"`
+	Headers []abi.Pair `json:"headers,omitempty"`
 	// Form is the body, as application/x-www-form-urlencoded.
-	Form []Pair `json:"form,omitempty"`
+	Form []abi.Pair `json:"form,omitempty"`
 	// JSON is the body, as application/json. Strings in it, at any depth, may hold sealed values. It excludes Form.
 	JSON any `json:"json,omitempty"`
-	// Answers are the names of the answers that the plugin wants, of [Description].Answers. If it is empty, all are.
+	// Answers are the names of the answers that the plugin wants, of [abi.Description].Answers. If it is empty, all are.
 	Answers []string `json:"answers,omitempty"`
 }
 
@@ -120,12 +116,12 @@ type ChallengeReply struct {
 // TokenRequest is the parameter of [UserTokenRequest]. The host sends it to a token endpoint as a POST of an HTML form, RFC
 // 6749 section 3.2.
 type TokenRequest struct {
-	// URL is the rendered value of a configuration field of kind [KindURL], exactly as config_get returned it.
+	// URL is the rendered value of a configuration field of kind [abi.KindURL], exactly as config_get returned it.
 	URL string `json:"url"`
 	// Form is the body.
-	Form []Pair `json:"form,omitempty"`
+	Form []abi.Pair `json:"form,omitempty"`
 	// Headers are added to the request. A Content-Type is an error, because the host sets it.
-	Headers []Pair `json:"headers,omitempty"`
+	Headers []abi.Pair `json:"headers,omitempty"`
 	// Extra names further members of the answer that the reply should include. They must be strings.
 	Extra []string `json:"extra,omitempty"`
 }
@@ -134,13 +130,13 @@ type TokenRequest struct {
 type TokenReply struct {
 	// Status is the HTTP status. It is 400 for a 2xx answer with an error and no access token.
 	Status int `json:"status"`
-	// AccessToken is a sealed value with the sinks [SinkHeader] and [SinkQuery]. It is absent if Status is not 2xx.
+	// AccessToken is a sealed value with the sinks [abi.SinkHeader] and [abi.SinkQuery]. It is absent if Status is not 2xx.
 	AccessToken string `json:"access_token,omitempty"`
 	// TokenType is a registered token type in lower case, or "other".
 	TokenType string `json:"token_type,omitempty"`
 	// ExpiresIn is the lifetime of the token in seconds, 0 to 2³¹−1. It is absent if the answer has no such value.
 	ExpiresIn *int64 `json:"expires_in,omitempty"`
-	// Scope is a sealed value with the sinks [SinkHeader], [SinkQuery] and [SinkToken].
+	// Scope is a sealed value with the sinks [abi.SinkHeader], [abi.SinkQuery] and [abi.SinkToken].
 	Scope string `json:"scope,omitempty"`
 	// Error is a registered error code, or "other".
 	Error string `json:"error,omitempty"`
@@ -150,7 +146,7 @@ type TokenReply struct {
 
 // JWTRequest is the parameter of [UserJWTSign]. Object is the Go type that a side uses for JSON objects.
 type JWTRequest[Object any] struct {
-	// Key is the name of a configuration field of kind [KindKey].
+	// Key is the name of a configuration field of kind [abi.KindKey].
 	Key string `json:"key"`
 	// For is the destination of the JWT: [ForHeader] or [ForToken].
 	For string `json:"for"`
