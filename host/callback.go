@@ -174,7 +174,10 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	if turn.next == nil {
 		return c.fail(StageToken, errors.New("the authorization server issued nothing that can be kept: neither a refresh token nor an access token"))
 	}
-	return c.renew(ctx, turn.next)
+	if err := c.grants.renew(ctx, turn.next); err != nil {
+		return c.fail(StageToken, err)
+	}
+	return nil
 }
 
 // consentTurn is the turn of a call that begins a grant or ends one. Its writes go to the grant once the call has succeeded.

@@ -48,7 +48,11 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		}
 	}
 	if len(plan.States) > 0 {
-		plan.Begin = c.beginTurn
+		c.grants = &grants{
+			node: h.config.State.node, plan: plan, authType: c.config.Auth.Type, neverResend: config.NeverResend, events: &c.events,
+			log: c.log, clock: h.config.Clock, known: &h.grants,
+		}
+		plan.Begin = c.grants.begin
 	}
 	c.reader = c.newReader()
 	for _, w := range plan.Warnings {

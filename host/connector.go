@@ -89,6 +89,8 @@ type Connector struct {
 	plugin *plugin
 	plan   *connect.Plan
 	reader inputs.Reader
+	// grants is nil if the auth type has no states.
+	grants *grants
 	log    *connectorLog
 	events event.Stream
 	// dialer is that of the host, unless the connector has an Egress of its own.
@@ -128,11 +130,6 @@ func (c *Connector) FieldSecrets() map[string][]string {
 
 // exchangeTime returns the time limit of a token exchange.
 func (c *Connector) exchangeTime() time.Duration { return c.plan.ExchangeTime }
-
-// turnTime returns the time limit of a wait for another node, which may hold a lease and then exchange. The host has a State.
-func (c *Connector) turnTime() time.Duration {
-	return c.host.config.State.node.Lease() + c.exchangeTime()
-}
 
 // fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {

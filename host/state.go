@@ -97,6 +97,28 @@ func (s *State) Close(ctx context.Context) error {
 // The grants are lost if the process ends before.
 func (s *State) Unwritten() int { return s.node.Unwritten() }
 
+// Connection is the state of a user's grant at a connector.
+type Connection struct {
+	Condition Condition
+	// Age is the time since the grant was renewed, redeemed, sent without an answer, lost or refused last. It is 0 if there is none.
+	Age time.Duration
+}
+
+// conditions has the conditions of grants, by their standing in the store.
+var conditions = map[lease.Standing]Condition{
+	lease.None: ConditionNotConnected, lease.Good: ConditionConnected, lease.Uncertain: ConditionUncertain, lease.Lost: ConditionLost, lease.Refused: ConditionRefused,
+}
+
+// Grants returns the numbers of grants in the store by their condition. None of them is [ConditionNotConnected].
+func (s *State) Grants(ctx context.Context) (map[Condition]int, error) {
+	found, err := s.node.Standings(ctx)
+	all := map[Condition]int{}
+	for standing, n := range found {
+		all[conditions[standing]] = n
+	}
+	return all, err
+}
+
 // Rekeyed counts the values that [State.Rekey] has seen.
 type Rekeyed struct {
 	// Sealed is the number of values that Rekey has sealed under the first state key, and Current the number of those that
