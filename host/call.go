@@ -104,7 +104,7 @@ func (c *Connector) rounds(ctx context.Context, r *http.Request, body *request.B
 			in.Answer = nil
 			continue
 		}
-		if err := body.Keep(ctx, r, c.bodyBytes()); err != nil {
+		if err := body.Keep(ctx, r); err != nil {
 			return nil, &outcome{err: c.fail(StageBody, call.ScrubError(err))}
 		}
 		in.Body, in.BodySize = body.Reader()
@@ -264,7 +264,7 @@ func (c *Connector) run(ctx context.Context, call *hostfn.Call, stats *event.Att
 	if restart != nil {
 		return &outcome{restart: restart}
 	}
-	out := &outcome{used: call.Used, call: call}
+	out := &outcome{connector: c, used: call.Used, call: call}
 	stats.Cached = len(out.used) > 0
 	if failure == nil {
 		out.mutation, failure = call.Mutation(result.Output)

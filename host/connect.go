@@ -42,11 +42,12 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	}
 	c.plan, c.config.Auth = plan, Auth{c.plugin.info.Type, plan.Values}
 	if plan.TLS != nil {
-		c.tls = &connectorTLS{plan.TLS, h.config.PKCS12}
+		c.tls = c.newTLS()
 		if plan.TLS.Token {
-			plan.ClientOf = c.tokenClient
+			plan.ClientOf = c.tls.Client
 		}
 	}
+	c.transport = c.newTransport()
 	if len(plan.States) > 0 {
 		c.grants = &grants{
 			node: h.config.State.node, plan: plan, authType: c.config.Auth.Type, neverResend: config.NeverResend, events: &c.events,
@@ -98,12 +99,9 @@ func (c *Connector) newReader() inputs.Reader {
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
 			HTTP: c.dialer.egress.AllowsHTTP, Place: c.place, Go: h.start, Changed: c.log.metadata,
 		},
-		TLS: func(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.Failure) {
-			texts, failure := c.tls.render(ctx, c, in)
-			return []string{texts.certificate, texts.key, texts.ca}, failure
-		},
 	}
 	if t := c.plan.TLS; t != nil && t.Token {
+		r.TLS = c.tls.Texts
 		r.Asker.Mutual = t.Certificate != nil || t.PKCS12 != nil
 	}
 	if e := c.config.Egress; e != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
 
@@ -96,10 +97,9 @@ type Connector struct {
 	// dialer is that of the host, unless the connector has an Egress of its own.
 	dialer *dialer
 	// tls is nil if the connector has no TLS of its own.
-	tls *connectorTLS
-	// lastIdentity is the last identity that was used, unless the templates name something of the user.
-	lastIdentity    atomic.Pointer[identityKey]
-	lastCertificate atomic.Pointer[ClientCertificate]
+	tls *send.TLS
+	// transport is nil if Host.NewConnector has not made the connector.
+	transport *send.Transport
 	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
 	// user; Host.reuse has those mutations.
 	lastMutation atomic.Pointer[cachedMutation]

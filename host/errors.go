@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -299,7 +300,7 @@ var (
 	// ErrKeyRefused is returned by [Keys] for a key that may not be used, or not in this way.
 	ErrKeyRefused = errors.New("the key may not be used")
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
-	ErrCredentialInResponse = errors.New("the API's answer holds the credential that it was sent")
+	ErrCredentialInResponse = send.ErrCredential
 	// ErrAddressRefused means that the egress of the host or the connector does not allow the address.
 	ErrAddressRefused error = egress.ErrRefused
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is

@@ -110,7 +110,10 @@ func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) 
 // Explain returns an error if authenticating the request would fail before a token endpoint is asked, such as for a missing secret
 // or an invalid key.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
-	headers, err := c.check(r)
+	if c.transport == nil {
+		return nil, c.fail(StageOrigin, errNotConnected)
+	}
+	headers, err := c.transport.Check(r)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 			e.URL += "?" + query
 		}
 	}
-	clone := request.Apply(r, headers, masked)
+	clone := request.NewOutgoing(0).Apply(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, abi.Pair{Name: name, Value: value})
@@ -173,18 +176,19 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 	if c.tls == nil {
 		return nil, nil
 	}
-	certificate, failure := c.readCertificate(ctx, in)
+	read, failure := c.tls.Read(ctx, in)
 	if failure != nil {
 		return nil, failure
 	}
+	certificate := (*ClientCertificate)(read)
 	if err := certificate.Ended(c.host.config.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.tls.CA != nil}
-	if c.tls.API {
+	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.plan.TLS.CA != nil}
+	if c.plan.TLS.API {
 		e.For = append(e.For, TLSForAPI)
 	}
-	if c.tls.Token {
+	if c.plan.TLS.Token {
 		e.For = append(e.For, TLSForToken)
 	}
 	return e, nil

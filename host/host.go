@@ -26,6 +26,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/internal/contract"
@@ -58,7 +59,7 @@ type Host struct {
 	dialers map[dialerKey]*dialer
 
 	// identities holds the transports of connectors with TLS of their own.
-	identities *lru.Cache[identityKey, *identity]
+	identities *send.Identities
 
 	// grants holds the names of grants that the store has returned.
 	grants knownGrants
@@ -126,7 +127,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.grants.cache, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}
-	if h.identities, err = newIdentities(); err != nil {
+	if h.identities, err = send.NewIdentities(); err != nil {
 		return nil, err
 	}
 	h.hooks = testhook.Of(ctx)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 
 // outcome is the result of a call.
 type outcome struct {
-	mutation *hostfn.Mutation
+	connector *Connector
+	mutation  *hostfn.Mutation
 	// used lists the cache entries that the call read.
 	used []*tokencache.Handle
 	// putIn lists the cache entries whose sealed values are in the mutation.
@@ -47,6 +49,21 @@ func (o *outcome) ends() (first time.Time) {
 		}
 	}
 	return first
+}
+
+// Scanner implements send.Scanners.
+func (o *outcome) Scanner(further []string) *leakscan.Scanner {
+	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, further) {
+		if !e.used.Load() {
+			e.used.Store(true)
+		}
+		return e.scanner
+	}
+	scanner := leakscan.New(append(o.call.Credentials(o.mutation), further...))
+	if scanner != nil && scanner.Size() <= maxScanner {
+		o.connector.host.reuse.keepScanner(o.connector, &requestScanner{credentials: further, scanner: scanner, outcome: o})
+	}
+	return scanner
 }
 
 // requestScanner is a scanner for the credentials of a request.

@@ -2,16 +2,15 @@ package host
 
 import (
 	"cmp"
-	"crypto/tls"
+	"context"
 	"errors"
 	"net/http"
-	"time"
 
-	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/request"
-	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/host/internal/send"
+	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
@@ -34,7 +33,7 @@ import (
 // [ConnectorConfig], nothing is sent and the error wraps [http.MaxBytesError]. If its length differs from
 // ContentLength, nothing is sent either.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
-	return c.transport(base, false)
+	return c.roundTripper(base, false)
 }
 
 // GuardedTransport is like [Connector.Transport], for callers who must not see the credential, such as browsers behind
@@ -95,154 +94,45 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 //
 // A request without a credential, such as one of the type none, is sent and answered as by Transport.
 func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
-	return c.transport(base, true)
+	return c.roundTripper(base, true)
 }
 
-// transport returns an authTransport.
-func (c *Connector) transport(base http.RoundTripper, guarded bool) http.RoundTripper {
-	if base == nil {
-		base = c.Base()
+func (c *Connector) roundTripper(base http.RoundTripper, guarded bool) http.RoundTripper {
+	if c.transport == nil {
+		return unconnected{c}
 	}
-	return &authTransport{connector: c, base: base, guarded: guarded}
+	return c.transport.RoundTripper(base, guarded)
 }
 
-// authTransport is the RoundTripper of Transport and GuardedTransport.
-type authTransport struct {
-	connector *Connector
-	base      http.RoundTripper
-	guarded   bool
+// newTransport returns what sends the requests of the connector.
+func (c *Connector) newTransport() *send.Transport {
+	h := c.host
+	return &send.Transport{
+		Origins: &c.plan.Origins, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
+		BodyBytes: cmp.Or(c.config.BodyBytes, h.config.Limits.BodyBytes), Codings: h.config.ContentCodings, Clock: h.config.Clock,
+		Events: &c.events, TLS: c.tls, API: c.dialer.api,
+		Challenge: c.plugin.info.Challenge, Parts: c.plan.ChallengeAnswers, Offset: &c.plan.Offset,
+		Authenticate: func(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) (send.Credential, error) {
+			out := c.authenticate(ctx, r, h, body, answer)
+			return send.Credential{Call: out.call, Mutation: out.mutation, Entries: out.putIn, Scanners: out}, out.err
+		},
+		Reject: func(entry *tokencache.Handle) bool { return h.cache.tokens.Reject(entry.Key, entry.Generation) },
+		Enter:  h.enter, Leave: h.calls.Done, Warn: c.log.warn,
+		Fail: func(stage string, err error) error { return c.fail(Stage(stage), err) },
+	}
 }
 
-// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
-// was removed.
-func (t *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, span := t.connector.events.Start(r.Context(), event.Span{Name: event.Request})
-	if !span.Exists() {
-		return t.attempts(r)
-	}
-	response, err := t.attempts(r.WithContext(ctx))
-	end := event.End{Err: err}
-	if err == nil {
-		response.Request, end.Status = r, response.StatusCode
-	}
-	span.End(end)
-	return response, err
-}
+var errNotConnected = errors.New("the connector was not made by Host.NewConnector")
 
-// attempts authenticates a request and sends it, and does so once more if the API's answer is a reason.
-func (t *authTransport) attempts(r *http.Request) (*http.Response, error) {
-	if t.connector.hasLeft(r) {
-		return t.leave(r)
-	}
-	body := &request.Body{}
-	defer body.Release()
-	first, err := t.send(r, body, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, retry := t.connector.checkRetry(first, nil, func() bool { return body.CanRepeat(r) })
-	if !retry {
-		return first.result(t.connector)
-	}
-	body.Second = true
-	previous := &repeated{first, answer}
-	second, err := t.send(r, body, previous)
-	if err != nil {
-		return nil, err
-	}
-	if second != first {
-		t.connector.checkRetry(second, first.out.call.Texts(first.out.mutation), func() bool { return false })
-	}
-	return second.result(t.connector)
-}
+// unconnected is the RoundTripper of a connector that was not made by Host.NewConnector. It sends nothing.
+type unconnected struct{ connector *Connector }
 
-// send authenticates a clone of the request and sends it. If previous is not nil, it is the second attempt. Then send discards
-// the first answer, or returns the first attempt if the plugin passes that answer on.
-func (t *authTransport) send(r *http.Request, body *request.Body, previous *repeated) (exchanged, error) {
-	var answer *hostfn.APIAnswer
-	if previous != nil {
-		answer = previous.answer
+// RoundTrip implements [http.RoundTripper].
+func (u unconnected) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close()
 	}
-	if previous != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
-		previous.discard()
-	}
-	authenticated, out := t.connector.clone(r, body, answer)
-	switch {
-	case previous != nil && out.err == nil && out.mutation.Pass:
-		return previous.first, nil
-	case answer != nil:
-		previous.discard()
-	}
-	if out.err != nil {
-		body.Close(r)
-		return exchanged{}, out.err
-	}
-	if err := body.Attach(authenticated); err != nil {
-		return exchanged{}, t.connector.fail(StageBody, err)
-	}
-	if agent := t.connector.host.config.UserAgent; agent != "" {
-		if _, set := authenticated.Header["User-Agent"]; !set {
-			authenticated.Header["User-Agent"] = []string{agent}
-		}
-	}
-	attempt := exchanged{out: out}
-	if t.guarded {
-		attempt.guard = t.connector.guard(r.Context(), out, previous.credentials())
-	}
-	response, err := t.roundTrip(attempt, authenticated, previous != nil) //nolint:bodyclose // exchanged.result closes what it does not return
-	if err != nil {
-		return exchanged{}, err
-	}
-	response.Request = r      // with its method, Decode knows whether there is a body
-	if response.Body == nil { // not every base follows the rule that there is one
-		response.Body = http.NoBody
-	}
-	if attempt.guard != nil {
-		attempt.rejection = answers.Decode(response, t.connector.host.config.ContentCodings)
-	}
-	attempt.response, attempt.rejection = response, cmp.Or(attempt.rejection, dropCredential(response, out.mutation))
-	if attempt.rejection == nil && t.connector.config.CrossOriginRedirects && response.Header["Location"] != nil {
-		if g := t.connector.guard(r.Context(), out, previous.credentials()); g != nil {
-			attempt.rejection = g.checkAnswer(response)
-		}
-	}
-	return attempt, nil
-}
-
-// roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
-// is one.
-func (t *authTransport) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
-	ctx, span := t.connector.events.Start(authenticated.Context(), event.Span{
-		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
-	})
-	if span.Exists() {
-		authenticated = authenticated.WithContext(ctx)
-	}
-	trace, began := event.TraceOf(ctx), time.Time{}
-	if trace != nil {
-		began = t.connector.host.config.Clock()
-	}
-	response, err := t.base.RoundTrip(attempt.guard.request(authenticated))
-	if len(authenticated.Header["Upgrade"]) == 0 {
-		response, err = answers.Final(response, err)
-	}
-	if err != nil {
-		// A base of somebody else keeps its errors, but for that of a certificate: its text has names from the certificate, and a base
-		// that wraps the host's returns it as well.
-		if _, plain := t.base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
-			err = egress.Failure(err)
-		}
-		response, err = nil, attempt.guard.error(err, attempt.out.call)
-	}
-	end := event.End{Err: err}
-	if response != nil {
-		end.Status = response.StatusCode
-	}
-	span.End(end)
-	if trace != nil {
-		t.connector.record(trace, response, t.connector.host.config.Clock().Sub(began), err)
-	}
-	return response, err
+	return nil, u.connector.fail(StageOrigin, errNotConnected)
 }
 
 // Authenticate returns a clone of the request with its credential, for callers that send it with a client of their own.
@@ -253,62 +143,31 @@ func (t *authTransport) roundTrip(attempt exchanged, authenticated *http.Request
 // request's own body has been read and closed, even if there is an error, and the caller must close the clone's body if
 // it does not send it.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
-	body := &request.Body{}
-	defer body.Release()
-	authenticated, out := c.clone(r, body, nil)
-	if out.err != nil {
-		return nil, out.err
+	if c.transport == nil {
+		return nil, c.fail(StageOrigin, errNotConnected)
 	}
-	if err := body.Attach(authenticated); err != nil {
-		return nil, c.fail(StageBody, err)
-	}
-	if body.Kept() {
-		authenticated.GetBody = nil // the host keeps the body only until it is closed
-	}
-	return request.Unshare(authenticated), nil
+	return c.transport.Authenticated(r)
 }
 
-// clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
-// r everything that the mutation does not change, so a base must not change that.
-func (c *Connector) clone(r *http.Request, body *request.Body, answer *hostfn.APIAnswer) (*http.Request, *outcome) {
-	headers, err := c.check(r)
-	if err != nil {
-		return nil, &outcome{err: err}
+// Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential, but if the TLS of the
+// connector is for the API, it presents the client certificate. Then it sends only requests that this connector has
+// authenticated: those that a base receives, and those of [Connector.Authenticate].
+func (c *Connector) Base() http.RoundTripper {
+	if c.transport == nil {
+		return unconnected{c}
 	}
-	out := c.authenticate(r.Context(), r, headers, body, answer)
-	if out.err != nil || out.mutation.Pass {
-		return nil, out
-	}
-	if body.Form = out.mutation.Form; body.Form != "" && !body.Kept() {
-		if err := body.Keep(r.Context(), r, c.bodyBytes()); err != nil {
-			return nil, &outcome{err: c.fail(StageBody, out.call.ScrubError(err))}
+	return c.transport.Base()
+}
+
+// WithCredentials returns a context whose requests carry further credentials, from templates that the embedder renders.
+// [Connector.GuardedTransport] searches answers for them as for those of the connector. Texts without a secret are
+// ignored.
+func WithCredentials(ctx context.Context, texts ...Text) context.Context {
+	var all []string
+	for _, text := range texts {
+		if text.Secret {
+			all = append(append(all, text.secrets...), leakscan.Parts(text.Value)...)
 		}
 	}
-	authenticated, err := c.identified(request.Apply(r, headers, out.mutation), out)
-	if err != nil {
-		return nil, &outcome{err: err}
-	}
-	return authenticated, out
-}
-
-var errNotConnected = errors.New("the connector was not made by Host.NewConnector")
-
-// check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
-// a copy of the request's headers, to which headers can be added.
-func (c *Connector) check(r *http.Request) (h request.Headers, err error) {
-	if c.host == nil {
-		return h, c.fail(StageOrigin, errNotConnected)
-	}
-	if err = c.plan.Origins.Check(r); err == nil {
-		h, err = request.HeadersOf(r)
-	}
-	if err != nil {
-		return h, c.fail(StageOrigin, err)
-	}
-	return h, nil
-}
-
-// bodyBytes returns the most bytes of a body that is kept.
-func (c *Connector) bodyBytes() int64 {
-	return cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes)
+	return send.WithCredentials(ctx, all)
 }

@@ -3,10 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/view"
@@ -62,17 +59,4 @@ func (t *Trace) String() string {
 		b.WriteString(step.String())
 	}
 	return b.String()
-}
-
-// record records an answer of the API in a trace, or the error in place of one.
-func (c *Connector) record(t *event.Trace, response *http.Response, took time.Duration, err error) {
-	var status int
-	var header http.Header
-	var body []byte
-	if response != nil {
-		status, header = response.StatusCode, response.Header
-		challenge := c.plugin.info.Challenge
-		body = beginning(response, challenge != nil && slices.Contains(challenge.Statuses, status) && c.readsBody(), c.host.config.ContentCodings)
-	}
-	t.Answer(c.plan.ChallengeAnswers, status, header, body, took, err)
 }

@@ -26,6 +26,8 @@ type Body struct {
 	// Form is the text that the mutation adds to the body.
 	Form string
 
+	// limit is the maximum size of a body that is kept.
+	limit int64
 	// closed is set when the request's own body has been read and closed.
 	closed bool
 	// buffer is nil while the body streams.
@@ -56,10 +58,10 @@ func (b *Body) CanRepeat(r *http.Request) bool {
 var errGone = errors.New("the request's body cannot be had again for a second attempt")
 
 // Keep reads the request's body to its end and closes it. On the second attempt that is a new body of GetBody, because the request's own
-// has been sent. A request without a body has an empty one. If the body is larger than limit, the error wraps [http.MaxBytesError]. If
+// has been sent. A request without a body has an empty one. If the body is larger than the limit, the error wraps [http.MaxBytesError]. If
 // ctx ends first, Keep returns at once. The body is closed when the pending Read returns, because closing a body of [http.Server] waits
 // for its reader.
-func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
+func (b *Body) Keep(ctx context.Context, r *http.Request) error {
 	if b.Second && r.GetBody != nil && r.Body != nil && r.Body != http.NoBody {
 		repeat, err := r.GetBody()
 		if err != nil {
@@ -79,7 +81,7 @@ func (b *Body) Keep(ctx context.Context, r *http.Request, limit int64) error {
 	buffer := &keptBody{users: 1}
 	read := make(chan error)
 	go func() {
-		err := buffer.read(body, declared, limit)
+		err := buffer.read(body, declared, b.limit)
 		if stop() {
 			_ = body.Close()
 		}

@@ -1,11 +1,10 @@
-package host
+package send
 
 import (
-	"crypto/tls"
 	"errors"
 	"net/http"
 
-	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/internal/answers"
 )
@@ -21,13 +20,13 @@ var keptHeaders = []string{
 
 // hasLeft reports whether a request follows a redirect that has led to another origin. It still does when further redirects come back,
 // because another server has chosen what they ask for.
-func (c *Connector) hasLeft(r *http.Request) bool {
-	if !c.config.CrossOriginRedirects || r.Response == nil {
+func (t *Transport) hasLeft(r *http.Request) bool {
+	if !t.CrossOriginRedirects || r.Response == nil {
 		return false
 	}
 	for ; ; r = r.Response.Request {
 		switch {
-		case r == nil || r.URL == nil || r.URL.Opaque != "" || c.plan.Origins.CheckURL(r.URL) != nil:
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || t.Origins.CheckURL(r.URL) != nil:
 			return true // an answer without its request may be of any origin
 		case r.Response == nil:
 			return false
@@ -36,7 +35,7 @@ func (c *Connector) hasLeft(r *http.Request) bool {
 }
 
 // leave sends a request that hasLeft reports, without a credential.
-func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
+func (t *roundTripper) leave(r *http.Request) (*http.Response, error) {
 	count := 0
 	for hop := r; hop != nil && hop.Response != nil && count <= maxRedirects; hop = hop.Response.Request {
 		count++
@@ -52,33 +51,30 @@ func (t *authTransport) leave(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		(&request.Body{}).Close(r)
-		return nil, t.connector.fail(StageOrigin, err)
+		return nil, t.Fail(hostfn.StageOrigin, err)
 	}
-	if err := t.connector.host.enter(); err != nil {
-		return nil, t.connector.fail(StagePlugin, err)
+	if err := t.Enter(); err != nil {
+		return nil, t.Fail(hostfn.StagePlugin, err)
 	}
-	defer t.connector.host.calls.Done()
+	defer t.Leave()
 	header := http.Header{}
 	for _, name := range keptHeaders {
 		if values, ok := r.Header[name]; ok {
 			header[name] = values
 		}
 	}
-	if _, set := header["User-Agent"]; !set && t.connector.host.config.UserAgent != "" {
-		header["User-Agent"] = []string{t.connector.host.config.UserAgent}
+	if _, set := header["User-Agent"]; !set && t.UserAgent != "" {
+		header["User-Agent"] = []string{t.UserAgent}
 	}
 	target := *r.URL
 	target.User = nil
 	base := t.base
 	if _, identified := base.(identityBase); identified {
-		base = t.connector.dialer.api // without the certificate of the connector
+		base = t.API // without the certificate of the connector
 	}
 	response, err := answers.Final(base.RoundTrip((&http.Request{Method: r.Method, URL: &target, Header: header}).WithContext(r.Context())))
 	if err != nil {
-		if _, plain := base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
-			err = egress.Failure(err)
-		}
-		return nil, err
+		return nil, baseFailure(base, err)
 	}
 	response.Request = r
 	return response, nil

@@ -1,4 +1,4 @@
-package host
+package send
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ import (
 
 // exchanged is a request that was sent, and its answer.
 type exchanged struct {
-	response *http.Response
-	out      *outcome
-	guard    *guard
+	response   *http.Response
+	credential Credential
+	guard      *guard
 	// rejection is why the answer is not passed on, or nil. Its status and headers count all the same.
 	rejection error
 }
 
 // result returns what the caller of the request gets.
-func (e *exchanged) result(c *Connector) (*http.Response, error) {
+func (e *exchanged) result(t *Transport) (*http.Response, error) {
 	if e.rejection != nil {
 		_ = e.response.Body.Close()
-		return nil, c.fail(StageResponse, e.rejection)
+		return nil, t.Fail(stageResponse, e.rejection)
 	}
 	return e.guard.response(e.response)
 }
@@ -48,7 +48,7 @@ func (b *repeated) credentials() []string {
 	if b == nil {
 		return nil
 	}
-	return b.first.out.call.Credentials(b.first.out.mutation)
+	return b.first.credential.texts()
 }
 
 // checkRetry reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
@@ -57,16 +57,16 @@ func (b *repeated) credentials() []string {
 //
 // earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
 // would see it, and there is no other call.
-func (c *Connector) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
+func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
 	response, repeated := attempt.response, ""
-	if challenge := c.plugin.info.Challenge; challenge != nil {
-		c.plan.Offset.Learn(response.StatusCode, response.Header, c.host.config.Clock())
+	if challenge := t.Challenge; challenge != nil {
+		t.Offset.Learn(response.StatusCode, response.Header, t.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
-			answer, repeated = attempt.out.call.Learn(response, beginning(response, declared && c.readsBody(), c.host.config.ContentCodings), declared, attempt.out.mutation, earlier)
+			answer, repeated = attempt.credential.Call.Learn(response, t.beginning(response, declared), declared, attempt.credential.Mutation, earlier)
 		}
 		if repeated != "" {
-			c.log.warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
+			t.Warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
 			return nil, false
 		}
 		if declared && canRetry() {
@@ -76,24 +76,19 @@ func (c *Connector) checkRetry(attempt exchanged, earlier []string, canRetry fun
 	if response.StatusCode != http.StatusUnauthorized {
 		return nil, false
 	}
-	for _, entry := range attempt.out.putIn {
-		retry = c.host.cache.tokens.Reject(entry.Key, entry.Generation) || retry
+	for _, entry := range attempt.credential.Entries {
+		retry = t.Reject(entry) || retry
 	}
 	return nil, retry && canRetry()
-}
-
-// readsBody reports whether an answer of the challenge is in the body.
-func (c *Connector) readsBody() bool {
-	return slices.ContainsFunc(c.plugin.Challenge, func(a answer.Part) bool { return a.Source.InBody() })
 }
 
 // maxRead is the maximum length of a body that is read for the challenge, in bytes.
 const maxRead = 64 << 10
 
-// beginning returns the body of an answer, without its codings, if that is not longer than maxRead, and otherwise nil. The caller of the API gets
-// the whole body in any case.
-func beginning(response *http.Response, wantBody bool, codings map[string]answers.Coding) []byte {
-	if !wantBody || response.Body == nil {
+// beginning returns the body of an answer, without its codings, if a part of the challenge is in it and it is not longer than maxRead,
+// and otherwise nil. The caller of the API gets the whole body in any case.
+func (t *Transport) beginning(response *http.Response, declared bool) []byte {
+	if !declared || response.Body == nil || !slices.ContainsFunc(t.Parts, func(a answer.Part) bool { return a.Source.InBody() }) {
 		return nil
 	}
 	read, err := files.ReadAll(response.Body, maxRead)
@@ -110,7 +105,7 @@ func beginning(response *http.Response, wantBody bool, codings map[string]answer
 	}
 	clone := *response
 	clone.Body = io.NopCloser(bytes.NewReader(read))
-	if read, err = answers.Read(&clone, codings, maxRead); err != nil || len(read) > maxRead {
+	if read, err = answers.Read(&clone, t.Codings, maxRead); err != nil || len(read) > maxRead {
 		return nil
 	}
 	return read

@@ -1,4 +1,4 @@
-package host
+package send
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/internal/printable"
 )
 
 // dropCredential removes the appended query and form from the Location of a redirect. Servers that redirect to another path
@@ -48,67 +49,43 @@ func dropCredential(response *http.Response, m *hostfn.Mutation) error {
 // echoed returns the error for an answer with this status that contains the credential. The status shows whether the API
 // refused the request: many APIs quote a wrong signature in the refusal.
 func echoed(status int) error {
-	return fmt.Errorf("the API answered %d, and %w", status, ErrCredentialInResponse)
+	return fmt.Errorf("the API answered %d, and %w", status, ErrCredential)
 }
 
 // credentialsKey is the context key of the credentials from WithCredentials.
 type credentialsKey struct{}
 
-// WithCredentials returns a context whose requests carry further credentials, from templates that the embedder renders.
-// [Connector.GuardedTransport] searches answers for them as for those of the connector. Texts without a secret are
-// ignored.
-func WithCredentials(ctx context.Context, texts ...Text) context.Context {
+// WithCredentials returns a context whose requests carry further credentials.
+func WithCredentials(ctx context.Context, texts []string) context.Context {
 	all, _ := ctx.Value(credentialsKey{}).([]string)
-	all = slices.Clone(all)
-	for _, text := range texts {
-		if text.Secret {
-			all = append(append(all, text.secrets...), leakscan.Parts(text.Value)...)
-		}
-	}
-	all = leakscan.Decoded(all)
+	all = leakscan.Decoded(append(slices.Clone(all), texts...))
 	for i, text := range all {
 		all[i] = strings.TrimSpace(text) // headers are sent without surrounding space
 	}
 	return context.WithValue(ctx, credentialsKey{}, all)
 }
 
-// scanner returns a scanner for the credentials of the mutation and for further credentials. It returns nil if all of them are too
-// short.
-func (c *Connector) scanner(o *outcome, credentials []string) *leakscan.Scanner {
-	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, credentials) {
-		if !e.used.Load() {
-			e.used.Store(true)
-		}
-		return e.scanner
-	}
-	scanner := leakscan.New(append(o.call.Credentials(o.mutation), credentials...))
-	if scanner != nil && scanner.Size() <= maxScanner {
-		c.host.reuse.keepScanner(c, &requestScanner{credentials: credentials, scanner: scanner, outcome: o})
-	}
-	return scanner
-}
-
 // A guard keeps the credential of a request out of what its caller receives. A nil guard passes everything.
 type guard struct {
-	connector *Connector
-	call      *hostfn.Call
-	scanner   *leakscan.Scanner
+	*Transport
+	call    *hostfn.Call
+	scanner *leakscan.Scanner
 	// setsEncoding reports whether the mutation sets Accept-Encoding.
 	setsEncoding bool
 }
 
 const acceptEncoding = "Accept-Encoding"
 
-// guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context. It returns nil if there
+// guard returns a guard for a credential, those of an earlier attempt, and those of the context. It returns nil if there
 // is nothing to search for.
-func (c *Connector) guard(ctx context.Context, out *outcome, earlier []string) *guard {
+func (t *Transport) guard(ctx context.Context, c *Credential, earlier []string) *guard {
 	credentials, _ := ctx.Value(credentialsKey{}).([]string)
-	scanner := c.scanner(out, append(slices.Clip(credentials), earlier...))
+	scanner := c.Scanners.Scanner(append(slices.Clip(credentials), earlier...))
 	if scanner == nil {
 		return nil
 	}
-	sets := slices.ContainsFunc(out.mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
-	return &guard{c, out.call, scanner, sets}
+	sets := slices.ContainsFunc(c.Mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
+	return &guard{t, c.Call, scanner, sets}
 }
 
 // request prepares a request so that its answers can be searched. It asks for no content encoding, and filters the
@@ -160,7 +137,7 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 	}
 	if err := g.checkAnswer(r); err != nil {
 		_ = r.Body.Close()
-		return nil, g.connector.fail(StageResponse, err)
+		return nil, g.Fail(stageResponse, err)
 	}
 	if g.scanner.Holds(r.Status) {
 		r.Status = fmt.Sprintf("%d %s", r.StatusCode, http.StatusText(r.StatusCode))
@@ -173,15 +150,18 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 			case err == io.EOF: //nolint:errorlint // that very value is the end
 				return err
 			case errors.Is(err, leakscan.ErrFound):
-				return g.connector.fail(StageResponse, echoed(r.StatusCode))
+				return g.Fail(stageResponse, echoed(r.StatusCode))
 			case errors.Is(err, leakscan.ErrEffort):
-				return g.connector.fail(StageResponse, errUnsearched)
+				return g.Fail(stageResponse, errUnsearched)
 			}
 			return g.error(err, g.call)
 		})
 	}
 	return r, nil
 }
+
+// ErrCredential is host.ErrCredentialInResponse.
+var ErrCredential = errors.New("the API's answer holds the credential that it was sent")
 
 var errUnsearched = errors.New("the API's answer cannot be searched for the credential in the time that its length allows: it nearly repeats it over and over")
 
@@ -228,7 +208,7 @@ func (g *guard) strip(headers http.Header) http.Header {
 			result[name] = values
 			continue
 		}
-		g.connector.log.warn(context.Background(), "", fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", Printable(name)))
+		g.Warn(context.Background(), "", fmt.Sprintf("the API's answer holds the credential in the header %q, which is dropped", printable.Text(name, 1024)))
 	}
 	return result
 }
@@ -236,7 +216,7 @@ func (g *guard) strip(headers http.Header) http.Header {
 // error returns err without the credential.
 func (g *guard) error(err error, call *hostfn.Call) error {
 	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // the whole text, before ScrubError cuts it
-		return g.connector.fail(StageResponse, ErrCredentialInResponse)
+		return g.Fail(stageResponse, ErrCredential)
 	}
 	return call.ScrubError(err)
 }

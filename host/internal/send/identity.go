@@ -1,0 +1,330 @@
+package send
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/printable"
+)
+
+// TLS presents the client certificate of a connector, and trusts its authorities.
+type TLS struct {
+	*connect.TLS
+	Plan *hostfn.Plan
+	// Personal reports whether the templates name something of the user.
+	Personal bool
+	Policy   egress.Policy
+	// PKCS12 is that of host.Config.
+	PKCS12     func(file []byte, passphrase string) (*tls.Certificate, error)
+	Identities *Identities
+	Clock      func() time.Time
+	// Ended returns the error for a certificate that has ended, and otherwise nil.
+	Ended func(c *Certificate, now time.Time) error
+	// Warn logs a warning about a member of the configuration.
+	Warn func(ctx context.Context, path, text string)
+
+	// lastKey is that of the last identity that was used, unless the templates name something of the user.
+	lastKey         atomic.Pointer[identityKey]
+	lastCertificate atomic.Pointer[Certificate]
+}
+
+// Certificate describes a client certificate. Its fields are those of host.ClientCertificate.
+type Certificate struct {
+	Subject  string
+	NotAfter time.Time
+	Path     string
+}
+
+// warningTime is the time before the end of a certificate from which there are warnings.
+const warningTime = 30 * 24 * time.Hour
+
+// EndsSoon reports whether the certificate has ended, or ends within 30 days.
+func (c *Certificate) EndsSoon(now time.Time) bool { return now.Add(warningTime).After(c.NotAfter) }
+
+// pemTexts are the rendered texts of a TLS.
+type pemTexts struct{ certificate, key, pkcs12, passphrase, ca string }
+
+// identityKey identifies an identity. No two connectors share one.
+type identityKey struct {
+	owner *TLS
+	texts pemTexts
+}
+
+// identity has the transport with one certificate of a connector, and with its authorities.
+type identity struct {
+	owner       *TLS
+	certificate *Certificate
+	transport   *http.Transport
+	client      *http.Client
+	warned      atomic.Bool
+}
+
+// Identities keeps the transports of a host's connectors with TLS of their own.
+type Identities = lru.Cache[identityKey, *identity]
+
+// maxIdentities is the number of identities that a host keeps.
+const maxIdentities = 100
+
+// NewIdentities returns an empty Identities.
+func NewIdentities() (*Identities, error) {
+	return lru.NewWithEvict(maxIdentities, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() })
+}
+
+// render renders the texts for the inputs of a call.
+func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
+	values := hostfn.New(ctx, t.Plan, in, hostfn.Inline).Values()
+	for _, one := range []struct {
+		name     string
+		template *template.Template
+		to       *string
+	}{
+		{"certificate", t.Certificate, &texts.certificate},
+		{"key", t.Key, &texts.key},
+		{"ca", t.CA, &texts.ca},
+		{"pkcs12", t.TLS.PKCS12, &texts.pkcs12},
+		{"passphrase", t.Passphrase, &texts.passphrase},
+	} {
+		if one.template == nil {
+			continue
+		}
+		parts, err := one.template.Render(values)
+		if err != nil {
+			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: hostfn.FieldErrorf("tls."+one.name, "%w", err)}
+		}
+		*one.to = template.Join(parts)
+	}
+	return texts, nil
+}
+
+// parse parses the texts. The errors are of StageConfig.
+func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificate, failure *hostfn.Failure) {
+	var err error
+	path := "tls.certificate"
+	switch {
+	case t.Certificate != nil:
+		id.Certificate, err = parsePair(texts.certificate, texts.key)
+	case t.TLS.PKCS12 != nil:
+		path = "tls.pkcs12"
+		id.Certificate, err = t.parsePKCS12(texts)
+	}
+	if id.Certificate != nil {
+		leaf := id.Certificate.Leaf
+		certificate = &Certificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
+	}
+	if err == nil && t.CA != nil {
+		id.Roots, err = parseRoots(texts.ca)
+	}
+	if err != nil {
+		return egress.Identity{}, nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	return id, certificate, nil
+}
+
+// identity returns the identity for the inputs of a call. It returns a failure if the certificate has ended, because the
+// server would refuse it with an alert that TLS 1.3 often loses.
+func (t *TLS) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *hostfn.Failure) {
+	texts, failure := t.render(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	key := identityKey{t, texts}
+	id, ok := t.Identities.Get(key)
+	if !ok {
+		if id, failure = t.newIdentity(texts); failure != nil {
+			return nil, failure
+		}
+		if current, there, _ := t.Identities.PeekOrAdd(key, id); there {
+			id = current
+		}
+	}
+	if id.certificate != nil {
+		t.lastCertificate.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
+	}
+	now := t.Clock()
+	if err := t.Ended(id.certificate, now); err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	t.replace(key)
+	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
+		t.Warn(ctx, id.certificate.Path, "the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
+	}
+	return id, nil
+}
+
+// newIdentity makes an identity.
+func (t *TLS) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
+	parsed, certificate, failure := t.parse(texts)
+	if failure != nil {
+		return nil, failure
+	}
+	transport, err := t.Policy.TransportAs(parsed)
+	if err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
+	}
+	transport.DisableCompression = true
+	return &identity{owner: t, certificate: certificate, transport: transport, client: egress.TokenClient(transport)}, nil
+}
+
+// replace drops the identity that the connector used before, if its secrets have changed since. If the templates name
+// something of the user, several identities are in use at once, and only the limit drops them.
+func (t *TLS) replace(key identityKey) {
+	last := t.lastKey.Load()
+	if t.Personal || last != nil && *last == key {
+		return
+	}
+	if last = t.lastKey.Swap(&key); last != nil && *last != key {
+		t.Identities.Remove(*last)
+	}
+}
+
+// Client returns the client for token endpoints with the identity for the inputs of a call. It implements hostfn.Plan.ClientOf.
+func (t *TLS) Client(ctx context.Context, in *hostfn.Inputs) (*http.Client, *hostfn.Failure) {
+	id, failure := t.identity(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	return id.client, nil
+}
+
+// Read returns the certificate for the inputs of a call, without a transport.
+func (t *TLS) Read(ctx context.Context, in *hostfn.Inputs) (*Certificate, *hostfn.Failure) {
+	texts, failure := t.render(ctx, in)
+	if failure != nil {
+		return nil, failure
+	}
+	_, certificate, failure := t.parse(texts)
+	return certificate, failure
+}
+
+// Texts returns the certificate, its key and the authorities for the inputs of a call.
+func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.Failure) {
+	texts, failure := t.render(ctx, in)
+	return []string{texts.certificate, texts.key, texts.ca}, failure
+}
+
+// Last returns the certificate that a request needed last, or nil if none has needed one.
+func (t *TLS) Last() *Certificate { return t.lastCertificate.Load() }
+
+// identityInContext is the key of the identity in the context of an authenticated request.
+type identityInContext struct{}
+
+// identified returns a request with the connector's identity in its context, if its API is to see one. call is the one that
+// authenticated the request. So the token and the connection are of the same certificate.
+func (t *Transport) identified(r *http.Request, call *hostfn.Call) (*http.Request, error) {
+	if t.TLS == nil || !t.TLS.API {
+		return r, nil
+	}
+	id, failure := t.TLS.identity(r.Context(), call.Inputs())
+	if failure != nil {
+		return nil, t.Fail(failure.Stage, failure.Err)
+	}
+	return r.WithContext(context.WithValue(r.Context(), identityInContext{}, id)), nil
+}
+
+// identityBase sends requests with the identity in their contexts.
+type identityBase struct{ *Transport }
+
+// RoundTrip implements [http.RoundTripper].
+func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
+	id, ok := r.Context().Value(identityInContext{}).(*identity)
+	if !ok || id.owner != b.TLS {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, b.Fail(hostfn.StageOrigin, errors.New("the request has not been authenticated by this connector, whose tls is for its own requests"))
+	}
+	response, err := id.transport.RoundTrip(r)
+	return response, egress.Failure(err)
+}
+
+// Base returns the transport that presents the identity of authenticated requests, or API if there is none to present.
+func (t *Transport) Base() http.RoundTripper {
+	if t.TLS != nil && t.TLS.API {
+		return identityBase{t}
+	}
+	return t.API
+}
+
+// parsePair parses a certificate and its key. The error has nothing of either.
+func parsePair(certificate, key string) (*tls.Certificate, error) {
+	chain, err := connect.ParseCertificates("tls.certificate", certificate)
+	if err != nil {
+		return nil, err
+	}
+	return pair(chain, key)
+}
+
+// parsePKCS12 parses a file of a certificate and its key. The error has nothing of either.
+func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
+	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
+	if err != nil || len(file) > maxPKCS12 {
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
+	}
+	both, err := t.PKCS12(file, texts.passphrase)
+	if err != nil {
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "%w", err)
+	}
+	if both == nil || both.Leaf == nil {
+		return nil, hostfn.FieldErrorf("tls.pkcs12", "Config.PKCS12 returned no certificate with its Leaf")
+	}
+	return both, nil
+}
+
+// maxPKCS12 is the maximum size of a file of TLS.PKCS12, in bytes.
+const maxPKCS12 = 64 << 10
+
+// parseRoots parses the certificates of authorities.
+func parseRoots(text string) (*x509.CertPool, error) {
+	all, err := connect.ParseCertificates("tls.ca", text)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	for _, one := range all {
+		roots.AddCert(one)
+	}
+	return roots, nil
+}
+
+// pair returns a chain with its key. The chain begins with the client's own certificate.
+func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
+	key, _, wrong := signing.ParsePrivate(text, "")
+	if wrong != "" {
+		return nil, hostfn.FieldErrorf("tls.key", "the key %s", wrong)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, hostfn.FieldErrorf("tls.key", "the key cannot sign: a client certificate needs an RSA, EC or Ed25519 key")
+	}
+	fits := func(one *x509.Certificate) bool {
+		public, ok := one.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		return ok && public.Equal(signer.Public())
+	}
+	switch i := slices.IndexFunc(chain, fits); {
+	case i < 0:
+		return nil, hostfn.FieldErrorf("tls.key", "the key is not that of tls.certificate: both must be renewed together")
+	case i > 0:
+		return nil, hostfn.FieldErrorf("tls.certificate", "certificate %d in it is the key's own: put it first, and its issuers behind it", i+1)
+	}
+	certificate := &tls.Certificate{PrivateKey: signer, Leaf: chain[0]}
+	for _, one := range chain {
+		certificate.Certificate = append(certificate.Certificate, one.Raw)
+	}
+	return certificate, nil
+}

@@ -1,0 +1,288 @@
+// Package send sends the requests of a connector: it authenticates each one, presents the client certificate, sends it once more if the
+// API's answer is a reason, and keeps the credential out of what the caller receives.
+package send
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/internal/answers"
+)
+
+// Transport sends the requests of one connector.
+type Transport struct {
+	Origins              *request.Origins
+	CrossOriginRedirects bool
+	UserAgent            string
+	// BodyBytes limits the size of a body that is kept.
+	BodyBytes int64
+	Codings   map[string]answers.Coding
+	Clock     func() time.Time
+	Events    *event.Stream
+	// TLS is nil if the connector has none of its own.
+	TLS *TLS
+	// API sends requests without the certificate of the connector.
+	API http.RoundTripper
+	// Challenge is nil if the plugin learns nothing from answers of the API. Parts are the parts of an answer that it gets, and Offset
+	// is the time that the API's clock is ahead.
+	Challenge *abi.Challenge
+	Parts     []answer.Part
+	Offset    *answer.Offset
+	// Authenticate returns the credential for a request with the headers h. answer is that of the API to an earlier attempt, or nil.
+	Authenticate func(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) (Credential, error)
+	// Reject drops an entry of the token cache that the API has refused, and reports whether a second attempt may do better.
+	Reject func(entry *tokencache.Handle) bool
+	// Enter begins a request that no call authenticates, and Leave ends it.
+	Enter func() error
+	Leave func()
+	// Warn logs a warning.
+	Warn func(ctx context.Context, path, text string)
+	// Fail returns the error of a stage.
+	Fail func(stage string, err error) error
+}
+
+// stageResponse is the stage of an answer that is not passed on.
+const stageResponse = "response"
+
+// Credential is what authenticates a request: a call, its mutation, and the entries of the token cache whose sealed values are in that.
+type Credential struct {
+	Call     *hostfn.Call
+	Mutation *hostfn.Mutation
+	Entries  []*tokencache.Handle
+	Scanners Scanners
+}
+
+// texts returns the texts that are the credential.
+func (c *Credential) texts() []string { return c.Call.Credentials(c.Mutation) }
+
+// Scanners has the scanners for a credential.
+type Scanners interface {
+	// Scanner returns a scanner for the credential and for further ones. It returns nil if all of them are too short.
+	Scanner(further []string) *leakscan.Scanner
+}
+
+// RoundTripper returns a RoundTripper that authenticates each request and sends it through base, or through [Transport.Base] if that is
+// nil. If it is guarded, the credential does not reach the caller.
+func (t *Transport) RoundTripper(base http.RoundTripper, guarded bool) http.RoundTripper {
+	if base == nil {
+		base = t.Base()
+	}
+	return &roundTripper{Transport: t, base: base, guarded: guarded}
+}
+
+// roundTripper is the RoundTripper of a Transport.
+type roundTripper struct {
+	*Transport
+	base    http.RoundTripper
+	guarded bool
+}
+
+// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
+// was removed.
+func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
+	if !span.Exists() {
+		return t.attempts(r)
+	}
+	response, err := t.attempts(r.WithContext(ctx))
+	end := event.End{Err: err}
+	if err == nil {
+		response.Request, end.Status = r, response.StatusCode
+	}
+	span.End(end)
+	return response, err
+}
+
+// attempts authenticates a request and sends it, and does so once more if the API's answer is a reason.
+func (t *roundTripper) attempts(r *http.Request) (*http.Response, error) {
+	if t.hasLeft(r) {
+		return t.leave(r)
+	}
+	outgoing := request.NewOutgoing(t.BodyBytes)
+	defer outgoing.Release()
+	first, err := t.send(r, outgoing, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, retry := t.checkRetry(first, nil, func() bool { return outgoing.CanRepeat(r) })
+	if !retry {
+		return first.result(t.Transport)
+	}
+	outgoing.Second = true
+	previous := &repeated{first, answer}
+	second, err := t.send(r, outgoing, previous)
+	if err != nil {
+		return nil, err
+	}
+	if second.response != first.response { // otherwise the caller gets the first answer
+		t.checkRetry(second, first.credential.Call.Texts(first.credential.Mutation), func() bool { return false })
+	}
+	return second.result(t.Transport)
+}
+
+// send authenticates a clone of the request and sends it. If previous is not nil, it is the second attempt. Then send discards
+// the first answer, or returns the first attempt if the plugin passes that answer on.
+func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previous *repeated) (exchanged, error) {
+	var answer *hostfn.APIAnswer
+	if previous != nil {
+		answer = previous.answer
+	}
+	if previous != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
+		previous.discard()
+	}
+	authenticated, credential, err := t.clone(r, outgoing, answer)
+	switch {
+	case previous != nil && err == nil && credential.Mutation.Pass:
+		return previous.first, nil
+	case answer != nil:
+		previous.discard()
+	}
+	if err != nil {
+		outgoing.Close(r)
+		return exchanged{}, err
+	}
+	if err := outgoing.Attach(authenticated); err != nil {
+		return exchanged{}, t.Fail(hostfn.StageBody, err)
+	}
+	if t.UserAgent != "" {
+		if _, set := authenticated.Header["User-Agent"]; !set {
+			authenticated.Header["User-Agent"] = []string{t.UserAgent}
+		}
+	}
+	attempt := exchanged{credential: credential}
+	if t.guarded {
+		attempt.guard = t.guard(r.Context(), &credential, previous.credentials())
+	}
+	response, err := t.roundTrip(attempt, authenticated, previous != nil) //nolint:bodyclose // exchanged.result closes what it does not return
+	if err != nil {
+		return exchanged{}, err
+	}
+	response.Request = r      // with its method, Decode knows whether there is a body
+	if response.Body == nil { // not every base follows the rule that there is one
+		response.Body = http.NoBody
+	}
+	if attempt.guard != nil {
+		attempt.rejection = answers.Decode(response, t.Codings)
+	}
+	attempt.response, attempt.rejection = response, cmp.Or(attempt.rejection, dropCredential(response, credential.Mutation))
+	if attempt.rejection == nil && t.CrossOriginRedirects && response.Header["Location"] != nil {
+		if g := t.guard(r.Context(), &credential, previous.credentials()); g != nil {
+			attempt.rejection = g.checkAnswer(response)
+		}
+	}
+	return attempt, nil
+}
+
+// roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
+// is one.
+func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
+	ctx, span := t.Events.Start(authenticated.Context(), event.Span{
+		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
+	})
+	if span.Exists() {
+		authenticated = authenticated.WithContext(ctx)
+	}
+	trace, began := event.TraceOf(ctx), time.Time{}
+	if trace != nil {
+		began = t.Clock()
+	}
+	response, err := t.base.RoundTrip(attempt.guard.request(authenticated))
+	if len(authenticated.Header["Upgrade"]) == 0 {
+		response, err = answers.Final(response, err)
+	}
+	if err != nil {
+		response, err = nil, attempt.guard.error(baseFailure(t.base, err), attempt.credential.Call)
+	}
+	end := event.End{Err: err}
+	if response != nil {
+		end.Status = response.StatusCode
+	}
+	span.End(end)
+	if trace != nil {
+		t.record(trace, response, t.Clock().Sub(began), err)
+	}
+	return response, err
+}
+
+// baseFailure returns an error of a base with a text that may be shown. A base of somebody else keeps its errors, but for that of a
+// certificate: its text has names from the certificate, and a base that wraps the host's returns it as well.
+func baseFailure(base http.RoundTripper, err error) error {
+	if _, plain := base.(*http.Transport); plain || errors.As(err, new(*tls.CertificateVerificationError)) {
+		return egress.Failure(err)
+	}
+	return err
+}
+
+// record records an answer of the API in a trace, or the error in place of one.
+func (t *Transport) record(trace *event.Trace, response *http.Response, took time.Duration, err error) {
+	var status int
+	var header http.Header
+	var body []byte
+	if response != nil {
+		status, header = response.StatusCode, response.Header
+		body = t.beginning(response, t.Challenge != nil && slices.Contains(t.Challenge.Statuses, status))
+	}
+	trace.Answer(t.Parts, status, header, body, took, err)
+}
+
+// Authenticated returns a clone of a request with its credential, for callers that send it themselves.
+func (t *Transport) Authenticated(r *http.Request) (*http.Request, error) {
+	outgoing := request.NewOutgoing(t.BodyBytes)
+	defer outgoing.Release()
+	authenticated, _, err := t.clone(r, outgoing, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := outgoing.Attach(authenticated); err != nil {
+		return nil, t.Fail(hostfn.StageBody, err)
+	}
+	if outgoing.Kept() {
+		authenticated.GetBody = nil // the host keeps the body only until it is closed
+	}
+	return request.Unshare(authenticated), nil
+}
+
+// clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
+// r everything that the mutation does not change, so a base must not change that.
+func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, answer *hostfn.APIAnswer) (*http.Request, Credential, error) {
+	headers, err := t.Check(r)
+	if err != nil {
+		return nil, Credential{}, err
+	}
+	credential, err := t.Authenticate(r.Context(), r, headers, &outgoing.Body, answer)
+	if err != nil || credential.Mutation.Pass {
+		return nil, credential, err
+	}
+	if outgoing.Form = credential.Mutation.Form; outgoing.Form != "" && !outgoing.Kept() {
+		if err := outgoing.Keep(r.Context(), r); err != nil {
+			return nil, Credential{}, t.Fail(hostfn.StageBody, credential.Call.ScrubError(err))
+		}
+	}
+	authenticated, err := t.identified(outgoing.Apply(r, headers, credential.Mutation), credential.Call)
+	return authenticated, credential, err
+}
+
+// Check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
+// a copy of the request's headers, to which headers can be added.
+func (t *Transport) Check(r *http.Request) (h request.Headers, err error) {
+	if err = t.Origins.Check(r); err == nil {
+		h, err = request.HeadersOf(r)
+	}
+	if err != nil {
+		return h, t.Fail(hostfn.StageOrigin, err)
+	}
+	return h, nil
+}
