@@ -5,7 +5,9 @@ package testworld
 import (
 	"bytes"
 	"log/slog"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -70,6 +72,16 @@ func Must[T any](v T, err error) func(TB) T {
 		t.Helper()
 		Check(t, err)
 		return v
+	}
+}
+
+// Fails returns a function that checks that err has a text: Fails(os.ReadFile(name))(t, "no such file").
+func Fails[T any](_ T, err error) func(t testing.TB, want string) {
+	return func(t testing.TB, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q in it", err, want)
+		}
 	}
 }
 

@@ -11,37 +11,25 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Pooler returns the URL of the database at address behind a PgBouncer, which lends one of two connections for each transaction.
 func Pooler(t testing.TB, address string) string {
 	t.Helper()
-	database, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	directory, err := os.MkdirTemp("", "pgbouncer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := testworld.Must(url.Parse(address))(t)
+	directory := testworld.Must(os.MkdirTemp("", "pgbouncer"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
-	attributes, err := owner(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	attributes := testworld.Must(owner(directory))(t)
 	configuration := filepath.Join(directory, "pgbouncer.ini")
 	text := fmt.Sprintf("[databases]\n* = host=%s user=test\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = %s\nauth_type = any\n"+
 		"pool_mode = transaction\ndefault_pool_size = 2\n", database.Query().Get("host"), directory)
-	if err := os.WriteFile(configuration, []byte(text), 0o644); err != nil { //nolint:gosec // another user reads it
-		t.Fatal(err)
-	}
-	attributes.Pdeathsig = 0 // the thread that starts it may end
+	testworld.Check(t, os.WriteFile(configuration, []byte(text), 0o644)) //nolint:gosec // another user reads it
+	attributes.Pdeathsig = 0                                             // the thread that starts it may end
 	command := exec.CommandContext(context.Background(), "pgbouncer", configuration)
 	command.Dir, command.SysProcAttr = directory, attributes
-	log, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testworld.Must(command.StderrPipe())(t)
 	if err := command.Start(); err != nil {
 		t.Fatalf("start a PgBouncer, from the Debian package pgbouncer, as make deps does: %v", err)
 	}

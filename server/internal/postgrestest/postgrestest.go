@@ -22,6 +22,8 @@ import (
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Server is a PostgreSQL server that listens on a Unix socket only.
@@ -192,13 +194,5 @@ func Main(m *testing.M) int {
 // Database returns the URL of an empty database in the server that the tests of a package share.
 func Database(t testing.TB) string {
 	t.Helper()
-	server, err := shared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := server.Database(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+	return testworld.Must(testworld.Must(shared())(t).Database(context.Background()))(t)
 }

@@ -253,9 +253,7 @@ func TestTheFirstKey(t *testing.T) {
 	s, _ := signer.Sign(rand.Reader, made.Manifest, w.name, "")
 	s.Key = signature.Key{}
 	w.pushSignature(made.Manifest, s)
-	if _, err := w.get("3.0.0"); err == nil || !strings.Contains(err.Error(), "name the file of the public key with --key") {
-		t.Errorf("without its key: %v", err)
-	}
+	testworld.Fails(w.get("3.0.0"))(t, "name the file of the public key with --key")
 	w.options.Key = &key
 	if r, err := w.get("3.0.0"); err != nil || r.Plugin.Signer.String() != key.String() {
 		t.Errorf("with the key of the operator: %+v, %v", r, err)
@@ -264,9 +262,7 @@ func TestTheFirstKey(t *testing.T) {
 	d.Version = "4.0.0"
 	made = w.publish("4.0.0", d, nil, nil)
 	w.sign(made.Manifest, []byte("{}"), w.publisher)
-	if _, err := w.get("4.0.0"); err == nil || !strings.Contains(err.Error(), "its signature is not one of this manifest") {
-		t.Errorf("with a wrong signature: %v", err)
-	}
+	testworld.Fails(w.get("4.0.0"))(t, "its signature is not one of this manifest")
 }
 
 // A version that nobody signed can be the first one, and a signature later is not refused (specification.md "signed at first, then not").
@@ -338,7 +334,5 @@ func TestRestore(t *testing.T) {
 	if wasm, _, err := w.accepted.Open(lock.Places{vendor}, most); err != nil || string(wasm) != string(w.made.Module) {
 		t.Errorf("err = %v", err)
 	}
-	if _, err := restore(filepath.Join(t.TempDir(), "other"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not have it") {
-		t.Errorf("from nowhere: %v", err)
-	}
+	testworld.Fails(restore(filepath.Join(t.TempDir(), "other"), t.TempDir()))(t, "does not have it")
 }

@@ -55,6 +55,22 @@ func uses(l *audit.Log, users ...string) {
 	l.Flush()
 }
 
+// logged adds the use of a credential for each user to a log that is opened and closed.
+func (w *directory) logged(name string, users ...string) {
+	w.t.Helper()
+	l := w.open(name)
+	uses(l, users...)
+	w.close(l)
+}
+
+// refuses checks the error of opening a log.
+func (w *directory) refuses(name, want string) {
+	w.t.Helper()
+	if _, err := audit.Open(w.config(name)); err == nil || !strings.Contains(err.Error(), want) {
+		w.t.Errorf("the error for %s is %v, want %q", name, err, want)
+	}
+}
+
 func (w *directory) close(l *audit.Log) {
 	w.t.Helper()
 	if err := l.Close(); err != nil {
@@ -64,8 +80,7 @@ func (w *directory) close(l *audit.Log) {
 
 func (w *directory) read(name string) string {
 	w.t.Helper()
-	text := testworld.Must(os.ReadFile(w.path(name)))(w.t)
-	return string(text)
+	return string(testworld.Must(os.ReadFile(w.path(name)))(w.t))
 }
 
 func (w *directory) write(name, text string) {
@@ -130,9 +145,7 @@ func TestLines(t *testing.T) {
 // threats.md 177: a line that is changed, taken out, put in or moved shows, and so does a beginning that is cut off.
 func TestTampering(t *testing.T) {
 	w := newDirectory(t)
-	l := w.open("audit.log")
-	uses(l, "ann", "bob", "cid")
-	w.close(l)
+	w.logged("audit.log", "ann", "bob", "cid")
 	lines := strings.SplitAfter(w.read("audit.log"), "\n")
 	for name, c := range map[string]struct {
 		lines []string
@@ -172,17 +185,11 @@ func TestTampering(t *testing.T) {
 // A process that starts again continues the chain of the file. A line that the one before could not write whole stays, and counts.
 func TestRestart(t *testing.T) {
 	w := newDirectory(t)
-	l := w.open("audit.log")
-	uses(l, "ann")
-	w.close(l)
-	l = w.open("audit.log")
-	uses(l, "bob")
-	w.close(l)
+	w.logged("audit.log", "ann")
+	w.logged("audit.log", "bob")
 	w.check("6 2 0 true", "audit.log")
 	w.write("audit.log", w.read("audit.log")+`{"n":7,"time":"2026-05-04T12`)
-	l = w.open("audit.log")
-	uses(l, "cid")
-	w.close(l)
+	w.logged("audit.log", "cid")
 	w.check("9 3 1 true", "audit.log")
 	if strings.Contains(w.log.String(), "cut off") {
 		t.Errorf("the log is %s", w.log.String())
@@ -202,9 +209,7 @@ func TestRotation(t *testing.T) {
 	uses(l, "bob")
 	w.close(l)
 	w.rename("audit.log", "audit.log.1")
-	l = w.open("audit.log")
-	uses(l, "cid")
-	w.close(l)
+	w.logged("audit.log", "cid")
 	w.check("8 3 0 true", "audit.log", "audit.log.1", "audit.log.2")
 	w.check("6 2 0 true", "audit.log", "audit.log.1")
 	w.check("2 1 0 false: audit.log:1 is line 6 of the log, after line 2: lines are missing before it", "audit.log", "audit.log.2")
@@ -237,9 +242,7 @@ func TestEmptiedFile(t *testing.T) {
 func TestFileInUse(t *testing.T) {
 	w := newDirectory(t)
 	l := w.open("audit.log")
-	if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), "belongs to another process: let each have a file of its own") {
-		t.Errorf("the error is %v", err)
-	}
+	w.refuses("audit.log", "belongs to another process: let each have a file of its own")
 	w.close(l)
 	w.close(w.open("audit.log"))
 	w.check("4 0 0 true", "audit.log")
@@ -256,9 +259,7 @@ func TestOtherFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectory(t)
 			w.write("audit.log", c.text)
-			if _, err := audit.Open(w.config("audit.log")); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v", err)
-			}
+			w.refuses("audit.log", c.want)
 			if w.read("audit.log") != c.text {
 				t.Error("the file was changed")
 			}
@@ -328,9 +329,7 @@ func TestHeadLog(t *testing.T) {
 // elsewhere shows both.
 func TestHashOfTheLog(t *testing.T) {
 	w := newDirectory(t)
-	l := w.open("audit.log")
-	uses(l, "ann", "bob")
-	w.close(l)
+	w.logged("audit.log", "ann", "bob")
 	var logged struct{ Hash string }
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
 	testworld.Check(t, json.Unmarshal([]byte(lines[len(lines)-1]), &logged))

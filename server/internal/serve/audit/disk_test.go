@@ -55,9 +55,7 @@ func TestFullDisk(t *testing.T) {
 	uses(l, "eve")
 	d.free(1 << 20)
 	l.Flush()
-	if err := l.Err(); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, l.Err())
 	w.close(l)
 	w.write("x", d.text.String())
 	w.check("7 5 0 true", "x")

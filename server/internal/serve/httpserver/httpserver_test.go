@@ -1,6 +1,7 @@
 package httpserver_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -19,15 +20,14 @@ func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
 	return startWith(t, httpserver.Config{Handler: h, Logger: slog.New(slog.DiscardHandler)})
 }
 
+// startWith runs the servers until the test ends. Without c.Admin, operators have a free port of 127.0.0.1.
 func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan [2]string, 1), make(chan error, 1)
-	go func() {
-		c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
-		c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
-		ended <- httpserver.Run(ctx, c)
-	}()
+	c.Listen, c.Admin = "127.0.0.1:0", cmp.Or(c.Admin, "127.0.0.1:0")
+	c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
+	go func() { ended <- httpserver.Run(ctx, c) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -58,14 +58,9 @@ func TestPagesDoNotReachOperatorsPaths(t *testing.T) {
 		"image of a page":  {"", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"neighbouring one": {"", []string{"Sec-Fetch-Site", "same-site"}, 403},
 	} {
-		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/healthz", nil))(t)
-		if r.Host = c.host; len(c.header) > 0 {
-			r.Header.Set(c.header[0], c.header[1])
-		}
-		response := testworld.Must(http.DefaultTransport.RoundTrip(r))(t)
-		_ = response.Body.Close()
-		if response.StatusCode != c.status {
-			t.Errorf("%s: %d, want %d", name, response.StatusCode, c.status)
+		answer, _ := get(t, http.DefaultClient, http.MethodGet, operators+"/healthz", append([]string{"Host", c.host}, c.header...)...)
+		if answer.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
 		}
 	}
 }

@@ -20,20 +20,9 @@ import (
 // machine.
 func startAt(t *testing.T, c httpserver.Config, admin string) string {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	c.Listen, c.Admin = "127.0.0.1:0", admin
-	c.Started = func(_, operators string) {
-		started <- strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(operators)
-	}
-	go func() { ended <- httpserver.Run(ctx, c) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return <-started
+	c.Admin = admin
+	_, operators := startWith(t, c)
+	return strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(operators)
 }
 
 // answered is an answer whose body has been read.
