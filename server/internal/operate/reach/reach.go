@@ -37,19 +37,11 @@ func Of(set *connectors.Set) (all []Use) {
 			for _, secret := range fields[field] {
 				u := Use{d.Permalink, secret, field, "", "", []string{"where the file puts it"}, []string{}}
 				if !strings.Contains(field, ".") { // no name of a field has a dot
-					u.Type, u.Plugin, u.May, u.Grants = d.Auth.Type, p.Name, orEmpty(capabilities["field "+field]), orEmpty(p.Grants)
+					u.Type, u.Plugin, u.May, u.Grants = d.Auth.Type, p.Name, append([]string{}, capabilities["field "+field]...), append([]string{}, p.Grants...)
 				}
 				all = append(all, u)
 			}
 		}
 	}
 	return all
-}
-
-// orEmpty returns an empty list for nil, which JSON shows as null.
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/serve/metrics"
 )
 
@@ -80,8 +81,12 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		return float64(d.used.Unix())
 	})
 	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
-	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", d.keysAvailable)
-	r.Gauges("session_keys_read_timestamp_seconds", "When the keys of sessions were read, in Unix time.", "issuer", d.keysRead)
+	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", func() map[string]float64 {
+		return d.sessionKeys(func(keys identity.Keys) (float64, bool) { return metrics.Truth(keys.Err == nil), true })
+	})
+	r.Gauges("session_keys_read_timestamp_seconds", "When the keys of sessions were read, in Unix time.", "issuer", func() map[string]float64 {
+		return d.sessionKeys(func(keys identity.Keys) (float64, bool) { return float64(keys.Read.Unix()), !keys.Read.IsZero() })
+	})
 	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", "connector",
 		func() map[string]float64 { return d.recorder.Backoffs() })
 	m := &gatewayMetrics{
@@ -167,6 +172,19 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 			c.sums[i].Add(n)
 		}
 	}
+}
+
+// sessionKeys returns what value returns of the keys of sessions, by issuer. It is empty without such keys.
+func (d *daemon) sessionKeys(value func(identity.Keys) (v float64, ok bool)) map[string]float64 {
+	all := map[string]float64{}
+	set := d.current()
+	if set == nil || set.sessions == nil || set.Settings.User.JWT == nil {
+		return all
+	}
+	if v, ok := value(set.sessions.Keys()); ok {
+		all[set.Settings.User.JWT.Issuer] = v
+	}
+	return all
 }
 
 // clientCertificates returns the ends of the client certificates that were needed last, by connector, in Unix time.

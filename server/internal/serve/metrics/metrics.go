@@ -72,12 +72,15 @@ func (r *Registry) Gauge(name, help string, value func() float64) {
 
 // Flag adds a gauge that is 1 while value returns true, and 0 otherwise.
 func (r *Registry) Flag(name, help string, value func() bool) {
-	r.Gauge(name, help, func() float64 {
-		if value() {
-			return 1
-		}
-		return 0
-	})
+	r.Gauge(name, help, func() float64 { return Truth(value()) })
+}
+
+// Truth returns 1 for true, and 0 otherwise.
+func Truth(ok bool) float64 {
+	if ok {
+		return 1
+	}
+	return 0
 }
 
 // Total adds a counter whose value is kept elsewhere. value is called for each request of the metrics. The name gets the prefix
