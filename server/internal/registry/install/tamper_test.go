@@ -27,6 +27,22 @@ func with(change func(*abi.Description)) abi.Description {
 
 func same(*abi.Description) {}
 
+// published returns a function that publishes version 1.3.0 with a change.
+func published(change func(*abi.Description)) func(*repository) {
+	return func(w *repository) { w.publish("1.3.0", with(change), w.publisher, nil) }
+}
+
+// hide makes the registry not have what the end of a path names.
+func (w *repository) hide(end string) {
+	w.before = func(out http.ResponseWriter, r *http.Request) bool {
+		hidden := strings.HasSuffix(r.URL.Path, end)
+		if hidden {
+			http.NotFound(out, r)
+		}
+		return hidden
+	}
+}
+
 // Whatever somebody changes on the way from the publisher to the operator, it is refused with the reason (threats.md 160, 161, 162, 163,
 // 168, 169, 171 and 173). Cases with a why are refused until the operator accepts them; the others are errors. TestEditedLock of connectors has
 // those on the operator's own machine. They show specification.md "a version that may do more", "the same version, other bytes", "signed at
@@ -45,15 +61,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		"bytes of the description": {tamper: func(w *repository) {
 			w.answer(artifact.Digest(w.made.Description), "", bytes.Repeat([]byte("x"), len(w.made.Description)))
 		}, err: "bytes with another digest"},
-		"no module": {tamper: func(w *repository) {
-			w.before = func(out http.ResponseWriter, r *http.Request) bool {
-				gone := strings.HasSuffix(r.URL.Path, artifact.Digest(w.made.Module))
-				if gone {
-					http.NotFound(out, r)
-				}
-				return gone
-			}
-		}, err: "the registry does not have it"},
+		"no module": {tamper: func(w *repository) { w.hide(artifact.Digest(w.made.Module)) }, err: "the registry does not have it"},
 		"a swapped layer": {tamper: func(w *repository) {
 			other := module(w.T, with(same))
 			w.publishModule("1.2.0", other, w.made.Description, "1.2.0", nil)
@@ -93,22 +101,12 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			}
 		}, err: "the tag is 1.3.0, and the plugin says that it is version 1.2.0"},
 		"a version that is a lie": {tamper: func(w *repository) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
-		"another contract": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.ABI = 2 }), w.publisher, nil)
-		}, err: "abi is 2"},
+		"another contract":        {tamper: published(func(d *abi.Description) { d.ABI = 2 }), err: "abi is 2"},
 		// The signature.
-		"another signer":         {tamper: func(w *repository) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
-		"another kind of signer": {tamper: func(w *repository) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
-		"no signature":           {tamper: func(w *repository) { w.publish("1.3.0", with(same), nil, nil) }, why: lock.WhyUnsigned},
-		"a signature that is hidden": {tamper: func(w *repository) {
-			w.before = func(out http.ResponseWriter, r *http.Request) bool {
-				hidden := strings.HasSuffix(r.URL.Path, ".minisig")
-				if hidden {
-					http.NotFound(out, r)
-				}
-				return hidden
-			}
-		}, why: lock.WhyUnsigned},
+		"another signer":             {tamper: func(w *repository) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
+		"another kind of signer":     {tamper: func(w *repository) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
+		"no signature":               {tamper: func(w *repository) { w.publish("1.3.0", with(same), nil, nil) }, why: lock.WhyUnsigned},
+		"a signature that is hidden": {tamper: func(w *repository) { w.hide(".minisig") }, why: lock.WhyUnsigned},
 		"the signature of another version": {tamper: func(w *repository) {
 			made := w.publish("1.3.0", with(same), nil, nil)
 			w.sign(made.Manifest, w.made.Manifest, w.publisher)
@@ -122,31 +120,15 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		}, why: lock.WhyUnsigned},
 		"a wrong key of the operator": {tamper: func(w *repository) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
 		// What the plugin may do.
-		"wider sinks": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"a field in plain": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sealed = false }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"another group": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"wider answers": {tamper: func(w *repository) { w.publish("1.3.0", with(answers), w.publisher, nil) }, why: lock.WhyWider},
-		"no credential": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Anonymous = true }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"another type's name": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "globex" }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"a new alias": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"globex"} }), w.publisher, nil)
-		}, why: lock.WhyWider},
-		"a built-in type": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Type = "jwt" }), w.publisher, nil)
-		}, err: `auth type or alias "jwt" is that of a built-in one`},
-		"an alias of a built-in": {tamper: func(w *repository) {
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), w.publisher, nil)
-		}, err: `auth type or alias "apikey" is that of a built-in one`},
+		"wider sinks":            {tamper: published(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), why: lock.WhyWider},
+		"a field in plain":       {tamper: published(func(d *abi.Description) { d.Fields[0].Sealed = false }), why: lock.WhyWider},
+		"another group":          {tamper: published(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), why: lock.WhyWider},
+		"wider answers":          {tamper: published(answers), why: lock.WhyWider},
+		"no credential":          {tamper: published(func(d *abi.Description) { d.Anonymous = true }), why: lock.WhyWider},
+		"another type's name":    {tamper: published(func(d *abi.Description) { d.Type = "globex" }), why: lock.WhyWider},
+		"a new alias":            {tamper: published(func(d *abi.Description) { d.Aliases = []string{"globex"} }), why: lock.WhyWider},
+		"a built-in type":        {tamper: published(func(d *abi.Description) { d.Type = "jwt" }), err: `auth type or alias "jwt" is that of a built-in one`},
+		"an alias of a built-in": {tamper: published(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), err: `auth type or alias "apikey" is that of a built-in one`},
 		"a lie about its sinks": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(same))
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)
@@ -204,13 +186,7 @@ func TestAcceptShownUpdate(t *testing.T) {
 	if digest() != shown {
 		t.Error("the same answers have another digest")
 	}
-	w.before = func(out http.ResponseWriter, r *http.Request) bool {
-		hidden := strings.HasSuffix(r.URL.Path, ".minisig")
-		if hidden {
-			http.NotFound(out, r)
-		}
-		return hidden
-	}
+	w.hide(".minisig")
 	if digest() == shown {
 		t.Error("the signature is gone, and the digest is the same")
 	}
