@@ -1,9 +1,10 @@
 package imports_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,16 +70,9 @@ func TestLargeDocuments(t *testing.T) {
 func many(text string, n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString(strings.ReplaceAll(text, "$", "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26%7)+itoa(i)))
+		b.WriteString(strings.ReplaceAll(text, "$", "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26%7)+strconv.Itoa(i)))
 	}
 	return b.String()
-}
-
-func itoa(n int) string {
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + string(rune('0'+n%10))
 }
 
 // Texts of a document are texts in the connector: they name no secret, end no line, and send nothing to a terminal
@@ -154,8 +148,7 @@ func TestCurlKeepsNoCredential(t *testing.T) {
 	files := testworld.Must(filepath.Glob("testdata/curl-*.txtar"))(t)
 	with := 0
 	for _, name := range files {
-		text := testworld.Must(os.ReadFile(name))(t)
-		archive := txtar.Parse(text)
+		archive := testworld.Must(txtar.ParseFile(name))(t)
 		if strings.Contains(strings.ToLower(string(archive.Files[0].Data)), "canary") {
 			with++
 		}
@@ -194,6 +187,18 @@ func TestCurlKeepsNoCredentialInAName(t *testing.T) {
 	}
 }
 
+// output returns all that an import writes, or its error.
+func output(result *imports.Result, err error) string {
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	all := result.Connector.YAML() + strings.Join(result.Notes, "\n")
+	for _, v := range slices.Concat(result.Secrets, result.Variables) {
+		all += v.Name + v.What
+	}
+	return all
+}
+
 func checkNames(t *testing.T, line []string) {
 	t.Helper()
 	if result, err := imports.Curl(line, imports.Options{}); err == nil {
@@ -205,10 +210,7 @@ func checkNames(t *testing.T, line []string) {
 	}
 	line = append(line, "-u", "me:x") // with a credential that has a place, the name is left out
 	result := testworld.Must(imports.Curl(line, imports.Options{}))(t)
-	out := result.Connector.YAML() + strings.Join(result.Notes, "\n")
-	for _, s := range append(result.Secrets, result.Variables...) {
-		out += s.Name + s.What
-	}
+	out := output(result, nil)
 	if strings.Contains(strings.ToLower(out), "canary") {
 		t.Errorf("line = %q:\nout = %s", line, out)
 	}
@@ -240,18 +242,9 @@ func TestCurlKeepsNoValue(t *testing.T) {
 		lines = append(lines, []string{"-d", strings.ReplaceAll(data, "$", canary), "https://a.example/token"})
 	}
 	for _, line := range lines {
-		var all strings.Builder
-		result, err := imports.Curl(append([]string{"curl"}, line...), imports.Options{URL: "https://api.example.com"})
-		if err != nil {
-			all.WriteString(err.Error())
-		} else {
-			all.WriteString(result.Connector.YAML() + strings.Join(result.Notes, "\n"))
-			for _, s := range result.Secrets {
-				all.WriteString(s.Name + s.What)
-			}
-		}
-		if strings.Contains(strings.ToLower(all.String()), strings.ToLower(canary)) {
-			t.Errorf("line = %q:\nall = %s", line, all.String())
+		all := output(imports.Curl(append([]string{"curl"}, line...), imports.Options{URL: "https://api.example.com"}))
+		if strings.Contains(strings.ToLower(all), strings.ToLower(canary)) {
+			t.Errorf("line = %q:\nall = %s", line, all)
 		}
 	}
 }

@@ -27,8 +27,8 @@ func with(change func(*abi.Description)) abi.Description {
 
 func same(*abi.Description) {}
 
-// published returns a function that publishes version 1.3.0 with a change.
-func published(change func(*abi.Description)) func(*repository) {
+// publishWith returns a function that publishes version 1.3.0 with a change.
+func publishWith(change func(*abi.Description)) func(*repository) {
 	return func(w *repository) { w.publish("1.3.0", with(change), w.publisher, nil) }
 }
 
@@ -101,7 +101,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 			}
 		}, err: "the tag is 1.3.0, and the plugin says that it is version 1.2.0"},
 		"a version that is a lie": {tamper: func(w *repository) { w.publishModule("1.3.0", w.made.Module, w.made.Description, "1.3.0", w.publisher) }, err: `says that it is version "1.3.0", and its module says "1.2.0"`},
-		"another contract":        {tamper: published(func(d *abi.Description) { d.ABI = 2 }), err: "abi is 2"},
+		"another contract":        {tamper: publishWith(func(d *abi.Description) { d.ABI = 2 }), err: "abi is 2"},
 		// The signature.
 		"another signer":             {tamper: func(w *repository) { w.publish("1.3.0", with(same), minisigner(w.T), nil) }, why: lock.WhySigner},
 		"another kind of signer":     {tamper: func(w *repository) { w.publish("1.3.0", with(same), cosigner(w.T), nil) }, why: lock.WhySigner},
@@ -120,15 +120,15 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		}, why: lock.WhyUnsigned},
 		"a wrong key of the operator": {tamper: func(w *repository) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
 		// What the plugin may do.
-		"wider sinks":            {tamper: published(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), why: lock.WhyWider},
-		"a field in plain":       {tamper: published(func(d *abi.Description) { d.Fields[0].Sealed = false }), why: lock.WhyWider},
-		"another group":          {tamper: published(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), why: lock.WhyWider},
-		"wider answers":          {tamper: published(answers), why: lock.WhyWider},
-		"no credential":          {tamper: published(func(d *abi.Description) { d.Anonymous = true }), why: lock.WhyWider},
-		"another type's name":    {tamper: published(func(d *abi.Description) { d.Type = "globex" }), why: lock.WhyWider},
-		"a new alias":            {tamper: published(func(d *abi.Description) { d.Aliases = []string{"globex"} }), why: lock.WhyWider},
-		"a built-in type":        {tamper: published(func(d *abi.Description) { d.Type = "jwt" }), err: `auth type or alias "jwt" is that of a built-in one`},
-		"an alias of a built-in": {tamper: published(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), err: `auth type or alias "apikey" is that of a built-in one`},
+		"wider sinks":            {tamper: publishWith(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), why: lock.WhyWider},
+		"a field in plain":       {tamper: publishWith(func(d *abi.Description) { d.Fields[0].Sealed = false }), why: lock.WhyWider},
+		"another group":          {tamper: publishWith(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), why: lock.WhyWider},
+		"wider answers":          {tamper: publishWith(answers), why: lock.WhyWider},
+		"no credential":          {tamper: publishWith(func(d *abi.Description) { d.Anonymous = true }), why: lock.WhyWider},
+		"another type's name":    {tamper: publishWith(func(d *abi.Description) { d.Type = "globex" }), why: lock.WhyWider},
+		"a new alias":            {tamper: publishWith(func(d *abi.Description) { d.Aliases = []string{"globex"} }), why: lock.WhyWider},
+		"a built-in type":        {tamper: publishWith(func(d *abi.Description) { d.Type = "jwt" }), err: `auth type or alias "jwt" is that of a built-in one`},
+		"an alias of a built-in": {tamper: publishWith(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), err: `auth type or alias "apikey" is that of a built-in one`},
 		"a lie about its sinks": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(same))
 			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)

@@ -55,8 +55,8 @@ func uses(l *audit.Log, users ...string) {
 	l.Flush()
 }
 
-// logged adds the use of a credential for each user to a log that is opened and closed.
-func (w *directory) logged(name string, users ...string) {
+// record adds the use of a credential for each user to a log that is opened and closed.
+func (w *directory) record(name string, users ...string) {
 	w.t.Helper()
 	l := w.open(name)
 	uses(l, users...)
@@ -145,7 +145,7 @@ func TestLines(t *testing.T) {
 // threats.md 177: a line that is changed, taken out, put in or moved shows, and so does a beginning that is cut off.
 func TestTampering(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann", "bob", "cid")
+	w.record("audit.log", "ann", "bob", "cid")
 	lines := strings.SplitAfter(w.read("audit.log"), "\n")
 	for name, c := range map[string]struct {
 		lines []string
@@ -185,11 +185,11 @@ func TestTampering(t *testing.T) {
 // A process that starts again continues the chain of the file. A line that the one before could not write whole stays, and counts.
 func TestRestart(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann")
-	w.logged("audit.log", "bob")
+	w.record("audit.log", "ann")
+	w.record("audit.log", "bob")
 	w.check("6 2 0 true", "audit.log")
 	w.write("audit.log", w.read("audit.log")+`{"n":7,"time":"2026-05-04T12`)
-	w.logged("audit.log", "cid")
+	w.record("audit.log", "cid")
 	w.check("9 3 1 true", "audit.log")
 	if strings.Contains(w.log.String(), "cut off") {
 		t.Errorf("the log is %s", w.log.String())
@@ -209,7 +209,7 @@ func TestRotation(t *testing.T) {
 	uses(l, "bob")
 	w.close(l)
 	w.rename("audit.log", "audit.log.1")
-	w.logged("audit.log", "cid")
+	w.record("audit.log", "cid")
 	w.check("8 3 0 true", "audit.log", "audit.log.1", "audit.log.2")
 	w.check("6 2 0 true", "audit.log", "audit.log.1")
 	w.check("2 1 0 false: audit.log:1 is line 6 of the log, after line 2: lines are missing before it", "audit.log", "audit.log.2")
@@ -329,7 +329,7 @@ func TestHeadLog(t *testing.T) {
 // elsewhere shows both.
 func TestHashOfTheLog(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann", "bob")
+	w.record("audit.log", "ann", "bob")
 	var logged struct{ Hash string }
 	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
 	testworld.Check(t, json.Unmarshal([]byte(lines[len(lines)-1]), &logged))

@@ -15,7 +15,7 @@ import (
 // A process can be killed at each byte of its last line. What it has written stays, and all fits after the next start.
 func TestKilledAtEachByte(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann")
+	w.record("audit.log", "ann")
 	text := w.read("audit.log")
 	last := strings.LastIndex(text[:len(text)-1], "\n") + 1
 	for cut := last; cut < len(text); cut++ {
@@ -36,7 +36,7 @@ func TestKilledAtEachByte(t *testing.T) {
 // A last line that lacks its line feed alone is whole.
 func TestLineWithoutLineFeed(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann")
+	w.record("audit.log", "ann")
 	w.write("x", strings.TrimSuffix(w.read("audit.log"), "\n"))
 	w.check("3 1 0 true", "x")
 	w.write("x", strings.Replace(strings.TrimSuffix(w.read("audit.log"), "\n"), `"end"`, `"eve"`, 1))
@@ -54,7 +54,7 @@ func TestTornBeginnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectory(t)
-			w.logged("whole.log", "ann")
+			w.record("whole.log", "ann")
 			text := w.read("whole.log")
 			whole := text[:strings.LastIndex(text[:len(text)-1], "\n")+1]
 			w.write("audit.log", whole+c.torn)
@@ -75,7 +75,7 @@ func TestTornBeginnings(t *testing.T) {
 // A start that fails changes nothing: the next one goes on with the chain.
 func TestFailedStart(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann")
+	w.record("audit.log", "ann")
 	w.rename("audit.log", "audit.log.1")
 	broken := func(c *audit.Config) { c.Sync = func(*os.File) error { return errFull } }
 	for range 2 {
@@ -83,7 +83,7 @@ func TestFailedStart(t *testing.T) {
 			t.Fatalf("the error is %v", err)
 		}
 	}
-	w.logged("audit.log", "bob")
+	w.record("audit.log", "bob")
 	w.check("6 2 0 true", "audit.log.1", "audit.log")
 }
 
@@ -110,7 +110,7 @@ func TestTruncatedEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newDirectory(t)
-			w.logged("audit.log", "ann")
+			w.record("audit.log", "ann")
 			w.write("audit.log", strings.Join(strings.SplitAfter(w.read("audit.log"), "\n")[:c.left], ""))
 			w.check(c.verified, "audit.log")
 			w.check(c.verified, "audit.log.head", "audit.log")
@@ -124,7 +124,7 @@ func TestTruncatedEnd(t *testing.T) {
 	w := newDirectory(t)
 	for _, user := range []string{"ann", "eve"} {
 		testworld.Check(t, errors.Join(os.RemoveAll(w.path("audit.log")), os.RemoveAll(w.path("head")), os.RemoveAll(w.path("audit.log.head"))))
-		w.logged("audit.log", user)
+		w.record("audit.log", user)
 		if user == "ann" {
 			w.write("kept", w.read("audit.log.head"))
 		}

@@ -43,7 +43,7 @@ func (d *losing) sync(file *os.File) error {
 // Nobody else on the machine reads who used what: the mode of the log and of the head beside it is 0600, whatever the umask lets through.
 func TestOnlyTheUserReadsTheLog(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "ann")
+	w.record("audit.log", "ann")
 	for _, name := range []string{"audit.log", "audit.log.head"} {
 		if info, err := os.Stat(w.path(name)); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s is %v, %v", name, info, err)

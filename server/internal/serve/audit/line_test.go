@@ -58,7 +58,7 @@ func TestLongIDs(t *testing.T) {
 // The log is UTF-8, also if an ID is not.
 func TestNonUTF8IDs(t *testing.T) {
 	w := newDirectory(t)
-	w.logged("audit.log", "\xe9\xe8", "a\xe9")
+	w.record("audit.log", "\xe9\xe8", "a\xe9")
 	if text := w.read("audit.log"); !utf8.ValidString(text) {
 		t.Errorf("it is not: %q", text)
 	}
