@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Reading or making a text takes steps for its length (threats.md 57).
@@ -18,7 +16,9 @@ func TestTextsTakeStepsForTheirLength(t *testing.T) {
 		`"list":["` + x + `"],"other":["` + x + `"],"object":{"` + x + `":1},"same":{"` + x + `":1}}`
 	const names = "let b = response.body; let s = b.s; let t = b.t; "
 	before, _, err := evaluate(t.Context(), t, 0, names+"1", body)
-	testworld.Check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, source := range []string{
 		"s == t", "s != t", "s < t", "s <= t", "s > t", "s >= t", "s contains 'y'", "s startsWith t", "s endsWith t", "s + t",
 		"s in b.list", "s in b.object", "b.object[s]", "b.list == b.other", "b.object == b.same", "sortBy([s, t], #)",
@@ -27,7 +27,9 @@ func TestTextsTakeStepsForTheirLength(t *testing.T) {
 	} {
 		t.Run(source, func(t *testing.T) {
 			r, _, err := evaluate(t.Context(), t, 0, names+source, body)
-			testworld.Check(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if took := r.steps - before.steps; took < length/stepBytes {
 				t.Errorf("it takes %d steps, want %d at least", took, length/stepBytes)
 			}
@@ -54,7 +56,9 @@ func TestListsTakeStepsForTheirElements(t *testing.T) {
 	} {
 		t.Run(source, func(t *testing.T) {
 			r, _, err := evaluate(t.Context(), t, 0, source, body)
-			testworld.Check(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if r.steps < want {
 				t.Errorf("it takes %d steps, want %d at least", r.steps, want)
 			}
