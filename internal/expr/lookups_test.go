@@ -2,13 +2,17 @@ package expr
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // bodyLimits are similar to the limits of the gateway, and templateLimits to those of the host.
@@ -235,6 +239,64 @@ func (rows table) inTemplates(t *testing.T) {
 			t.Errorf("in templates, %s\n is %s\nnot %s", row.source, got, row.want)
 		}
 	}
+}
+
+// caseFiles have expressions, each with its value, its problems, or the beginning of its error. A line == begins a test. Lines that are
+// not indented say where the expressions behind them hold.
+//
+//go:embed testdata/*.txt
+var caseFiles embed.FS
+
+func TestCases(t *testing.T) {
+	files := testworld.Must(fs.Glob(caseFiles, "testdata/*.txt"))(t)
+	for _, file := range files {
+		text := testworld.Must(caseFiles.ReadFile(file))(t)
+		for test := range strings.SplitSeq(strings.TrimPrefix(string(text), "== "), "\n== ") {
+			name, test, _ := strings.Cut(test, "\n")
+			t.Run(name, func(t *testing.T) { checkCases(t, test) })
+		}
+	}
+}
+
+// checkCases checks the expressions of a test.
+func checkCases(t *testing.T, test string) {
+	t.Helper()
+	var places []string
+	var rows table
+	check := func() {
+		for _, place := range places {
+			body, overBody := strings.CutPrefix(place, "in bodies over ")
+			switch {
+			case len(rows) == 0:
+				t.Errorf("there is no case %s", place)
+			case overBody:
+				rows.inBodies(t, body)
+			case place == "in templates":
+				rows.inTemplates(t)
+			case place == "refused in bodies":
+				rows.refused(t, new(lookups).language())
+			case place == "refused in templates":
+				rows.refused(t, ofTemplates)
+			default:
+				t.Errorf("%s: no such place", place)
+			}
+		}
+		places, rows = nil, nil
+	}
+	for line := range strings.SplitSeq(test, "\n") {
+		source, want, isCase := strings.Cut(strings.TrimSpace(line), "\t=> ")
+		switch {
+		case source == "" || strings.HasPrefix(source, "# "):
+		case isCase:
+			rows = append(rows, struct{ source, want string }{source, want})
+		default:
+			if len(rows) > 0 {
+				check()
+			}
+			places = append(places, source)
+		}
+	}
+	check()
 }
 
 // refused checks a table of expressions that do not compile. Each has as many problems as are wanted, with | between them.

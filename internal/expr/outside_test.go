@@ -28,19 +28,4 @@ func TestKeysOfAStore(t *testing.T) {
 	}
 
 	const version, alone = "the version must be a literal number from 1", "get_key must stand alone: such a key stays in its store, and has no text"
-	table{
-		{"get_key('api', 0)", "column 16: " + version},
-		{"get_key('api', -1)", "column 16: " + version},
-		{"get_key('api', 2147483648)", "column 16: " + version},
-		{"get_key('api', '1')", "column 16: " + version},
-		{"get_key('api', user.id)", "column 16: " + version},
-		{"get_key(user.id)", "column 9: the name must be a literal text, in quotes"},
-		{"get_key('a/b')", "column 9: the name must be 1 to 128"},
-		{"get_key()", "column 1: get_key takes a name, and perhaps a version"},
-		{"get_key('api', 1, 2)", "column 1: get_key takes a name, and perhaps a version"},
-		{"'a' + get_key('api')", "column 7: " + alone},
-		{"default(get_key('api'), 'x')", "column 9: " + alone},
-		{"true ? get_key('api') : 'x'", "column 8: " + alone},
-	}.refused(t, ofTemplates)
-	table{{"get_key('api')", "column 1: get_key is not available here: such a key signs, and has no text; name it in auth"}}.refused(t, new(lookups).language())
 }
