@@ -84,10 +84,7 @@ func said(secret string) map[string]string {
 // endpoint starts a server on loopback that reads each request and writes the given bytes, which need not be HTTP.
 func endpoint(t *testing.T) (origin string, answer func(string)) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	answers, ended := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -181,10 +178,7 @@ func TestExplainMasksRevealedValues_threats_18(t *testing.T) {
 			Query:   []abi.Pair{{Name: "key", Value: revealed}, {Name: "signature", Value: fmt.Sprintf("%x", signature)}},
 		}), nil
 	}, abi.GrantReveal, abi.GrantSignRaw)
-	e, err := w.explain(w.connect("custom", misused), get(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(w.explain(w.connect("custom", misused), get(t.Context())))(t)
 	if w.Hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
 		t.Fatal("the guest was not given what the test is about")
 	}
@@ -208,10 +202,7 @@ func TestExplainMasksLiterals_threats_18(t *testing.T) {
 		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
 		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",
 	} {
-		e, err := w.explain(w.connect("custom", with(misused, "to_header", text)), get(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must(w.explain(w.connect("custom", with(misused, "to_header", text)), get(t.Context())))(t)
 		if got := e.Added.Headers[0].Value; got != "<to_header>" {
 			t.Errorf("%s shows as %s", text, got)
 		}

@@ -47,13 +47,9 @@ func cachingConsenter() *guest {
 // What a plugin caches in its run of connect serves nobody after the grant was taken back (threats.md 145).
 func TestTokensOfTheRunOfConnect(t *testing.T) {
 	w, connector := guestConsents(consenting(t, "the-code-of-alice"), cachingConsenter())
-	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, finish(t, w, connector, alice, back(begin(t, connector, alice), "the-code-of-alice")))
 	w.send(connector, get(forUser(t, alice)))
-	if err := connector.Disconnect(forUser(t, alice)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, connector.Disconnect(forUser(t, alice)))
 	condition(t, connector, alice, host.ConditionNotConnected)
 	w.refuse(connector, get(forUser(t, alice)), host.StageToken, "is not there")
 }
@@ -91,9 +87,7 @@ func asked(t *testing.T) (*cluster, *askedStore) {
 func connectedNode(t *testing.T, c *cluster) (*world, *host.Connector) {
 	t.Helper()
 	w, connector := consents(c)
-	if err := finish(t, w, connector, alice, back(begin(t, connector, alice), "the-first-code")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, finish(t, w, connector, alice, back(begin(t, connector, alice), "the-first-code")))
 	w.send(connector, get(forUser(t, alice)))
 	return w, connector
 }
@@ -105,9 +99,7 @@ func TestCancelledRequestsAfterAGrantWasTakenBack(t *testing.T) {
 	_, first := connectedNode(t, c)
 	two, second := consents(c)
 	two.send(second, get(forUser(t, alice)))
-	if err := first.Disconnect(forUser(t, alice)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, first.Disconnect(forUser(t, alice)))
 	c.clock.Advance(30 * time.Second)
 	ctx, cancel := context.WithCancel(forUser(t, alice))
 	store.before = func(ctx context.Context) error {
@@ -217,7 +209,7 @@ func TestNonUTF8Seed(t *testing.T) {
 
 // A server that has refused to revoke one grant is asked to revoke the next one (threats.md 149).
 func TestRevocationsAfterARefusal(t *testing.T) {
-	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
+	server := newIssuer("the-first-code", "the-second-code")
 	c := newCluster(t, func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/revoke" {
 			return testworld.Response(http.StatusUnauthorized, `{"error":"invalid_client"}`), nil
@@ -226,9 +218,7 @@ func TestRevocationsAfterARefusal(t *testing.T) {
 	})
 	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
 	for i, code := range []string{"the-first-code", "the-second-code"} {
-		if err := finish(t, w, connector, alice, back(begin(t, connector, alice), code)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, finish(t, w, connector, alice, back(begin(t, connector, alice), code)))
 		if err := connector.Disconnect(forUser(t, alice)); !errors.Is(err, host.ErrNotRevoked) {
 			t.Errorf("the error is %v", err)
 		}
@@ -242,9 +232,7 @@ func TestRevocationsAfterARefusal(t *testing.T) {
 func TestDisconnectOfAUserWithoutAGrant(t *testing.T) {
 	c := consenting(t)
 	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
-	if err := connector.Disconnect(forUser(t, bob)); err != nil {
-		t.Error(err)
-	}
+	check(t, connector.Disconnect(forUser(t, bob)))
 	if n := c.login.Count(); n != 0 || len(w.calls) != 0 {
 		t.Errorf("there were %d requests and %d calls", n, len(w.calls))
 	}
@@ -252,7 +240,7 @@ func TestDisconnectOfAUserWithoutAGrant(t *testing.T) {
 
 // A new consent replaces a grant and does not revoke it, because many servers would revoke the new one as well.
 func TestReplacedGrantKeepsToken(t *testing.T) {
-	server := &issuer{codes: map[string]bool{"the-first-code": true, "the-second-code": true}, spent: map[string]bool{}}
+	server := newIssuer("the-first-code", "the-second-code")
 	revoked := 0
 	c := newCluster(t, func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/revoke" {
@@ -262,9 +250,7 @@ func TestReplacedGrantKeepsToken(t *testing.T) {
 	})
 	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
 	for _, code := range []string{"the-first-code", "the-second-code"} {
-		if err := finish(t, w, connector, alice, back(begin(t, connector, alice), code)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, finish(t, w, connector, alice, back(begin(t, connector, alice), code)))
 	}
 	if revoked > 0 {
 		t.Error("the grant before was revoked")

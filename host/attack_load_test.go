@@ -8,6 +8,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Attacks that once worked: on the URL of a token request, and on the checks that come before any request.
@@ -16,9 +17,6 @@ import (
 func customWorld(t *testing.T, g *guest, change ...func(*host.Config)) *world {
 	t.Helper()
 	w := newWorld(t, append(change, withoutBuiltIns, withGuest(g))...)
-	for _, name := range []string{"s", "k", "text"} {
-		w.canary(name)
-	}
 	return w
 }
 
@@ -27,10 +25,8 @@ func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
 	for _, standard := range []string{"https://evil.test/steal", tokenURL, "/", " "} {
 		g := &guest{}
 		g.about.Fields = []abi.Field{{Name: "url", Kind: abi.KindURL, Default: standard}}
-		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
-		if err == nil || !strings.Contains(err.Error(), "field url: a url has no default") {
-			t.Errorf("default %q: %v", standard, err)
-		}
+		err := loadError(t, g)
+		testworld.WantError(t, standard, err, "field url: a url has no default")
 	}
 }
 

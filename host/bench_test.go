@@ -26,7 +26,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
 	noContent := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
-	h, err := host.New(b.Context(), host.Config{
+	h := must(host.New(b.Context(), host.Config{
 		Secrets: host.MapSecrets{"s": "a-secret-of-a-benchmark-0123456789"}, NoReuse: noReuse,
 		Base: answer(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host == "login.test" {
@@ -34,25 +34,15 @@ func benchmarkRoundTrip(b *testing.B, auth host.Auth, noReuse bool) {
 			}
 			return noContent, nil
 		}),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	defer h.Close(b.Context())
-	c, err := h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: auth})
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must(h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: auth}))(b)
 	transport := c.Transport(nil)
 	r := get(ann(b.Context()))
 	r.Header = http.Header{"Accept": {"application/json"}, "User-Agent": {"bench"}, "X-Request-Id": {"1"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		_ = response.Body.Close()
+		_ = must(transport.RoundTrip(r))(b).Body.Close()
 	}
 }
 
@@ -65,7 +55,7 @@ func BenchmarkGuarded(b *testing.B) {
 			_, _ = rand.Read(text)
 			issued := base64.RawURLEncoding.EncodeToString(text)
 			header := http.Header{"Content-Type": {"application/json"}, "Date": {"Fri, 27 Nov 2026 01:00:00 GMT"}}
-			h, err := host.New(b.Context(), host.Config{
+			h := must(host.New(b.Context(), host.Config{
 				Secrets: host.MapSecrets{"s": "a-secret-of-a-benchmark-0123456789"},
 				Base: answer(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host == "login.test" {
@@ -73,23 +63,13 @@ func BenchmarkGuarded(b *testing.B) {
 					}
 					return &http.Response{StatusCode: http.StatusNoContent, Status: "204 No Content", Header: header, Body: http.NoBody, Request: r}, nil
 				}),
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
+			}))(b)
 			defer h.Close(b.Context())
-			c, err := h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			c := must(h.NewConnector(b.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")}}))(b)
 			transport := c.GuardedTransport(nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				response, err := transport.RoundTrip(get(b.Context()))
-				if err != nil {
-					b.Fatal(err)
-				}
-				_ = response.Body.Close()
+				_ = must(transport.RoundTrip(get(b.Context())))(b).Body.Close()
 			}
 		})
 	}

@@ -97,9 +97,7 @@ func TestNoCanaryComesOut(t *testing.T) {
 			if w.connector.NeedsConsent() {
 				request := begin(t, w.connector, host.User{})
 				w.Hide("the state of the consent", request.Get("state"))
-				if err := finish(t, world, w.connector, host.User{}, back(request, w.Secret("the code"))); err != nil {
-					t.Fatal(err)
-				}
+				check(t, finish(t, world, w.connector, host.User{}, back(request, w.Secret("the code"))))
 				w.Hide("the code verifier", w.login.Last().Form().Get("code_verifier"))
 				w.searched[0] = w.login.Count() // the redirect URI of that request is no secret
 			}

@@ -2,15 +2,15 @@ package host_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -95,9 +95,7 @@ func TestNonceReuse(t *testing.T) {
 	want := []string{
 		"", "first-nonce 1", "first-nonce 2", "first-nonce 3", "second-nonce 1", "second-nonce 2", "third-nonce 1", "", "first-nonce 1",
 	}
-	if diff := cmp.Diff(want, nonces(w)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, want, nonces(w))
 }
 
 // What a refusal brings takes the place of what is kept. A refusal that brings nothing leaves it, and so does one that brings
@@ -125,28 +123,22 @@ func TestRepeatedNonceCount(t *testing.T) {
 		"", "first-nonce 1", "first-nonce 2", "first-nonce 3", "first-nonce 4", "first-nonce 5", "first-nonce 6", "next-nonce 1",
 		"next-nonce 2", "second-nonce 1",
 	}
-	if diff := cmp.Diff(want, nonces(w)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, want, nonces(w))
 }
 
-// A request is sent twice at most, and the caller gets the second answer (threats.md 86).
+// A request is sent twice at most, and the caller gets the second answer. If its body cannot be sent again, it is sent once
+// (threats.md 86).
 func TestChallengeAnsweredOnce(t *testing.T) {
-	w, connector := challengeWorld(t, sendsNonce)
-	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
-	if status, err := w.try(connector, get(t.Context())); status != 401 || err != nil || w.api.Count() != 2 {
-		t.Errorf("%d, %v after %d requests", status, err, w.api.Count())
-	}
-}
-
-// A body that cannot be sent again is not, and the caller gets the first answer (threats.md 86).
-func TestChallengeWithoutReplayableBody(t *testing.T) {
-	w, connector := challengeWorld(t, sendsNonce)
-	w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
-	r := get(t.Context())
-	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("x")), 1
-	if status, err := w.try(connector, r); status != 401 || err != nil || w.api.Count() != 1 {
-		t.Errorf("%d, %v after %d requests", status, err, w.api.Count())
+	for body, requests := range map[string]int{"": 2, "x": 1} {
+		w, connector := challengeWorld(t, sendsNonce)
+		w.api.Answer(respond(http.StatusUnauthorized, "no", "WWW-Authenticate", `Digest nonce="a-nonce-again"`))
+		r := get(t.Context())
+		if body != "" {
+			r = post(t.Context(), once(body), 1)
+		}
+		if status, err := w.try(connector, r); status != 401 || err != nil || w.api.Count() != requests {
+			t.Errorf("with the body %q: %d, %v after %d requests, want %d", body, status, err, w.api.Count(), requests)
+		}
 	}
 }
 
@@ -169,19 +161,12 @@ func TestAPluginPassesAnAnswerOn(t *testing.T) {
 	}{{`{"error":{"code":"other"}}`, 1}, {`{"error":{"code":"EXPIRED"}}`, 2}, {`expired`, 1}, {long, 1}} {
 		before := w.api.Count()
 		w.api.Answer(respond(http.StatusForbidden, c.body))
-		response, err := connector.Transport(nil).RoundTrip(get(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
+		body, err := w.read(connector.Transport(nil).RoundTrip(get(t.Context())))
 		if n := w.api.Count() - before; string(body) != c.body || err != nil || n != c.sent {
 			t.Errorf("%.60s: %d requests, want %d; the caller got %.60s, %v", c.body, n, c.sent, body, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"other", "expired", "", ""}, codes); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, []string{"other", "expired", "", ""}, codes)
 }
 
 // A plugin that drops its token after a refusal gets a new one. A token that another request has brought meanwhile stays.
@@ -192,10 +177,7 @@ func TestAPluginDropsItsToken(t *testing.T) {
 		}
 		token, ok := env.CacheGet("token")
 		if !ok {
-			var reply contract.TokenReply
-			if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply); err != nil {
-				return "", err
-			}
+			reply := tokenReply(env, contract.TokenRequest{URL: value(env, "url")})
 			token = reply.AccessToken
 			env.CacheSet("token", token, 600)
 		}
@@ -263,9 +245,7 @@ func TestClockOffset(t *testing.T) {
 		{"the year 9999", 401, "Fri, 31 Dec 9999 23:59:59 GMT", -86400, nil},
 	} {
 		w.api.Answer(respond(c.status, "", append(c.header, "Date", c.date)...))
-		if _, err := w.try(connector, get(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must(w.try(connector, get(t.Context())))(t)
 		w.api.Answer(status(http.StatusOK))
 		if w.get(connector); offset != c.want {
 			t.Errorf("after %s: %d, want %d", c.name, offset, c.want)
@@ -381,4 +361,77 @@ func TestMisuseOfAChallenge(t *testing.T) {
 			w.refuse(connector, get(t.Context()), c.stage, c.words)
 		})
 	}
+}
+
+// A plugin gets answers of a body of at most 64 KiB that is whole and not encoded. The caller gets the body in any case, with
+// the error at which it ends.
+func TestChallengeBodies(t *testing.T) {
+	const expired = `{"error":{"code":"expired"}}`
+	broken := errors.New("the connection broke")
+	for name, tt := range map[string]struct {
+		body     string
+		end      error
+		encoding string
+		want     string
+	}{
+		"64 KiB":            {body: expired + strings.Repeat(" ", 64<<10-len(expired)), want: "expired"},
+		"64 KiB and a byte": {body: expired + strings.Repeat(" ", 64<<10-len(expired)+1)},
+		"cut off":           {body: expired, end: broken},
+		"encoded":           {body: expired, encoding: "gzip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var code string
+			w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
+				if c := challengeOf(env); c.Status != 0 {
+					code = c.Answers["code"]
+					return `{"pass":true}`, nil
+				}
+				return "{}", nil
+			})
+			w.api.Answer(func(r *http.Request) (*http.Response, error) {
+				response, err := respond(http.StatusForbidden, tt.body)(r)
+				if tt.encoding != "" {
+					response.Header.Set("Content-Encoding", tt.encoding)
+				}
+				if tt.end != nil {
+					response.Body = io.NopCloser(io.MultiReader(strings.NewReader(tt.body), iotest.ErrReader(tt.end)))
+				}
+				return response, err
+			})
+			got, err := w.read(connector.Transport(nil).RoundTrip(get(t.Context())))
+			if string(got) != tt.body || !errors.Is(err, tt.end) || code != tt.want {
+				t.Errorf("%d bytes, code %q, want %d bytes, code %q (%v)", len(got), code, len(tt.body), tt.want, err)
+			}
+		})
+	}
+}
+
+// The plugin also learns from the answer to the second attempt.
+func TestNonceOfSecondAnswer(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("X-Nonce") == "" {
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="first-nonce"`)(r)
+		}
+		return respond(http.StatusOK, "", "Authentication-Info", `nextnonce="second-nonce"`)(r)
+	})
+	w.get(connector)
+	w.get(connector)
+	equal(t, []string{"", "first-nonce 1", "second-nonce 1"}, nonces(w))
+}
+
+// The body of an answer that is no challenge streams to the caller: the host reads none of it first.
+func TestOrdinaryAnswerStreams(t *testing.T) {
+	w, connector := challengeWorld(t, sendsNonce)
+	body := &counting{Reader: strings.NewReader(`{"error":{"code":"expired"}}`)}
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		response, err := respond(http.StatusOK, "", "Authentication-Info", `nextnonce="a-nonce-to-keep"`)(r)
+		response.Body = body
+		return response, err
+	})
+	response := must(connector.Transport(nil).RoundTrip(get(t.Context())))(t)
+	if body.read != 0 {
+		t.Errorf("%d bytes are read before the caller gets the answer", body.read)
+	}
+	_ = response.Body.Close()
 }

@@ -16,16 +16,20 @@ import (
 
 // Mutations that change cookies, the path or the body of a request.
 
-// changeWorld returns a world whose guest returns a mutation in which KEY is a secret.
+// changeWorld returns a world whose guest returns a mutation in which KEY is a secret, and PLAIN the same one, revealed.
 func changeWorld(t *testing.T, m contract.Mutation) (*world, *host.Connector) {
 	t.Helper()
 	g := &guest{
 		about: abi.Description{Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkPath, abi.SinkBody)}},
 		authenticate: func(env contract.Env) (string, error) {
-			return strings.ReplaceAll(marshal(m), "KEY", value(env, "key")), nil
+			mutation := strings.ReplaceAll(marshal(m), "KEY", value(env, "key"))
+			if strings.Contains(mutation, "PLAIN") {
+				mutation = strings.ReplaceAll(mutation, "PLAIN", string(env.Reveal(value(env, "key"))))
+			}
+			return mutation, nil
 		},
 	}
-	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w := newWorld(t, withoutBuiltIns, withGuest(g, abi.GrantReveal))
 	w.setSecret("key", w.Hide("the key", "hunter2/&= hunter2"))
 	return w, w.connect("custom", config{"key": "{{ get_secret('key') }}"})
 }
@@ -42,10 +46,7 @@ func TestACredentialInThePath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := changeWorld(t, contract.Mutation{Path: pairs(c.name, "KEY")})
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, apiOrigin+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, apiOrigin+c.path, nil))(t)
 			got := w.send(connector, r)
 			if got.URL != apiOrigin+c.want {
 				t.Errorf("the API got %s, want %s", got.URL, c.want)
@@ -144,10 +145,7 @@ func TestACredentialInTheBody(t *testing.T) {
 				if c.body != "" {
 					body = strings.NewReader(c.body)
 				}
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body))(t)
 				if c.contentType != "" {
 					r.Header.Set("Content-Type", c.contentType)
 					r.Header.Set("Content-Encoding", "identity")
@@ -200,10 +198,7 @@ func TestFormWithCharsetMember(t *testing.T) {
 func checkForm(t *testing.T, name, body string, sent bool) {
 	t.Helper()
 	w, connector := changeWorld(t, contract.Mutation{Form: pairs(name, "KEY")})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", formType)
 	if sent {
 		w.send(connector, r)
@@ -242,10 +237,7 @@ func TestImpossibleChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := changeWorld(t, c.mutation)
-			r, err := http.NewRequestWithContext(t.Context(), c.method, apiURL, strings.NewReader(c.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequestWithContext(t.Context(), c.method, apiURL, strings.NewReader(c.body)))(t)
 			r.Method = c.method
 			if kind, encoding, _ := strings.Cut(c.header, "; Content-Encoding: "); kind != "" {
 				r.Header.Set("Content-Type", kind)
@@ -258,10 +250,13 @@ func TestImpossibleChanges(t *testing.T) {
 	}
 }
 
-// The credential of each part of a request is kept from a caller who must not see it (threats.md 88).
+// The credential of each part of a request is kept from a caller who must not see it, also if the plugin has it revealed
+// (threats.md 88).
 func TestGuardedParts(t *testing.T) {
 	for name, m := range map[string]contract.Mutation{
 		"a cookie": {Cookies: pairs("a", "KEY")}, "the path": {Path: pairs("things", "KEY")}, "the form": {Form: pairs("a", "KEY")},
+		"a revealed cookie": {Cookies: pairs("a", "PLAIN")}, "a revealed path": {Path: pairs("things", "PLAIN")},
+		"a revealed form": {Form: pairs("a", "PLAIN")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, connector := changeWorld(t, m)
@@ -269,12 +264,7 @@ func TestGuardedParts(t *testing.T) {
 			w.api.Answer(respond(http.StatusOK, "you sent hunter3hunter3"))
 			r := get(t.Context())
 			r.Method = http.MethodPost
-			response, err := connector.GuardedTransport(nil).RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(response.Body)
-			_ = response.Body.Close()
+			body, err := w.read(connector.GuardedTransport(nil).RoundTrip(r))
 			if err == nil || strings.Contains(string(body), "hunter3") {
 				t.Errorf("the caller got %q, %v", body, err)
 			}

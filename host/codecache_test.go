@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) 
 func cachedIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	check(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -31,10 +31,7 @@ func cachedIn(t *testing.T, dir string) map[string]string {
 			files[path] = info.ModTime().String()
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -76,9 +73,7 @@ func TestDamagedCodeCache(t *testing.T) {
 			with := func(c *host.Config) { c.CodeCache = dir }
 			newWorld(t, with)
 			for path := range cachedIn(t, dir) {
-				if err := damage(path); err != nil {
-					t.Fatal(err)
-				}
+				check(t, damage(path))
 			}
 			w := newWorld(t, with)
 			w.setSecret("k", "a-key-of-this-test")
@@ -117,13 +112,9 @@ func TestWritableCodeCache(t *testing.T) {
 		for _, mode := range []fs.FileMode{0o777, 0o770, 0o702, 0o720} {
 			t.Run(fmt.Sprintf("%s with mode %o", name, mode), func(t *testing.T) {
 				parent, dir := cached(t)
-				if err := os.Chmod(place(parent, dir), mode); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.Chmod(place(parent, dir), mode))
 				_, err := host.New(context.Background(), host.Config{CodeCache: dir})
-				if err == nil || !strings.Contains(err.Error(), place(parent, dir)+" can be written to by others") {
-					t.Errorf("err = %v", err)
-				}
+				testworld.WantError(t, "", err, place(parent, dir)+" can be written to by others")
 			})
 		}
 	}
@@ -133,9 +124,7 @@ func TestWritableCodeCache(t *testing.T) {
 	}
 	newWorld(t, func(c *host.Config) { c.CodeCache = dir })
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, nil, 0o600))
 	if _, err := host.New(context.Background(), host.Config{CodeCache: file}); err == nil || !strings.Contains(err.Error(), "code cache") {
 		t.Errorf("a file: %v", err)
 	}

@@ -1,12 +1,16 @@
 package host_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
 )
@@ -24,10 +28,7 @@ func composed(t *testing.T, template, with string, prepare func(w *world, r *htt
 	t.Helper()
 	got := ""
 	w := misusedWorld(t, composing(&got, template, with))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, "https://api.test/a%2fb//./c/../%7E?b=2&a=1%20+&b=1&é", strings.NewReader("body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPatch, "https://api.test/a%2fb//./c/../%7E?b=2&a=1%20+&b=1&é", strings.NewReader("body")))(t)
 	r.Header = http.Header{
 		"X-B": {" 1 \t 2  ", "3"}, "x-b": {"4"}, "X-A-1": {"a"}, "X-A-2": {"b"}, "Sec-X": {"c"}, "X-Empty": {""},
 		"Authorization": {"of the caller"}, "Cookie": {"a=b"}, "Proxy-Authorization": {"c"}, "Content-Length": {"77"}, "Host": {"other"},
@@ -66,19 +67,9 @@ func TestTextsOfARequest(t *testing.T) {
 		{"{method|lower|upper|hex|hex_upper|base64|base64url|base32|percent|form|quoted}", "", ""},
 		{"{body|sha256|hex}", "", "230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe31acb5"},
 		{"{config:text} {config:url} [{config:algorithm}]", "", "plain sealed " + tokenURL + " [HS256]"},
-		{"{timestamp} {timestamp_ms} {iso8601} {time:%Y%m%dT%H%M%SZ}", "", ""},
 	} {
 		got := composed(t, c.template, c.with, nil)
-		switch {
-		case strings.HasPrefix(c.template, "{timestamp}"):
-			if !regexp.MustCompile(`^(\d+) (\d+)\d{3} (\d{4})-(\d\d)-(\d\d)T[0-9:]{8}Z \d{8}T\d{6}Z$`).MatchString(got) {
-				t.Errorf("%s is %q", c.template, got)
-			}
-		case c.want == "" && c.template != "":
-			if got == "" || strings.Contains(got, "PATCH") {
-				t.Errorf("%s is %q", c.template, got)
-			}
-		case got != c.want:
+		if formats := c.want == "" && c.template != ""; !formats && got != c.want || formats && (got == "" || strings.Contains(got, "PATCH")) {
 			t.Errorf("%s is %q, want %q", c.template, got, c.want)
 		}
 	}
@@ -206,4 +197,330 @@ func TestWrongTemplates(t *testing.T) {
 		{"a composition that is no JSON", composing(&ignored, "", "{"), host.StagePlugin, "the composition of compose"},
 		{"an unknown member", composing(&ignored, "", `{"cookies":[]}`), host.StagePlugin, "the composition of compose"},
 	})
+}
+
+// composedAt returns the text that a guest composes for a request to a URL of an origin.
+func composedAt(t *testing.T, origin, url, template string) string {
+	t.Helper()
+	got := ""
+	w := newWorld(t, withoutBuiltIns, withGuest(misusing(composing(&got, template, ""))), func(c *host.Config) { c.Egress.AllowHTTP = true })
+	c := w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: host.Auth{Type: "custom", Config: misused}})
+	w.send(c, request(t, url))
+	return got
+}
+
+// A port is that of the request, or the default of its scheme.
+func TestPortsOfComposedTexts(t *testing.T) {
+	for _, c := range []struct{ origin, want string }{
+		{"https://api.test:8443", "api.test:8443 api.test 8443 api.test:8443"},
+		{"https://[::1]:8443", "[::1]:8443 [::1] 8443 [::1]:8443"},
+		{"https://[::1]", "[::1] [::1] 443 [::1]"},
+		{"http://api.test", "api.test api.test 80 api.test"},
+		{"http://api.test:80", "api.test:80 api.test 80 api.test"},
+		{"http://api.test:443", "api.test:443 api.test 443 api.test:443"},
+	} {
+		if got := composedAt(t, c.origin, c.origin+"/v1", "{host} {hostname} {port} {authority}"); got != c.want {
+			t.Errorf("%s is %q, want %q", c.origin, got, c.want)
+		}
+	}
+}
+
+// The times of a text are those of one moment, and its nonces are one nonce of 16 random bytes.
+func TestTimesAndNoncesOfText(t *testing.T) {
+	const want = "1700000000 1700000000000 2023-11-14T22:13:20Z 20231114T221320Z"
+	if got := composed(t, "{timestamp} {timestamp_ms} {iso8601} {time:%Y%m%dT%H%M%SZ}", "", nil); got != want {
+		t.Errorf("the times are %q, want %q", got, want)
+	}
+	nonce := regexp.MustCompile(`^\S+$`)
+	first, second, _ := strings.Cut(composed(t, "{nonce|hex} {nonce|hex}", "", nil), " ")
+	if first != second || !nonce.MatchString(first) {
+		t.Errorf("the nonces are %q and %q", first, second)
+	}
+	if other := composed(t, "{nonce|hex}", "", nil); other == first || len(other) != len(first) {
+		t.Errorf("another call has the nonce %q after %q", other, first)
+	}
+}
+
+// A query that is added to none begins with a name. A length that is not known is none.
+func TestMissingRequestPartTexts(t *testing.T) {
+	const added = `{"query":[{"name":"q","value":"1"},{"name":"r","value":"2"}]}`
+	unknown := func(_ *world, r *http.Request) {
+		r.URL.RawQuery, r.Body, r.ContentLength = "", io.NopCloser(strings.NewReader("body")), -1
+	}
+	for _, c := range []struct{ template, with, want string }{
+		{"{query}", added, "q=1&r=2"},
+		{"[{query}]", "", "[]"},
+		{"[{content_length}] [{header:content-length}]", "", "[] []"},
+		{"{header_names:content-length;host}", "", "host"},
+	} {
+		if got := composed(t, c.template, c.with, unknown); got != c.want {
+			t.Errorf("%s is %q, want %q", c.template, got, c.want)
+		}
+	}
+	if got := composed(t, "{content_length|required}", "", nil); got != "4" {
+		t.Errorf("a length that is known is %q", got)
+	}
+	for _, template := range []string{"{content_length|required}", "{header:content-length|required}", "{query|required}"} {
+		refuseComposed(t, template, "", "which is to be signed", unknown)
+	}
+}
+
+// refuseComposed composes a template for a request, which must fail.
+func refuseComposed(t *testing.T, template, with, words string, prepare func(w *world, r *http.Request)) {
+	t.Helper()
+	ignored := ""
+	w := misusedWorld(t, composing(&ignored, template, with))
+	r := get(t.Context())
+	if prepare != nil {
+		prepare(w, r)
+	}
+	w.refuse(w.connect("custom", misused), r, host.StagePlugin, words)
+}
+
+// A template that is the value of a field has the name of the field in its error.
+func TestErrorOfATemplateOfAField(t *testing.T) {
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return env.Compose(value(env, "text"), nil), nil })
+	w.refuse(w.connect("custom", with(misused, "text", "{verb}")), get(t.Context()), host.StagePlugin, "text has {verb}, but there is no such placeholder")
+}
+
+// threats.md 271: each part of what compose reads counts: compositions, the headers of the caller and their values.
+func TestPartsOfTheBoundOfCompose_threats_271(t *testing.T) {
+	const bound = "compose reads more than 2097152 bytes"
+	headers := func(n int) string {
+		return `{"headers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"v","value":""},`, n), ",") + `]}`
+	}
+	long := `{"headers":[{"name":"v","value":"` + strings.Repeat("v", 50<<10) + `"}]}`
+	callers := func(_ *world, r *http.Request) {
+		for i := range 1500 {
+			r.Header.Set(fmt.Sprint("X-", i), "")
+		}
+	}
+	longValue := func(_ *world, r *http.Request) { r.Header.Set("X-Long", strings.Repeat("v", 200<<10)) }
+	lists := strings.Repeat("{headers:a}{headers:b}", 40)
+	refuseComposed(t, strings.Repeat("{header:a}", 2000), "", bound, callers)
+	refuseComposed(t, "{headers:a}", headers(2000), bound, callers)
+	refuseComposed(t, lists, "", bound, longValue)
+	refuseComposed(t, lists, long, bound, nil)
+	refuseAll(t, []misuse{{"compositions", func(env contract.Env) (string, error) {
+		for range 80 {
+			env.Compose("a", []byte(long))
+		}
+		return "{}", nil
+	}, host.StagePlugin, bound}})
+	for more := range 2 {
+		w := misusedWorld(t, func(env contract.Env) (string, error) {
+			for range 64 {
+				env.Compose(strings.Repeat("a", 32<<10), nil)
+			}
+			env.Compose(strings.Repeat("a", more), nil)
+			return header("X-Key", value(env, "to_header")), nil
+		})
+		if c := w.connect("custom", misused); more == 0 {
+			w.get(c)
+		} else {
+			w.refuse(c, get(t.Context()), host.StagePlugin, bound)
+		}
+	}
+}
+
+// What a text has already does not count again, nor does a list of headers that is there again.
+func TestComposeReadsOnce(t *testing.T) {
+	text := strings.Repeat("a", 50<<10)
+	if got := composed(t, text+strings.Repeat("{method}", 100), "", nil); got != text+strings.Repeat("PATCH", 100) {
+		t.Errorf("the text has %d bytes", len(got))
+	}
+	list := "x-b;" + strings.Repeat("none;", 3000)
+	for range 8 {
+		text += "{headers:" + list + "}{header_names:" + list + "}"
+	}
+	if got := composed(t, text[50<<10:], "", nil); strings.Count(got, "x-b:1 2,3,4x-b") != 8 {
+		t.Errorf("the lists are %q", got)
+	}
+}
+
+// The formats of paths, queries and letters write each byte as their standards say, and nothing else.
+func TestFormatsOfEachByte(t *testing.T) {
+	const unreserved = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
+	all, path, query := "", "", ""
+	for c := byte(' '); c <= '~'; c++ {
+		all += string(c)
+		switch {
+		case strings.IndexByte(unreserved+"/", c) >= 0:
+			path += string(c)
+		default:
+			path += "%" + strings.ToUpper(hexOf(c))
+		}
+		if c != '&' && c != '=' && c != '+' && c != '%' {
+			if strings.IndexByte(unreserved, c) >= 0 {
+				query += string(c)
+			} else {
+				query += "%" + strings.ToUpper(hexOf(c))
+			}
+		}
+	}
+	for _, c := range []struct{ format, value, want string }{
+		{contract.FormatPathPercent, all, path},
+		{contract.FormatQuerySorted, strings.NewReplacer("&", "", "=", "", "+", "", "%", "").Replace(all), query + "="},
+		{contract.FormatLower, "@AMZ[`amz{É", "@amz[`amz{É"},
+		{contract.FormatUpper, "@AMZ[`amz{é", "@AMZ[`AMZ{é"},
+		// A % that begins no escape is itself.
+		{contract.FormatQuerySorted, "%30%39%41%46%61%66%4a%4A%3c=%2F", "09AFafJJ%3C=%2F"},
+		{contract.FormatQuerySorted, "%3%g3", "%253%25g3="},
+		{contract.FormatQuerySorted, "%3g", "%253g="},
+		{contract.FormatQuerySorted, "%g3", "%25g3="},
+		{contract.FormatQuerySorted, "%3:%:3%3/%/3", "%253%3A%25%3A3%253%2F%25%2F3="},
+		{contract.FormatQuerySorted, "%3`%`3%3@%@3%3G%G3", "%253%60%25%603%253%40%25%403%253G%25G3="},
+		{contract.FormatQuerySorted, "a%4", "a%254="},
+		{contract.FormatQuerySorted, "a%", "a%25="},
+		{contract.FormatPathReencoded, "%2Fa/b", "/a/b"},
+		{contract.FormatPathReencoded, "/%2fa%7e/ü", "//a~/%C3%BC"},
+		{contract.FormatPathNormalized, "", "/"},
+		{contract.FormatPathNormalized, "/a//b", "/a/b"},
+		{contract.FormatPathNormalized, "/a//", "/a/"},
+		{contract.FormatPathNormalized, "//a", "/a"},
+		{contract.FormatPathNormalized, "/a/../b", "/b"},
+		{contract.FormatPathNormalized, "/a/./b", "/a/b"},
+		{contract.FormatPathNormalized, "/../../a", "/a"},
+		{contract.FormatPathNormalized, "/.a/b..", "/.a/b.."},
+	} {
+		values := must(json.Marshal(contract.Composition{Values: []abi.Pair{{Name: "v", Value: c.value}}}))(t)
+		if got := composed(t, "{v|"+c.format+"}", string(values), nil); got != c.want {
+			t.Errorf("%s of %q is %q, want %q", c.format, c.value, got, c.want)
+		}
+	}
+}
+
+func hexOf(c byte) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[c>>4], digits[c&15]})
+}
+
+// threats.md 10: a sealed value counts as long as its format may make it, so that no chain of formats fills memory.
+func TestFormatSealedValueBounds_threats_10(t *testing.T) {
+	for _, format := range []string{contract.FormatPathPercent, contract.FormatPathReencoded, contract.FormatQuerySorted} {
+		refuseAll(t, []misuse{{format, func(env contract.Env) (string, error) {
+			k := value(env, "to_header")
+			for range 20 {
+				k = env.Encode(format, k)
+			}
+			return header("X-Key", k), nil
+		}, host.StagePlugin, "too long"}})
+	}
+}
+
+// threats.md 270: a secret that is a whole URL, as those of webhooks are, is in none of the parts of the URL, nor is one in the host
+// of a request without Host.
+func TestComposeWithoutSecretURL_threats_270(t *testing.T) {
+	for _, c := range []struct{ secret, template, want string }{
+		{"https://api.test/hooks/T1/x", "{host} {path} {query}", "sealed sealed k=v"},
+		{"https://api.test/hooks/T1/x", "{path|sha256|hex} {url}", "sealed https://sealedsealed?k=v"},
+		{"/hooks/T1/x?k=v", "{host} {path} {query} {query_param:k}", "api.test sealed sealed "},
+		{"x?k=v#secret-part", "{path} {query}", "sealed sealed"},
+		{"/hooks/T1", "{host} {path} {query}", "api.test sealed/x k=v"},
+		{"T1/x?k=v", "{host} {path} {query}", "api.test sealed sealed"},
+		{"1/x?k=v", "{host} {path} {query}", "api.test /hooks/T1/x k=v"}, // as short texts also occur by chance
+		{"api.test", "{host} {authority} {path}", "sealed sealed /hooks/T1/x"},
+	} {
+		got := composed(t, c.template, "", func(w *world, r *http.Request) {
+			w.secrets["s"] = c.secret
+			r.Host = ""
+			r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.URL.Fragment = "/hooks/T1/x", "", "k=v", "secret-part"
+		})
+		if got != c.want {
+			t.Errorf("%s of a request with %s is %q, want %q", c.template, c.secret, got, c.want)
+		}
+	}
+	got := composed(t, "{host} {path} {query}", "", func(w *world, r *http.Request) {
+		w.secrets["s"] = "https://api.test?k=v"
+		r.URL.Path, r.URL.RawPath, r.URL.RawQuery = "", "", "k=v"
+	})
+	if got != "sealed / sealed" {
+		t.Errorf("without a path the text is %q", got)
+	}
+	got = composed(t, "{host} {path}", "", func(w *world, r *http.Request) {
+		w.secrets["s"] = "api.test"
+		r.Host, r.URL.Path, r.URL.RawPath, r.URL.RawQuery, r.Header = "", "", "", "", nil
+	})
+	if got != "sealed /" {
+		t.Errorf("with a long host and a short path the text is %q", got)
+	}
+}
+
+// threats.md 270: no placeholder shows whether a guess of a header's name that is a secret is right.
+func TestGuessOfASecretName_threats_270(t *testing.T) {
+	prepare := func(w *world, r *http.Request) {
+		w.secrets["s"] = "X-Secret-Name"
+		r.Header = http.Header{"X-Secret-Name": {"value"}}
+	}
+	for _, c := range []struct{ template, with, want string }{
+		{"[{header:X-Secret-Name}]", "", "[]"},
+		{"[{headers:x-secret-name}]", "", "[]"},
+		{"{header_names:x-*}", "", ""},
+		{"{header_names:!host;*;!content-length}", `{"headers":[{"name":"X-Secret-Name","value":""}]}`, "sealed;x-secret-name"},
+	} {
+		got := composed(t, c.template, c.with, prepare)
+		if got != c.want && got != "x-secret-name;sealed" {
+			t.Errorf("%s is %q, want %q", c.template, got, c.want)
+		}
+	}
+}
+
+// threats.md 68: raw bytes stay raw in a format that leaves bytes as they are. Otherwise, whether a header may hold them would show
+// something of a MAC.
+func TestIdentityFormats_threats_68(t *testing.T) {
+	for _, format := range []string{contract.FormatLower, contract.FormatUpper, contract.FormatPathNormalized, contract.FormatQuoted} {
+		refuseAll(t, []misuse{{format, func(env contract.Env) (string, error) {
+			raw := env.Decode("hex", env.Encode("hex", value(env, "to_header")))
+			return header("X-Key", env.Encode(format, raw)), nil
+		}, host.StagePlugin, "raw bytes: encode it first"}})
+	}
+}
+
+// threats.md 271: what is looked for counts too, also if nothing is found, and long lists take no time that grows with their square.
+func TestComposeSearchBounds_threats_271(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat(`{"name":"v","value":""},`, 2000), ",")
+	for name, do := range map[string]func(env contract.Env){
+		"values": func(env contract.Env) { env.Compose(strings.Repeat("{method}", 2000), []byte(`{"values":[`+many+`]}`)) },
+		"headers": func(env contract.Env) {
+			env.Compose(strings.Repeat("{header:a}", 2000), []byte(`{"headers":[`+many+`]}`))
+		},
+		"lists": func(env contract.Env) {
+			env.Compose(strings.Repeat("{headers:a}{headers:b}", 40), []byte(`{"headers":[`+many+`]}`))
+			env.Compose("{headers:"+strings.Repeat(";", 2000)+"}", []byte(`{"headers":[`+many+`]}`))
+		},
+	} {
+		refuseAll(t, []misuse{{name, func(env contract.Env) (string, error) {
+			do(env)
+			return header("X-Key", value(env, "to_header")), nil
+		}, host.StagePlugin, "compose reads more than 2097152 bytes"}})
+	}
+}
+
+// A caller's header may have many values. They are joined in time that grows with their number.
+func TestAHeaderOfManyValues(t *testing.T) {
+	const n = 100_000
+	for template, separator := range map[string]string{"{header:x-many}": ", ", "{headers:x-many}": ","} {
+		got := composed(t, template, "", func(_ *world, r *http.Request) {
+			r.Header = http.Header{"X-Many": make([]string, n)}
+		})
+		if strings.Count(got, separator) != n-1 {
+			t.Errorf("%s has %d values", template, strings.Count(got, separator)+1)
+		}
+	}
+}
+
+// A port that is empty is none, and a request without a body has the length 0 whatever it states (RFC 9112 section 6).
+func TestSentAddressesAndLengths(t *testing.T) {
+	for host, want := range map[string]string{
+		"API.test:": "API.test: api.test api.test 443", "API.test:443": "API.test:443 api.test api.test 443",
+	} {
+		got := composed(t, "{host} {authority} {hostname} {port}", "", func(_ *world, r *http.Request) { r.Host = host })
+		if got != want {
+			t.Errorf("%s is %q, want %q", host, got, want)
+		}
+	}
+	got := composed(t, "{content_length}", "", func(_ *world, r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, -1 })
+	if got != "0" {
+		t.Errorf("the length of no body is %q", got)
+	}
 }

@@ -2,8 +2,10 @@ package host_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -34,14 +37,10 @@ func ownWorld(t *testing.T) *secureWorld {
 // own connects a connector with an Egress of its own. The endpoint is written, or that of an issuer.
 func (s *secureWorld) own(name string, egress *host.Egress, endpoint string) *host.Connector {
 	s.t.Helper()
-	c, err := s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
+	return must(s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
 		Name: name, Origins: []string{s.api.URL}, Egress: egress,
 		Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", endpoint)},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
+	}))(s.t)
 }
 
 // threats.md 186: an address that one connector may dial is dialled for no other one: neither for the API, nor for a token, nor for
@@ -64,26 +63,18 @@ func TestEgressPerConnector(t *testing.T) {
 		fails("other", nil, "127.0.0.1 is a loopback address")
 		fails("no authority", &host.Egress{Allow: loopback}, "authority")
 	}
-	c, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "127.0.0.1 is a loopback address") {
-		t.Errorf("the API of another connector: %v", err)
-	}
+	c := must(s.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}}))(t)
+	testworld.WantError(t, "the API of another connector", s.call(t.Context(), c), "127.0.0.1 is a loopback address")
 }
 
 // A connector with tls keeps its certificate when it has an Egress of its own.
 func TestOwnEgressWithTLS(t *testing.T) {
 	s := newSecureWorld(t, func(c *host.Config) { c.Egress = host.Egress{} })
 	s.issueTo("client", "client", s.Now().Add(day))
-	c, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{
+	c := must(s.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{s.api.URL}, TLS: of("client"), Auth: s.credentials(),
 		Egress: &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.must(c)
 	if api, token := s.api.seen(), s.token.seen(); len(api) != 1 || api[0] != "client" || len(token) != 1 || token[0] != "client" {
 		t.Errorf("the API has seen %q, the token endpoint %q", api, token)
@@ -99,14 +90,9 @@ func TestProxyOfOneConnector(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	t.Cleanup(proxy.Close)
-	at, err := url.Parse(proxy.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must(url.Parse(proxy.URL))(t)
 	c := s.own("proxied", &host.Egress{Proxy: at}, "https://login.example/token")
-	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the proxy answered 502") {
-		t.Errorf("the error is %v", err)
-	}
+	testworld.WantError(t, "", s.call(t.Context(), c), "the proxy answered 502")
 	if len(asked) != 1 || asked[0] != "CONNECT login.example:443" {
 		t.Errorf("the proxy was asked for %q", asked)
 	}
@@ -135,12 +121,8 @@ func TestPlainHTTPOfOneConnector(t *testing.T) {
 		_, err := s.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://10.0.0.1"}, Auth: host.Auth{Type: "none"}, Egress: e})
 		return err
 	}
-	if err := connect(&host.Egress{AllowHTTP: true}); err != nil {
-		t.Error(err)
-	}
-	if err := connect(nil); err == nil || !strings.Contains(err.Error(), "is plain http") {
-		t.Errorf("without it: %v", err)
-	}
+	check(t, connect(&host.Egress{AllowHTTP: true}))
+	testworld.WantError(t, "without it", connect(nil), "is plain http")
 }
 
 // threats.md 312: PlainHTTP names the hosts of origins and token URLs that may be of plain http, for one connector.
@@ -168,5 +150,47 @@ func TestHostsOfPlainHTTP(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s with %q: %v, want %q", c.origin, c.token, c.hosts, err, c.want)
 		}
+	}
+}
+
+// threats.md 23: Egress.Transport enforces the policy without a host, too.
+func TestTheTransportOfEgressKeepsToIt(t *testing.T) {
+	var encodings []string
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		encodings = append(encodings, r.Header.Get("Accept-Encoding"))
+	}))
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	named := "https://localhost:" + port
+	for name, c := range map[string]struct {
+		egress host.Egress
+		url    string
+		want   string // "" means success
+	}{
+		"allowed":         {host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: roots}}, server.URL, ""},
+		"inside":          {host.Egress{TLS: &tls.Config{RootCAs: roots}}, server.URL, "loopback address"},
+		"a name inside":   {host.Egress{TLS: &tls.Config{RootCAs: roots}}, named, "loopback address"},
+		"cloud metadata":  {host.Egress{AllowPrivate: true}, "http://169.254.169.254/", "cloud metadata address"},
+		"unknown issuers": {host.Egress{AllowPrivate: true}, server.URL, "certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := must(c.egress.Transport())(t)
+			defer transport.CloseIdleConnections()
+			response, err := (&http.Client{Transport: transport}).Get(c.url)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if len(encodings) != 1 || encodings[0] != "" {
+		t.Errorf("the server saw requests with Accept-Encoding %q, and wants one without", encodings)
+	}
+	if _, err := (host.Egress{TLS: &tls.Config{InsecureSkipVerify: true}}).Transport(); err == nil {
+		t.Error("a transport that verifies nobody is made")
 	}
 }

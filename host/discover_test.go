@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -57,7 +59,6 @@ func (w *world) credentialsSent() (urls []string) {
 // for all connectors, and nothing of the connector is sent for it.
 func TestDiscoveredEndpoints(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(metadata(loginDocument))
 	for _, name := range []string{"first", "second"} {
 		c := w.connectAs(name, "oauth_client_credentials", discovering())
@@ -86,7 +87,6 @@ func TestDiscoveredEndpoints(t *testing.T) {
 func TestAnIssuerOfPlainHTTP(t *testing.T) {
 	for hosts, want := range map[string]string{"login.test": "", "login.test:80": "", "other.test": "is plain http", "login.test:8080": "is plain http"} {
 		w := newWorld(t, func(c *host.Config) { c.Egress.PlainHTTP = []string{hosts} })
-		w.canary("s")
 		w.login.Answer(metadata(strings.ReplaceAll(loginDocument, "https://", "http://")))
 		auth := with(discovering(), "token_url", "{{ discover('http://login.test', 'token_endpoint') }}")
 		c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
@@ -115,7 +115,6 @@ func TestDiscoveredAudience(t *testing.T) {
 func TestAnIssuerMovesItsEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.canary("s")
 		w.login.Answer(metadata(loginDocument))
 		c := w.connect("oauth_client_credentials", discovering())
 		w.get(c)
@@ -192,7 +191,6 @@ func TestHostileMetadata(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.canary("s")
 			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				if strings.HasPrefix(r.URL.Path, "/.well-known/") {
 					return c.answer(r)
@@ -240,9 +238,7 @@ func TestMetadataOverTLS(t *testing.T) {
 		}
 		return err
 	}
-	if err := request(connect("with a certificate", of("client"))); err != nil {
-		t.Error(err)
-	}
+	check(t, request(connect("with a certificate", of("client"))))
 	if seen := s.token.seen(); len(seen) != 1 || seen[0] != "client" {
 		t.Errorf("the token endpoint has seen %q", seen)
 	}
@@ -270,17 +266,10 @@ func TestMetadataOverTLS(t *testing.T) {
 func TestHangingIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.canary("s")
-		w.login.Answer(func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
+		w.login.Answer(silent)
+		c := w.open(host.ConnectorConfig{
+			Timeout: 3 * time.Second, Auth: host.Auth{Type: "oauth_client_credentials", Config: discovering()},
 		})
-		c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-			Name: "crm", Origins: []string{apiOrigin}, Timeout: 3 * time.Second, Auth: host.Auth{Type: "oauth_client_credentials", Config: discovering()},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		began := time.Now()
 		failure := w.refuse(c, get(t.Context()), host.StageToken, "the metadata of https://login.test: ")
 		if took := time.Since(began); took != 3*time.Second || !failure.Retryable() {
@@ -310,7 +299,6 @@ func TestDiscoveryErrors(t *testing.T) {
 		{respond(http.StatusOK, "{}"), false},
 	} {
 		w := newWorld(t)
-		w.canary("s")
 		w.login.Answer(c.answer)
 		failure := w.refuse(w.connect("oauth_client_credentials", discovering()), get(t.Context()), host.StageToken)
 		var metadata *host.DiscoveryError
@@ -322,13 +310,9 @@ func TestDiscoveryErrors(t *testing.T) {
 
 // A host that takes the place of another one goes on with its metadata.
 func TestMetadataOutlivesItsHost(t *testing.T) {
-	cache, err := host.NewTokenCache(host.Config{Clock: func() time.Time { return start }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must(host.NewTokenCache(host.Config{Clock: func() time.Time { return start }}))(t)
 	shared := func(c *host.Config) { c.Tokens = cache }
 	w := newWorld(t, shared)
-	w.canary("s")
 	w.login.Answer(metadata(loginDocument))
 	w.get(w.connect("oauth_client_credentials", discovering()))
 	next := newWorld(t, shared)
@@ -359,9 +343,7 @@ func TestWrongDiscoveries(t *testing.T) {
 	_, err := newWorld(t, func(c *host.Config) { c.Base = nil }).host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: &host.TLS{CA: discoverToken},
 	})
-	if err == nil || !strings.Contains(err.Error(), "tls.ca: discover is for the fields of auth.config") {
-		t.Errorf("the error of tls is %v", err)
-	}
+	testworld.WantError(t, "", err, "tls.ca: discover is for the fields of auth.config")
 	if w.login.Count()+w.api.Count() != 0 {
 		t.Error("something was sent")
 	}
@@ -370,12 +352,8 @@ func TestWrongDiscoveries(t *testing.T) {
 // Explain shows the endpoint, once, and where the credentials would go.
 func TestExplainOfADiscovery(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(metadata(loginDocument))
-	e, err := w.explain(w.connect("oauth_client_credentials", with(discovering(), "parameters", config{"to": discoverToken})), get(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(w.explain(w.connect("oauth_client_credentials", with(discovering(), "parameters", config{"to": discoverToken})), get(t.Context())))(t)
 	text := explained(e)
 	if !strings.HasPrefix(text, "the metadata of https://login.test\n  token_endpoint: https://login.test/token\nthe request to the token endpoint\n  POST https://login.test/token\n") ||
 		strings.Count(text, "the metadata of") != 1 {
@@ -400,5 +378,88 @@ func TestAnIssuerDoesNotListHosts(t *testing.T) {
 	w.refuse(c, w.as(w.Secret("the user's token")), host.StageConfig, "user.token may not go to login.test")
 	if urls := w.credentialsSent(); len(urls) > 0 {
 		t.Errorf("credentials were sent to %v", urls)
+	}
+}
+
+// A connector with a client certificate for the token endpoint asks the endpoint that the issuer has for those (RFC 8705 section
+// 5). A connector with authorities only, or with a certificate for the API only, asks the other one.
+func TestTokenEndpointForClientsWithACertificate(t *testing.T) {
+	s := newSecureWorld(t, func(c *host.Config) { c.Egress.AllowPrivate = true })
+	s.canary("s")
+	s.issueTo("client", "client", s.Now().Add(day))
+	var asked string
+	tokens := s.server(0, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"t","token_type":"Bearer","expires_in":3600}`)
+	})
+	issuer := s.server(0, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"issuer":"https://`+r.Host+`","token_endpoint":"`+tokens.URL+`/plain","mtls_endpoint_aliases":{"token_endpoint":"`+tokens.URL+`/mutual"}}`)
+	})
+	for name, c := range map[string]struct {
+		tls  *host.TLS
+		want string
+	}{
+		"no tls":                      {nil, "/plain"},
+		"a certificate":               {of("client"), "/mutual"},
+		"a certificate for the token": {of("client", host.TLSForToken), "/mutual"},
+		"a certificate for the api":   {of("client", host.TLSForAPI), "/plain"},
+		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []string{host.TLSForToken}}, "/plain"},
+	} {
+		connector := s.secureAs(name, c.tls, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil))(t)
+		asked = ""
+		response, err := connector.Transport(nil).RoundTrip(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if asked != c.want {
+			t.Errorf("%s: it asks %s, want %s; %v", name, asked, c.want, err)
+		}
+	}
+}
+
+// specification.md "user in the path of a URL", threats.md 311: what users are called decides neither about the path of a token request nor
+// about its parameters. A value in front of the host is the operator's, and stays as it is.
+func TestValuesInTokenURLs(t *testing.T) {
+	const refused = "token_url has a value in its path"
+	template := tokenURL + "/own%2Fpart;v=1/{{ tenant_id }}/x?y={{ user.email }}"
+	for _, c := range []struct{ url, tenant, email, want string }{
+		{template, "acme", "a@b.c", tokenURL + "/own%2Fpart;v=1/acme/x?y=a%40b.c"},
+		{template, "a b", "x&scope=admin#f", tokenURL + "/own%2Fpart;v=1/a%20b/x?y=x%26scope%3Dadmin%23f"},
+		{template, "acme", "%26?/..", tokenURL + "/own%2Fpart;v=1/acme/x?y=%2526%3F%2F.."},
+		{template, "../../other", "", refused},
+		{tokenURL + "/{{ default(user.username, '') }}/x", "acme", "", refused},
+		{tokenURL + "/x/{{ default(user.username, '') }}", "acme", "", refused},
+		{tokenURL + "//{{ tenant_id }}/", "acme", "", tokenURL + "//acme/"},
+		{tokenURL + "/a{{ default(user.username, '') }}", "acme", "", tokenURL + "/a"},
+		{template, "..", "", refused},
+		{template, "%2e%2e", "", refused},
+		{template, ".", "", refused},
+		{template, "a?scope=admin", "", refused},
+		{template, "a/b", "", refused},
+		{template, "a%2fb", "", refused},
+		{template, "a%252fb", "", refused},
+		{template, "a;b", "", refused},
+		{template, "a#b", "", refused},
+		{template, `a\b`, "", refused},
+		{tokenURL + "/.{{ tenant_id }}", ".", "", refused},
+		{tokenURL + "?{{ tenant_id }}", "a/../b&c", "", tokenURL + "?a%2F..%2Fb%26c"},
+		{"{{ get_variable('realm') }}/token", "", "", "https://login.test/realms/a;b/token"},
+	} {
+		t.Run(c.url+" "+c.tenant+" "+c.email, func(t *testing.T) {
+			w := newWorld(t, func(h *host.Config) { h.Variables = map[string]string{"realm": "https://login.test/realms/a;b"} })
+			connector := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", c.url))
+			_, err := w.try(connector, get(host.WithUser(context.Background(), host.User{ID: "1", Email: cmp.Or(c.email, "x"), TenantID: c.tenant})))
+			if c.want == refused {
+				if err == nil || !strings.Contains(err.Error(), refused) || w.login.Count()+w.api.Count() > 0 {
+					t.Errorf("the error is %v, after %d token requests", err, w.login.Count())
+				}
+				return
+			}
+			if err != nil || w.login.Last().URL != c.want {
+				t.Errorf("sent to %s (%v), want %s", w.login.Last().URL, err, c.want)
+			}
+		})
 	}
 }

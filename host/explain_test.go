@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, error) {
@@ -29,7 +32,6 @@ func (w *world) explain(c *host.Connector, r *http.Request) (*host.Explanation, 
 
 func TestExplainSendsNothingAndMasks(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.Hide("a key that is written out", "written-out-key")
 	for _, c := range []struct {
 		name, authType string
@@ -49,10 +51,7 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := w.explain(w.connect(c.authType, c.config), request(t, apiURL+"?a=1"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must(w.explain(w.connect(c.authType, c.config), request(t, apiURL+"?a=1")))(t)
 			got := e.Added.Query
 			for _, h := range e.Added.Headers {
 				got += h.Value
@@ -69,15 +68,11 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 
 func TestExplainShowsTheWholeRequest(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	r := request(t, "https://me:pw@api.test/x?#f")
 	r.Header = http.Header{"x-key": {"mine"}, "B": {"2", "3"}, "A": {"1"}}
 	for range 5 {
-		e, err := w.explain(c, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must(w.explain(c, r))(t)
 		list := ""
 		for _, h := range e.Headers {
 			list += h.Name + "=" + h.Value + ";"
@@ -93,6 +88,13 @@ func TestExplainShowsTheWholeRequest(t *testing.T) {
 }
 
 func TestExplainFailsWhereTheRequestWould(t *testing.T) {
+	fails := func(w *world, c *host.Connector, r *http.Request, stage host.Stage) {
+		t.Helper()
+		_, err := w.explain(c, r)
+		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // Explain returns it as it is
+			t.Errorf("%s: err = %v", stage, err)
+		}
+	}
 	w := newWorld(t)
 	for stage, c := range map[host.Stage]*host.Connector{
 		host.StageTemplate: w.connect("api_key", key("{{ get_secret('gone') }}")),
@@ -100,27 +102,17 @@ func TestExplainFailsWhereTheRequestWould(t *testing.T) {
 		host.StageSign:     w.connect("jwt", config{"private_key": "no PEM", "claims": config{}}),
 		host.StageMutation: w.connect("api_key", key("a\nb")),
 	} {
-		_, err := w.explain(c, get(t.Context()))
-		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // Explain returns it as it is
-			t.Errorf("%s: err = %v", stage, err)
-		}
+		fails(w, c, get(t.Context()), stage)
 	}
 	for stage, header := range map[host.Stage]string{host.StageOrigin: "host", host.StageMutation: "Connection"} {
 		r := get(t.Context())
 		r.Header[header] = []string{"X-Key"}
-		_, err := w.explain(w.connect("api_key", key("a-key")), r)
-		if failure, ok := err.(*host.Error); !ok || failure.Stage != stage { //nolint:errorlint // Explain returns it as it is
-			t.Errorf("a request that says %s: X-Key: %v", header, err)
-		}
+		fails(w, w.connect("api_key", key("a-key")), r, stage)
 	}
 	sealed := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_token")), nil })
-	_, err := sealed.explain(sealed.connect("custom", misused), get(t.Context()))
-	if failure, ok := err.(*host.Error); !ok || failure.Stage != host.StagePlugin { //nolint:errorlint // Explain returns it as it is
-		t.Errorf("a sealed value out of reach: %v", err)
-	}
+	fails(sealed, sealed.connect("custom", misused), get(t.Context()), host.StagePlugin)
 }
 
-// A call has a time limit, whatever the caller's is.
 // A request is explained as the plugin would send it after a challenge, or at first if the plugin passes that challenge on.
 func TestExplainOfAPluginWithAChallenge(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -151,21 +143,8 @@ func TestExplainOfAPluginWithAChallenge(t *testing.T) {
 	}
 }
 
-func TestCallHasATimeLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = time.Second })
-		w.canary("s")
-		w.login.Answer(newGate(nil).answer)
-		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(t.Context()))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v", err)
-		}
-	})
-}
-
 func TestObserve(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	const took = 42 * time.Millisecond
 	slowly := func(a answer) answer {
@@ -228,7 +207,6 @@ func TestObserveFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.canary("s")
 			connector := w.connect(c.auth.Type, c.auth.Config)
 			c.fail(w)
 			_, err := w.try(connector, get(t.Context()))
@@ -263,11 +241,94 @@ func TestExplainOfAPlaceholder(t *testing.T) {
 	w := newWorld(t)
 	w.canary("test")
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/bottest/%74est/a?test=1", nil)
-	e, err := w.connect("api_key", config{"key": "test", "value": "{{ get_secret('test') }}", "in": "path"}).Explain(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(w.connect("api_key", config{"key": "test", "value": "{{ get_secret('test') }}", "in": "path"}).Explain(r))(t)
 	if want := "https://api.test/bot{{ get_secret('test') }}/{{ get_secret('test') }}/a?test=1"; e.URL != want {
 		t.Errorf("%s, want %s", e.URL, want)
 	}
+}
+
+// For each auth type of this repository, Explain shows the texts that are signed, each request to a token endpoint, and what
+// the API gets. None of that has a credential (threats.md 18).
+func TestExplainOfEachType(t *testing.T) {
+	const secret = "{{ get_secret('s') }}"
+	configs := testworld.AuthTypes(tokenURL)
+	configs["token_exchange"]["subject_token"] = "{{ user.token }}"
+	wants := map[string][]string{ // texts of the explanation, in order
+		"none":                     nil,
+		"api_key":                  {"X-Key: " + secret},
+		"basic":                    {"Authorization: Basic "},
+		"bearer":                   {"Authorization: Bearer " + secret},
+		"jwt":                      {`Bearer <jwt {"alg":"HS256","typ":"JWT"}.{"sub":"ann"}>`},
+		"oauth_client_credentials": {"POST " + tokenURL, "grant_type=client_credentials", "Authorization: Bearer <token>"},
+		"oauth_jwt_bearer":         {"POST " + tokenURL, `assertion=<jwt {"alg":"HS256"`, `"sub":"ann"`, "Authorization: Bearer <token>"},
+		"oauth_password":           {"POST " + tokenURL, "grant_type=password", "password=" + secret, "Authorization: Bearer <token>"},
+		"oauth_refresh_token":      {"POST " + tokenURL, "grant_type=refresh_token", "refresh_token=<refresh_token>", "Authorization: Bearer <"},
+		"oauth_authorization_code": {"POST " + tokenURL, "grant_type=refresh_token", "refresh_token=<refresh_token>", "Authorization: Bearer <"},
+		"token_exchange":           {"POST " + tokenURL, "subject_token={{ user.token }}", "Authorization: Bearer <token>"},
+		"dpop":                     {"POST " + tokenURL, "DPoP: <jwt {", "Authorization: DPoP <"},
+		"login":                    {"POST " + tokenURL, `"password":"` + secret, "X-Session: <"},
+		"github_app":               {"POST https://login.test/app/installations/4711/access_tokens", "Authorization: Bearer <jwt {", "Authorization: Bearer <"},
+		"google_service_account":   {"POST " + tokenURL, `assertion=<jwt {"alg":"RS256"`, "Authorization: Bearer <"},
+		"aws_sigv4":                {"the data of digest sha256", "GET", "the data of mac HS256", "AWS4-HMAC-SHA256", "Authorization: AWS4-HMAC-SHA256 Credential=AKIABASE/"},
+		"aws_assume_role":          {"POST " + tokenURL, "Action=AssumeRole", "AWS4-HMAC-SHA256", "Authorization: AWS4-HMAC-SHA256 Credential="},
+		"http_signature":           {"the data of sign_sealed EdDSA", `"@signature-params": `, "Signature-Input: ", "Signature: "},
+		"hmac":                     {"the data of mac HS256\n  GET /v1/things", "X-Signature: "},
+		"oauth1":                   {"the data of mac HS1\n  GET&https%3A%2F%2Fapi.test%2Fv1%2Fthings&", "Authorization: OAuth ", "oauth_signature="},
+		"digest":                   {"the data of digest ", ":" + secret, "Authorization: Digest "},
+	}
+	w := newWorld(t, listed("login.test"), withState(t, &failingStore{}), func(c *host.Config) { c.BuiltIns = allBuiltIns(t) })
+	w.keys()
+	for _, info := range w.host.Plugins() {
+		t.Run(info.Type, func(t *testing.T) {
+			want, ok := wants[info.Type]
+			if !ok {
+				t.Fatal("there is no case for this type")
+			}
+			w.canary("s")
+			w.canary("seed")
+			e := must(w.explain(w.connect(info.Type, configs[info.Type]), w.as(w.Secret("the user's token"))))(t)
+			text := explained(e)
+			w.Out("the text of the explanation", text)
+			rest := text
+			for _, want := range want {
+				_, after, found := strings.Cut(rest, want)
+				if !found {
+					t.Fatalf("no %q, or not in this place:\n%s", want, text)
+				}
+				rest = after
+			}
+		})
+	}
+	if w.login.Count() != 0 || w.api.Count() != 0 {
+		t.Errorf("%d token requests and %d requests were sent", w.login.Count(), w.api.Count())
+	}
+}
+
+// allBuiltIns returns all plugins of this repository.
+func allBuiltIns(t *testing.T) []host.Plugin {
+	t.Helper()
+	modules := must(filepath.Glob("../plugins/*/*.wasm"))(t)
+	var all []host.Plugin
+	for _, name := range modules {
+		wasm := must(os.ReadFile(name))(t)
+		all = append(all, host.Plugin{Name: filepath.Base(name), Wasm: wasm})
+	}
+	return all
+}
+
+// keys sets the secrets of testworld.AuthTypes that are keys.
+func (w *world) keys() {
+	w.t.Helper()
+	for _, kind := range []string{"rsa", "ed"} {
+		w.setSecret(kind, w.Key(w.t, kind))
+	}
+}
+
+// explained returns an explanation as text.
+func explained(e *host.Explanation) string {
+	text := ""
+	for _, step := range e.Steps {
+		text += step.String()
+	}
+	return text + e.Added.String()
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
@@ -59,9 +57,7 @@ func TestFormats(t *testing.T) {
 	})
 	w.setSecret("s", text)
 	received := w.get(w.connect("custom", misused)).Header
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, want, got)
 	for format, want := range want {
 		if sealed := received.Get("X-" + strings.ReplaceAll(format, "_", "-")); sealed != want {
 			t.Errorf("%s of a sealed value is %s, want %s", format, sealed, want)
@@ -95,9 +91,7 @@ func TestDigests(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	w.setSecret("s", text)
 	received := w.get(w.connect("custom", config{"to_header": "{{ get_secret('s') }}"})).Header
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, want, got)
 	for algorithm, want := range want {
 		if sealed := received.Get("X-" + strings.ReplaceAll(algorithm, "_", "-")); sealed != want {
 			t.Errorf("%s of a sealed value is %s, want %s", algorithm, sealed, want)
@@ -189,10 +183,7 @@ func TestMembersOfAForm(t *testing.T) {
 					return header("X-Key", value(env, "to_header")), nil
 				})
 				body := strings.NewReader(strings.ReplaceAll(c.body, "SECRET", url.QueryEscape(w.secrets["s"])))
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body))(t)
 				prepare(r)
 				kind, encoding, _ := strings.Cut(c.contentType, "; Content-Encoding: ")
 				r.Header.Set("Content-Type", kind)
@@ -208,4 +199,29 @@ func TestMembersOfAForm(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A plugin puts a sealed value into a parameter of a header as a quoted-string (RFC 9110 section 5.6.4), whatever is in it.
+func TestQuotedStrings(t *testing.T) {
+	for secret, want := range map[string]string{
+		"a plain secret":           `Key key="a plain secret"`,
+		`quo"tes and \ in it, é\"`: `Key key="quo\"tes and \\ in it, é\\\""`,
+	} {
+		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env contract.Env) (string, error) {
+			if got := env.Encode(contract.FormatQuoted, `plain "text"`); got != `"plain \"text\""` {
+				t.Errorf("plain text is %s", got)
+			}
+			return header("X-Key", "Key key="+env.Encode(contract.FormatQuoted, value(env, "to_header"))), nil
+		})))
+		for _, name := range []string{"k", "text"} {
+			w.canary(name)
+		}
+		w.setSecret("s", secret)
+		if got := w.get(w.connect("custom", misused)).Header.Get("X-Key"); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	refuseAll(t, []misuse{{"quoted, it keeps its sinks", func(env contract.Env) (string, error) {
+		return header("X-Key", env.Encode(contract.FormatQuoted, value(env, "to_token"))), nil
+	}, host.StagePlugin, "do not reach"}})
 }

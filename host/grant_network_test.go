@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // overTCP returns a cluster's node with the transport of the host, and a connector whose token endpoint is at a URL.
@@ -64,30 +65,16 @@ func TestDownServerKeepsGrant(t *testing.T) {
 // reserved returns an address at which connections are refused until listen is called. No other program can have its port.
 func reserved(t *testing.T) (address string, listen func() net.Listener) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0))(t)
 	socket := os.NewFile(uintptr(fd), "a socket that does not listen")
 	t.Cleanup(func() { _ = socket.Close() })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	bound, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound := must(syscall.Getsockname(fd))(t)
 	address = fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 	return address, func() net.Listener {
 		t.Helper()
-		if err := syscall.Listen(fd, 16); err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.FileListener(socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return listener
+		check(t, syscall.Listen(fd, 16))
+		return must(net.FileListener(socket))(t)
 	}
 }
 
@@ -224,8 +211,6 @@ func TestUnkeepableStates(t *testing.T) {
 	} {
 		g := refresher(nil)
 		change(&g.about)
-		if _, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		testworld.WantError(t, "", loadError(t, g), want)
 	}
 }

@@ -1,20 +1,171 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
+
+// rotation is a token endpoint that redeems each refresh token once, and revokes the grant at a second use (RFC 9700 section
+// 4.14.2).
+type rotation struct {
+	mu      sync.Mutex
+	current string
+	sent    map[string]int
+	revoked bool
+	issued  int
+	// before may answer in place of the endpoint. It is called after a token was redeemed if after is set.
+	before, after func(r *http.Request) (*http.Response, error)
+}
+
+func newRotation(seed string) *rotation {
+	return &rotation{current: seed, sent: map[string]int{}}
+}
+
+func (s *rotation) answer(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	form, _ := url.ParseQuery(string(body))
+	token := form.Get("refresh_token")
+	s.sent[token]++
+	if s.before != nil {
+		return s.before(r)
+	}
+	if token != s.current || s.revoked {
+		s.revoked = true
+		return testworld.Response(http.StatusBadRequest, `{"error":"invalid_grant"}`), nil
+	}
+	s.issued++
+	s.current = fmt.Sprintf("rotated-refresh-token-%d", s.issued)
+	if s.after != nil {
+		return s.after(r)
+	}
+	return testworld.Response(http.StatusOK, fmt.Sprintf(`{"access_token":"access-token-%d","expires_in":3600,"refresh_token":%q}`, s.issued, s.current)), nil
+}
+
+// twice returns the tokens that were sent more than once.
+func (s *rotation) twice() (tokens []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for token, n := range s.sent {
+		if n > 1 {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens
+}
+
+// refresher returns a guest that redeems the refresh token of a state. change may change its exchange.
+func refresher(change func(*contract.Exchange)) *guest {
+	secret := []string{abi.SinkToken}
+	g := &guest{about: abi.Description{
+		Type: "refresher", Uses: []string{contract.GroupToken, contract.GroupCache, contract.GroupState},
+		Fields: []abi.Field{
+			{Name: "token_url", Kind: abi.KindURL, Required: true, Sinks: secret},
+			sealedField("refresh_token", secret...), sealedField("client_secret", secret...),
+		},
+		Answers: []abi.Answer{
+			{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Required: true},
+			{Name: "refresh_token", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: secret, State: "refresh_token"},
+		},
+		State: []abi.State{{Name: "refresh_token", Seed: "refresh_token"}},
+	}}
+	g.authenticate = func(env contract.Env) (string, error) {
+		token, ok := env.CacheGet("access_token")
+		if !ok {
+			reply, err := redeem(env, change)
+			if err != nil {
+				return "", err
+			}
+			token = reply.Answers["access_token"]
+			env.CacheSet("access_token", token, 3540)
+		}
+		return header("Authorization", "Bearer "+token), nil
+	}
+	return g
+}
+
+func redeem(env contract.Env, change func(*contract.Exchange)) (reply contract.ExchangeReply, err error) {
+	refresh, ok := env.StateGet("refresh_token")
+	if !ok {
+		return reply, errors.New("there is no refresh token")
+	}
+	e := contract.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}}
+	if secret := value(env, "client_secret"); secret != "" {
+		e.Form = append(e.Form, abi.Pair{Name: "client_secret", Value: secret})
+	}
+	if change != nil {
+		change(&e)
+	}
+	reply = exchange(env, e)
+	if reply.Status >= 400 {
+		err = fmt.Errorf("the endpoint answered %d", reply.Status)
+	}
+	return reply, err
+}
+
+func exchange(env contract.Env, e contract.Exchange) (reply contract.ExchangeReply) {
+	if err := json.Unmarshal(env.Exchange([]byte(marshal(e))), &reply); err != nil {
+		panic("a test's document: " + err.Error())
+	}
+	return reply
+}
+
+// seeded returns a configuration of the refresher.
+func seeded(pairs ...any) config {
+	c := config{"token_url": tokenURL, "refresh_token": "{{ get_secret('seed') }}"}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i].(string)] = pairs[i+1]
+	}
+	return c
+}
+
+const firstSeed = "the-first-refresh-token"
+
+// grants is a cluster whose nodes have the refresher.
+func grants(t *testing.T) (*cluster, *rotation) {
+	t.Helper()
+	server := newRotation(firstSeed)
+	return newCluster(t, server.answer), server
+}
+
+// granted adds a node with a guest and returns its world and a connector.
+func granted(c *cluster, g *guest, auth config) (*world, *host.Connector) {
+	w := c.world(withoutBuiltIns, withGuest(g))
+	w.setSecret("seed", firstSeed)
+	w.Hide("the seed", firstSeed)
+	return w, w.connectAs("crm", "refresher", auth)
+}
+
+func bearerOf(w *world) string { return w.api.Last().Header.Get("Authorization") }
+
+// grantError returns the GrantError of a request that must fail with one.
+func grantError(t *testing.T, w *world, c *host.Connector, condition host.Condition) *host.GrantError {
+	t.Helper()
+	err := w.refuse(c, get(t.Context()), host.StageToken)
+	var lost *host.GrantError
+	if !errors.As(err, &lost) || lost.Condition != condition || lost.Connector != "crm" || err.Retryable() != (condition == host.ConditionUncertain) {
+		t.Fatalf("the error is %v, want a grant that is %s", err, condition)
+	}
+	return lost
+}
 
 // A refresh token that rotates is redeemed once, by node after node. threats.md 123
 func TestARotatingTokenGoesFromNodeToNode(t *testing.T) {
@@ -60,10 +211,7 @@ func TestACrashAfterTheRedemptionLosesTheGrant(t *testing.T) {
 		return testworld.Response(http.StatusOK, `{"access_token":"an-access-token","refresh_token":"`+server.current+`"}`), nil
 	}
 	crashed, gone := context.WithCancel(context.Background())
-	s, err := host.NewState(t.Context(), host.StateConfig{Store: dying, Keys: [][]byte{stateKey}, Clock: c.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(host.NewState(t.Context(), host.StateConfig{Store: dying, Keys: [][]byte{stateKey}, Clock: c.clock.Now}))(t)
 	w := newWorld(t, withoutBuiltIns, withGuest(refresher(nil)), func(h *host.Config) { h.State, h.Clock = s, c.clock.Now })
 	w.login = c.login
 	w.setSecret("seed", firstSeed)
@@ -257,4 +405,326 @@ func TestOneRedemptionForTwoHosts(t *testing.T) {
 		}
 		c.clock.Advance(time.Hour)
 	}
+}
+
+// Another client secret keeps the grant: the token that is sent is the newest, and not the seed. threats.md 126
+func TestGrantSurvivesNewClientSecret(t *testing.T) {
+	c, server := grants(t)
+	auth := seeded("client_secret", "{{ get_secret('client') }}")
+	w, connector := granted(c, refresher(nil), auth)
+	for i := range 3 {
+		w.setSecret("client", fmt.Sprintf("client-secret-%d", i))
+		w.get(connector)
+	}
+	other := refresher(nil)
+	other.about.Version = "2.0.0"
+	later, same := granted(c, other, seeded("token_url", "https://login.test/other"))
+	later.get(same)
+	if twice := server.twice(); twice != nil || len(server.sent) != 4 {
+		t.Errorf("%v were sent, %q twice", server.sent, twice)
+	}
+}
+
+// A grant is of those for whom its seed is. One seed for all users is sent once, and that of each user is kept apart.
+// threats.md 126
+func TestGrantPerSeed(t *testing.T) {
+	ann := host.User{ID: "1", TenantID: "acme", Email: "ann@example.com"}
+	bob := host.User{ID: "2", TenantID: "acme", Email: "bob@example.com"}
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded("client_secret", "{{ user.email }}"))
+	for _, u := range []host.User{ann, bob, ann} {
+		w.send(connector, get(host.WithUser(t.Context(), u)))
+	}
+	if twice := server.twice(); twice != nil || len(server.sent) != 2 {
+		t.Errorf("one seed for two users: %v were sent", server.sent)
+	}
+
+	c, server = grants(t)
+	server.before = status(500)
+	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ tenant_id }}"))
+	for _, tenant := range []string{"acme", "beta"} {
+		_, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: "1", TenantID: tenant})))
+		var lost *host.GrantError
+		if !errors.As(err, &lost) || lost.Tenant != tenant || lost.User != "" {
+			t.Errorf("the error of %s is %v", tenant, err)
+		}
+	}
+	if len(server.sent) != 2 || server.twice() != nil {
+		t.Errorf("a seed for each tenant: %v were sent", server.sent)
+	}
+
+	c, server = grants(t)
+	server.before = status(500)
+	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ user.id }}"))
+	for _, u := range []host.User{ann, bob} {
+		_, err := w.try(connector, get(host.WithUser(t.Context(), u)))
+		var lost *host.GrantError
+		if !errors.As(err, &lost) || lost.User != u.ID || lost.Tenant != "" || !strings.Contains(err.Error(), fmt.Sprintf("of user %q is uncertain", u.ID)) {
+			t.Errorf("the error of %s is %v", u.ID, err)
+		}
+	}
+	if len(server.sent) != 2 || server.twice() != nil {
+		t.Errorf("a seed for each user: %v were sent", server.sent)
+	}
+	if _, err := w.try(connector, get(host.WithUser(t.Context(), host.User{Email: "x@example.com"}))); err == nil {
+		t.Error("a user without an id has a grant")
+	}
+}
+
+// Each connector of a type has a grant of its own: the token of one goes to no server of another, and its seed is none of another.
+// threats.md 126
+func TestGrantsOfTwoConnectors(t *testing.T) {
+	c, server := grants(t)
+	server.before = respond(http.StatusOK, `{"access_token":"an-access-token"}`)
+	w, crm := granted(c, refresher(nil), seeded())
+	w.setSecret("other", "the-seed-of-erp")
+	erp := w.connectAs("erp", "refresher", seeded("refresh_token", "{{ get_secret('other') }}", "token_url", "https://login.test/erp"))
+	for range 2 {
+		for seed, connector := range map[string]*host.Connector{firstSeed: crm, "the-seed-of-erp": erp} {
+			w.get(connector)
+			if sent := c.login.Last().Form().Get("refresh_token"); sent != seed {
+				t.Errorf("%q was sent, want %q", sent, seed)
+			}
+		}
+		c.clock.Advance(time.Hour)
+	}
+}
+
+// A seed that was replaced before is refused, because it was used.
+func TestOldSeedRefused(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	w.get(connector)
+	server.current = "the-second-refresh-token"
+	w.setSecret("seed", "the-second-refresh-token")
+	w.get(connector)
+	w.setSecret("seed", firstSeed)
+	c.clock.Advance(time.Hour)
+	w.refuse(connector, get(t.Context()), host.StageToken, "was used before")
+	if twice := server.twice(); twice != nil {
+		t.Errorf("%q were sent twice", twice)
+	}
+}
+
+// Without its store, nothing is sent, and the error is one that passes.
+func TestStateWithoutStore(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	c.store.down.Store(true)
+	if err := w.refuse(connector, get(t.Context()), host.StageToken, "the store of state does not answer"); !err.Retryable() {
+		t.Errorf("not retryable: %v", err)
+	}
+	if len(server.sent) != 0 {
+		t.Errorf("%v were sent", server.sent)
+	}
+	c.store.down.Store(false)
+	c.clock.Advance(time.Minute)
+	w.get(connector)
+}
+
+// A grant that no state key opens is an error that stays until a person mends it, as after a key was forgotten.
+func TestUnopenedGrant(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	w.get(connector)
+	c.clock.Advance(2 * time.Hour)
+	c.store.got = func(row state.Row) state.Row {
+		row.Value = bytes.Repeat([]byte{1}, len(row.Value))
+		return row
+	}
+	if err := w.refuse(connector, get(t.Context()), host.StageToken, "add the key that other nodes have"); err.Retryable() {
+		t.Errorf("retryable: %v", err)
+	}
+	if len(server.sent) != 1 {
+		t.Errorf("%v were sent", server.sent)
+	}
+}
+
+// An explanation shows a made-up state, and neither asks the store nor sends anything.
+func TestExplainAState(t *testing.T) {
+	c, server := grants(t)
+	w, connector := granted(c, refresher(nil), seeded())
+	c.store.down.Store(true)
+	e, err := w.explain(connector, get(t.Context()))
+	if err != nil || len(e.Steps) != 1 || e.Steps[0].Exchange.Body != "refresh_token=<refresh_token>" || len(server.sent) != 0 {
+		t.Errorf("%+v, %v; %v were sent", e, err, server.sent)
+	}
+	c.store.down.Store(false)
+}
+
+// A connector whose type has a state needs a store of state, and its seed may not be a user's token.
+func TestStateChecks(t *testing.T) {
+	w := newWorld(t, withoutBuiltIns, withGuest(refresher(nil)), func(c *host.Config) { c.UserTokenHosts = []string{"login.test"} })
+	w.setSecret("seed", firstSeed)
+	problems := strings.Join(w.problems("refresher", seeded("refresh_token", "{{ user.token }}")), "\n")
+	for _, words := range []string{"auth.type: auth type refresher keeps tokens that may be used once, which needs a store of state", "auth.config.refresh_token: names user.token, which a grant would outlive"} {
+		if !strings.Contains(problems, words) {
+			t.Errorf("the problems are %s, want %q", problems, words)
+		}
+	}
+}
+
+// failed are the answers that do not say whether a token was redeemed.
+var failed = map[string]answer{
+	"cut": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") },
+	"an answer that breaks off": func(*http.Request) (*http.Response, error) {
+		response := testworld.Response(http.StatusOK, "")
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"access_token":"`), failingReader{}))
+		return response, nil
+	},
+	"500": status(500), "502": status(502), "504": status(504), "520": status(520), "a redirect": status(302),
+	"200 without a token": respond(200, `{}`), "200 and no JSON": respond(200, `<html>`), "200 and a failure": respond(200, `{"error":"server_error"}`),
+	"500 and an error of its own": respond(500, `{"error":"server_error"}`),
+}
+
+// unkept are the answers after which there is nothing to try.
+var unkept = map[string]answer{
+	"a token that is too long to keep": respond(200, `{"access_token":"an-access-token","refresh_token":"`+strings.Repeat("r", 33<<10)+`"}`),
+	"a token that is no text":          respond(200, `{"access_token":"an-access-token","refresh_token":{}}`),
+	"200 and an error of its own":      respond(200, `{"error":"bad_refresh_token"}`),
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
+
+// After an answer that does not say what became of the token, the grant is uncertain. For a second nobody sends the token, and callers
+// learn when to come back. Then a request sends it again, from any node, and if that goes well, its user has noticed nothing else.
+// threats.md 124, specification.md "a refresh token whose answer was lost"
+func TestUnansweredGrant(t *testing.T) {
+	for name, answer := range failed {
+		t.Run(name, func(t *testing.T) {
+			c, server := grants(t)
+			server.before = answer
+			w, connector := granted(c, refresher(nil), seeded())
+			later, same := granted(c, refresher(nil), seeded())
+			first := grantError(t, w, connector, host.ConditionUncertain)
+			if first.Err == nil || w.logged("is uncertain") != 1 {
+				t.Errorf("the error is %v, and the log has %d lines", first, w.logged("is uncertain"))
+			}
+			server.before = nil
+			for _, n := range []caller{{w, connector}, {later, same}} {
+				if e := grantError(t, n.w, n.c, host.ConditionUncertain); e.RetryAfter != first.RetryAfter || e.RetryAfter > time.Second || e.RetryAfter < 800*time.Millisecond {
+					t.Errorf("callers come back after %s, the first one after %s", e.RetryAfter, first.RetryAfter)
+				}
+			}
+			if server.sent[firstSeed] != 1 {
+				t.Errorf("the token was sent %d times", server.sent[firstSeed])
+			}
+			c.clock.Advance(first.RetryAfter)
+			later.get(same)
+			w.get(connector)
+			if bearerOf(later) != "Bearer access-token-1" || bearerOf(w) != "Bearer access-token-1" || server.sent[firstSeed] != 2 {
+				t.Errorf("%v were sent", server.sent)
+			}
+		})
+	}
+}
+
+// The waits before a token is sent again double for all nodes together, up to five minutes, and Retry-After is one.
+func TestAnUncertainGrantWaitsLonger(t *testing.T) {
+	c, server := grants(t)
+	server.before = status(502)
+	nodes := []caller{}
+	for range 2 {
+		w, connector := granted(c, refresher(nil), seeded())
+		nodes = append(nodes, caller{w, connector})
+	}
+	for i, most := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		e := grantError(t, nodes[i%2].w, nodes[i%2].c, host.ConditionUncertain)
+		if most *= time.Second; e.RetryAfter > most || e.RetryAfter < most*4/5 || server.sent[firstSeed] != i+1 {
+			t.Errorf("after attempt %d of %v the wait is %s", i+1, server.sent, e.RetryAfter)
+		}
+		c.clock.Advance(e.RetryAfter)
+	}
+	server.before = func(*http.Request) (*http.Response, error) {
+		response := testworld.Response(http.StatusBadGateway, "")
+		response.Header.Set("Retry-After", "77")
+		return response, nil
+	}
+	if e := grantError(t, nodes[0].w, nodes[0].c, host.ConditionUncertain); e.RetryAfter != 77*time.Second {
+		t.Errorf("with Retry-After: 77 the wait is %s", e.RetryAfter)
+	}
+}
+
+// A server that rotates has redeemed the token, and its answer was lost: it refuses the token the second time, and the grant is lost.
+// threats.md 124
+func TestRefusedUncertainGrant(t *testing.T) {
+	c, server := grants(t)
+	server.after = failed["cut"]
+	w, connector := granted(c, refresher(nil), seeded())
+	grantError(t, w, connector, host.ConditionUncertain)
+	c.clock.Advance(time.Second)
+	if lost := grantError(t, w, connector, host.ConditionLost); lost.Renew != "configure a new auth.config.refresh_token" {
+		t.Errorf("the error is %v", lost)
+	}
+	c.clock.Advance(time.Hour)
+	grantError(t, w, connector, host.ConditionLost)
+	if server.sent[firstSeed] != 2 {
+		t.Errorf("%v were sent", server.sent)
+	}
+}
+
+// A grant is lost, and its token not sent again, after an answer whose token cannot be kept, and for an operator who wants none to be sent
+// again, after each that does not say what became of it. Each request says how to renew the grant, and the log whose it is.
+// threats.md 124
+func TestLostGrant(t *testing.T) {
+	run := func(name string, answer answer, never bool) {
+		t.Run(name, func(t *testing.T) {
+			c, server := grants(t)
+			server.before = answer
+			w, later := grantedOnce(c, never), grantedOnce(c, never)
+			lost := grantError(t, w.w, w.c, host.ConditionLost)
+			if lost.Renew != "configure a new auth.config.refresh_token" || lost.Err == nil || w.w.logged("may be lost") != 1 {
+				t.Errorf("the error is %v, and the log has %d lines", lost, w.w.logged("may be lost"))
+			}
+			server.before = nil
+			for range 2 {
+				grantError(t, later.w, later.c, host.ConditionLost)
+				grantError(t, w.w, w.c, host.ConditionLost)
+				c.clock.Advance(time.Hour)
+			}
+			if server.sent[firstSeed] != 1 {
+				t.Errorf("the token was sent %d times", server.sent[firstSeed])
+			}
+		})
+	}
+	for name, answer := range unkept {
+		run(name, answer, false)
+	}
+	for name, answer := range failed {
+		run("never again: "+name, answer, true)
+	}
+}
+
+// grantedOnce adds a node with the refresher. If never is set, it sends no token again.
+func grantedOnce(c *cluster, never bool) caller {
+	w, _ := granted(c, refresher(nil), seeded())
+	connector := w.open(host.ConnectorConfig{Auth: host.Auth{Type: "refresher", Config: seeded()}, NeverResend: never})
+	return caller{w, connector}
+}
+
+// A process that was stopped between the intent and the request sends nothing after the deadline of the attempt, with whatever base: here, a
+// tracer stops it. The token was not redeemed then. threats.md 300
+func TestNoSendAfterDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, server := grants(t)
+		stops := true
+		made := &spans{began: func(s host.Span) {
+			if s.Name == host.SpanExchange && stops {
+				stops = false
+				time.Sleep(time.Minute) // in the bubble's time
+			}
+		}}
+		w := c.world(withoutBuiltIns, withGuest(refresher(nil)), withTracer(made))
+		w.setSecret("seed", firstSeed)
+		connector := w.connectAs("crm", "refresher", seeded())
+		if _, err := w.try(connector, get(t.Context())); err == nil || server.sent[firstSeed] != 0 || !strings.Contains(err.Error(), "nothing was sent") {
+			t.Errorf("%v were sent: %v", server.sent, err)
+		}
+		w.get(connector)
+		if server.sent[firstSeed] != 1 {
+			t.Errorf("%v were sent", server.sent)
+		}
+	})
 }

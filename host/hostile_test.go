@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +26,7 @@ import (
 )
 
 // Hostile endpoints: each answer of a table, as the bytes that a server writes, from an endpoint of exchange, from a token
-// endpoint, and from an API whose answers are read for a challenge. See hostile_answers_test.go.
+// endpoint, and from an API whose answers are read for a challenge.
 
 // hostile is an answer of a server.
 type hostile struct {
@@ -59,10 +61,7 @@ func (s *rawServer) count() int {
 // serve starts a rawServer. It calls stalled when a stalling answer has been written.
 func serve(t *testing.T, h *hostile, raw string, stalled func()) *rawServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &rawServer{origin: "http://" + listener.Addr().String()}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -190,11 +189,8 @@ func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(contra
 	if h.stalls {
 		c.Timeout = 50 * time.Millisecond // the endpoint never answers, however long it is waited for
 	}
-	connector, err := w.host.NewConnector(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.try(connector, request(t, api.origin))
+	connector := must(w.host.NewConnector(t.Context(), c))(t)
+	_, err := w.try(connector, request(t, api.origin))
 	var failure *host.Error
 	if sent := api.count(); sent != 0 && err != nil || err != nil && (!errors.As(err, &failure) || failure.Stage == host.StagePlugin) {
 		t.Errorf("%d requests to the API, %v", sent, err)
@@ -234,12 +230,9 @@ func askAPI(t *testing.T, h *hostile) string {
 	defer cancel()
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	api := serve(t, h, h.with(w, elsewhere.origin), cancel)
-	connector, err := w.host.NewConnector(ctx, host.ConnectorConfig{
-		Name: "crm", Origins: []string{api.origin}, Auth: host.Auth{Type: "custom", Config: config{"key": "{{ get_secret('key') }}"}},
+	connector := w.open(host.ConnectorConfig{
+		Origins: []string{api.origin}, Auth: host.Auth{Type: "custom", Config: config{"key": "{{ get_secret('key') }}"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := request(t, api.origin).WithContext(ctx)
 	response, err := connector.GuardedTransport(nil).RoundTrip(r)
 	got := ""
@@ -255,4 +248,159 @@ func askAPI(t *testing.T, h *hostile) string {
 		t.Errorf("%d requests to the API, %d to another server", n, elsewhere.count())
 	}
 	return w.outcome(err, got)
+}
+
+// answered returns an answer with a body. LENGTH is its length.
+func answered(status, body string, headers ...string) string {
+	lines := append([]string{"HTTP/1.1 " + status}, headers...)
+	return strings.Join(append(lines, "Content-Length: LENGTH"), "\r\n") + "\r\n\r\n" + body
+}
+
+// bomb is short, and 64 MiB once it is decompressed.
+var bomb = func() string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	for range 64 {
+		_, _ = w.Write(make([]byte, 1<<20))
+	}
+	_ = w.Close()
+	return b.String()
+}()
+
+// hostileAnswers are the answers of TestHostileEndpoints.
+var hostileAnswers = []hostile{
+	{name: "nothing at all", raw: "", exchange: "error", token: "error", api: "error"},
+	{name: "no HTTP", raw: "TOKEN SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "TLS", raw: "\x16\x03\x01\x00\x04TOKEN", exchange: "error", token: "error", api: "error"},
+	{name: "a status line only", raw: "HTTP/1.1 200 OK\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "half a status line", raw: "HTTP/1.1 2", exchange: "error", token: "error", api: "error"},
+	{name: "a status that is no number", raw: "HTTP/1.1 TOKEN OK\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "the status 0", raw: "HTTP/1.1 000 SECRET\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "0"},
+	{name: "the status 999", raw: "HTTP/1.1 999 SECRET\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "999"},
+	{name: "a status of four digits", raw: "HTTP/1.1 2000 SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "HTTP 0.9", raw: "TOKEN", exchange: "error", token: "error", api: "error"},
+	{name: "HTTP 1.0 to its end", raw: "HTTP/1.0 200 OK\r\n\r\n{\"access_token\":\"TOKEN\",\"token_type\":\"bearer\",\"data\":[{\"token\":\"TOKEN\"}]}", exchange: "sent", token: "sent", api: "200"},
+	{name: "HTTP 2", raw: "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "200"},
+	{name: "another protocol", raw: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: SECRET\r\nConnection: Upgrade\r\n\r\nTOKEN", exchange: "error", token: "error", api: "error"},
+	{name: "an upgrade that is asked for", raw: "HTTP/1.1 426 Upgrade Required\r\nUpgrade: SECRET\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "426"},
+	{name: "the credential in the reason", raw: "HTTP/1.1 401 SECRET\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "401"},
+	{name: "a header without a colon", raw: "HTTP/1.1 200 OK\r\nSECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a header with a space in its name", raw: "HTTP/1.1 200 OK\r\nX TOKEN: a\r\n\r\n", exchange: "error", token: "error", api: "200"},
+	{name: "a header with a NUL", raw: "HTTP/1.1 200 OK\r\nX-A: \x00TOKEN\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a continued header", raw: "HTTP/1.1 401 No\r\nWWW-Authenticate: Digest\r\n nonce=\"TOKEN\"\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "401"},
+	{name: "a header in two cases", raw: "HTTP/1.1 401 No\r\nwww-authenticate: Digest nonce=\"TOKEN\"\r\nWWW-AUTHENTICATE: Digest nonce=\"b\"\r\nContent-Length: 0\r\n\r\n", exchange: "error", token: "error", api: "401"},
+	{name: "bare line feeds", raw: "HTTP/1.1 200 OK\nContent-Length: 5\n\nTOKEN", exchange: "error", token: "error", api: "200"},
+	{name: "a Content-Length that is no number", raw: "HTTP/1.1 200 OK\r\nContent-Length: SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a Content-Length below 0", raw: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a Content-Length beyond 64 bits", raw: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nTOKEN", exchange: "error", token: "error", api: "error"},
+	{name: "two Content-Lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nTOKEN", exchange: "error", token: "error", api: "error"},
+	{name: "a Content-Length and chunks", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", exchange: "error", token: "error", api: "200"},
+	{name: "another transfer coding", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a body that breaks off", raw: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"access_token\":\"TOKEN\"}", exchange: "error", token: "error", api: "error"},
+	{name: "a refusal that breaks off", raw: "HTTP/1.1 401 No\r\nWWW-Authenticate: Digest nonce=\"TOKEN\"\r\nContent-Length: 100\r\n\r\n{\"error\":{\"code\":\"expired\"}}", exchange: "error", token: "error", api: "error"},
+	{name: "a chunk that breaks off", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{\"access_token\":\"TOKEN\"}", exchange: "error", token: "error", api: "error"},
+	{name: "a chunk without a size", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nSECRET\r\n{}\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a chunk of many digits", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n00000000000000000000000000ff\r\nTOKEN\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a chunk below 0", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nTOKEN\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a trailer that is not declared", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-TOKEN: SECRET\r\n\r\n", exchange: "error", token: "error", api: "200"},
+	{name: "a malformed trailer", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\nSECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "the credential in a trailer", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\nX: SECRET\r\n\r\n", exchange: "error", token: "error", api: "200"},
+	{name: "a second answer that nobody asked for", raw: "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nX: SECRET\r\nContent-Length: 5\r\n\r\nTOKEN", exchange: "error", token: "error", api: "200 or 401"},
+	{name: "a body of a 204", raw: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nTOKEN", exchange: "error", token: "error", api: "204"},
+	{name: "a body of a 304", raw: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nTOKEN", exchange: "error", token: "error", api: "304"},
+	{name: "hints before the answer", raw: "HTTP/1.1 103 Early Hints\r\nX-A: SECRET\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", exchange: "error", token: "error", api: "200"},
+	{name: "nothing but hints", raw: "HTTP/1.1 103 Early Hints\r\nX-A: SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a continuation before the answer", raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\n{}", exchange: "error", token: "error", api: "403"},
+	{name: "hints without end", raw: "HTTP/1.1 103 Early Hints\r\n\r\n", endless: "HTTP/1.1 103 Early Hints\r\nX-A: SECRET\r\n\r\n", exchange: "error", token: "error", api: "error"},
+	{name: "a status line without end", raw: "HTTP/1.1 200 ", endless: strings.Repeat("TOKEN", 1000), exchange: "error", token: "error", api: "error"},
+	{name: "a header without end", raw: "HTTP/1.1 200 OK\r\nX: ", endless: strings.Repeat("TOKEN", 1000), exchange: "error", token: "error", api: "error"},
+	{name: "headers without end", raw: "HTTP/1.1 401 No\r\n", endless: strings.Repeat("WWW-Authenticate: Digest nonce=a\r\n", 100), exchange: "error", token: "error", api: "error"},
+	{name: "a body without end", raw: "HTTP/1.1 200 OK\r\n\r\n", endless: strings.Repeat(`{"a":`, 1000), exchange: "error", token: "error", api: "200"},
+	{name: "chunks without end", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", endless: strings.Repeat("1\r\n{\r\n", 1000), exchange: "error", token: "error", api: "200"},
+	{name: "the extension of a chunk without end", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", endless: strings.Repeat("x", 5000), exchange: "error", token: "error", api: "error"},
+	{name: "a refusal without end", raw: "HTTP/1.1 401 No\r\nWWW-Authenticate: Digest nonce=a\r\n\r\n", endless: strings.Repeat(" ", 5000), exchange: "error", token: "error", api: "401"},
+	{name: "silence", raw: "", stalls: true, exchange: "error", token: "error", api: "error"},
+	{name: "silence in the header", raw: "HTTP/1.1 200 OK\r\nX-A: TOK", stalls: true, exchange: "error", token: "error", api: "error"},
+	{name: "silence in the body", raw: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", stalls: true, exchange: "error", token: "error", api: "error"},
+	{name: "silence in the body of a refusal", raw: "HTTP/1.1 401 No\r\nContent-Length: 100\r\n\r\n{", stalls: true, exchange: "error", token: "error", api: "error"},
+	{name: "silence in a chunk", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{", stalls: true, exchange: "error", token: "error", api: "error"},
+	{name: "a redirect with 301", raw: answered("301 Go", ``, `Location: ELSEWHERE/?SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect with 302", raw: answered("302 Go", ``, `Location: ELSEWHERE/?SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect with 303", raw: answered("303 Go", ``, `Location: ELSEWHERE/?SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect with 307", raw: answered("307 Go", ``, `Location: ELSEWHERE/?SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect with 308", raw: answered("308 Go", ``, `Location: ELSEWHERE/?SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect to nowhere", raw: answered("302 Go", ``), exchange: "error", token: "error", api: "302"},
+	{name: "a redirect to no URL", raw: answered("302 Go", ``, `Location: ://SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "a redirect to another scheme", raw: answered("302 Go", ``, `Location: file:///etc/passwd`), exchange: "error", token: "error", api: "302"},
+	{name: "a redirect to a URL with a user", raw: answered("302 Go", ``, `Location: http://user:TOKEN@127.0.0.1/`), exchange: "error", token: "error", api: "302"},
+	{name: "two redirects", raw: answered("302 Go", ``, `Location: ELSEWHERE/`, `Location: ELSEWHERE/2`), exchange: "error", token: "error", api: "302"},
+	{name: "a redirect in a refusal", raw: answered("401 No", `{"error":{"code":"expired"}}`, `Location: ELSEWHERE/`, `WWW-Authenticate: Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "401"},
+	{name: "a refresh", raw: answered("200 OK", `{}`, `Refresh: 0; url=ELSEWHERE/`), exchange: "error", token: "error", api: "200"},
+	{name: "another place for the service", raw: answered("200 OK", `{}`, `Alt-Svc: h2="ELSEWHERE"`, `Content-Location: ELSEWHERE/`), exchange: "error", token: "error", api: "200"},
+	{name: "a good answer", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`, `Content-Type: application/json`), exchange: "sent", token: "sent", api: "200"},
+	{name: "a good answer with a refusal's status", raw: answered("400 Bad", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`), exchange: "sent", token: "error", api: "400"},
+	{name: "a good answer with a failure's status", raw: answered("503 Down", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`, `Retry-After: 99999999999999999999`), exchange: "sent", token: "error", api: "503"},
+	{name: "nothing", raw: answered("200 OK", ``), exchange: "error", token: "error", api: "200"},
+	{name: "HTML", raw: answered("200 OK", `<html><title>SECRET</title>TOKEN`, `Content-Type: text/html`), exchange: "error", token: "error", api: "error"},
+	{name: "a form", raw: answered("200 OK", `access_token=TOKEN&oauth_token=TOKEN`, `Content-Type: application/x-www-form-urlencoded`), exchange: "error", token: "error", api: "200"},
+	{name: "XML with an entity", raw: answered("200 OK", `<!DOCTYPE a [<!ENTITY b SYSTEM "ELSEWHERE/">]><a>&b;TOKEN</a>`), exchange: "error", token: "error", api: "200"},
+	{name: "null", raw: answered("200 OK", `null`), exchange: "error", token: "error", api: "200"},
+	{name: "a text", raw: answered("200 OK", `"TOKEN"`), exchange: "error", token: "error", api: "200"},
+	{name: "a list", raw: answered("200 OK", `["TOKEN"]`), exchange: "error", token: "error", api: "200"},
+	{name: "a number", raw: answered("200 OK", `1e999999999`), exchange: "error", token: "error", api: "200"},
+	{name: "half of the JSON", raw: answered("200 OK", `{"access_token":"TOKEN`), exchange: "error", token: "error", api: "200"},
+	{name: "JSON and more", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]} {`), exchange: "error", token: "error", api: "200"},
+	{name: "two documents", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a comment", raw: answered("200 OK", `{/* TOKEN */"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "members twice", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}],"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "members in another case", raw: answered("200 OK", `{"Access_Token":"TOKEN","DATA":[{"Token":"TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a byte order mark", raw: answered("200 OK", "\xef\xbb\xbf{}"), exchange: "error", token: "error", api: "200"},
+	{name: "not UTF-8", raw: answered("200 OK", "{\"access_token\":\"\xffTOKEN\",\"data\":[{\"token\":\"\xffTOKEN\"}]}"), exchange: "error", token: "error", api: "200"},
+	{name: "half a surrogate", raw: answered("200 OK", `{"access_token":"\ud800TOKEN","data":[{"token":"\ud800TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a NUL in the token", raw: answered("200 OK", `{"access_token":"\u0000TOKEN","data":[{"token":"\u0000TOKEN"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "line breaks in the token", raw: answered("200 OK", `{"access_token":"TOKEN\r\nX-Evil: 1","data":[{"token":"TOKEN\r\nX-Evil: 1"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "spaces around the token", raw: answered("200 OK", `{"access_token":" TOKEN ","data":[{"token":" TOKEN "}]}`), exchange: "sent", token: "sent", api: "200"},
+	{name: "an empty token", raw: answered("200 OK", `{"access_token":"","data":[{"token":""}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a token of null", raw: answered("200 OK", `{"access_token":null,"data":[{"token":null}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a token of false", raw: answered("200 OK", `{"access_token":false,"data":[{"token":false}]}`), exchange: "sent", token: "error", api: "200"},
+	{name: "a number as the token", raw: answered("200 OK", `{"access_token":1e400,"data":[{"token":1e400}]}`), exchange: "sent", token: "error", api: "200"},
+	{name: "an object as the token", raw: answered("200 OK", `{"access_token":{"a":"TOKEN"},"data":[{"token":{"a":"TOKEN"}}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "a token that looks like a reference", raw: answered("200 OK", `{"access_token":"kw_abcdefghijklmnopqrstuvwxyz","data":[{"token":"kw_abcdefghijklmnopqrstuvwxyz"}]}`), exchange: "sent", token: "sent", api: "200"},
+	{name: "the credential as the token", raw: answered("200 OK", `{"access_token":"SECRET","data":[{"token":"SECRET"}]}`), exchange: "sent", token: "sent", api: "error"},
+	{name: "the credential as the type", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"SECRET","kind":"SECRET","scope":"SECRET","custom":"SECRET","data":[{"token":"TOKEN"}]}`), exchange: "error", token: "sent", api: "error"},
+	{name: "a token of 40 KiB", raw: answered("200 OK", `{"access_token":"`+strings.Repeat("TOKEN", 1300)+`","data":[{"token":"`+strings.Repeat("TOKEN", 1300)+`"}]}`), exchange: "error", token: "error", api: "200"},
+	{name: "an answer of 1 MiB", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}],"x":"`+strings.Repeat("x", 1<<20)+`"}`), exchange: "error", token: "error", api: "200"},
+	{name: "a refusal of 1 MiB", raw: answered("401 No", `{"x":"`+strings.Repeat("x", 1<<20)+`","error":"SECRET"}`, `WWW-Authenticate: Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "401"},
+	{name: "deep lists", raw: answered("200 OK", strings.Repeat("[", 50_000)), exchange: "error", token: "error", api: "200"},
+	{name: "deep objects", raw: answered("401 No", strings.Repeat(`{"error":`, 7_000), `WWW-Authenticate: Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "401"},
+	{name: "many members", raw: answered("200 OK", `{`+strings.Repeat(`"a":1,`, 10_000)+`"b":1}`), exchange: "error", token: "error", api: "200"},
+	{name: "many numbers", raw: answered("200 OK", `[`+strings.Repeat(`1e9,`, 15_000)+`1]`), exchange: "error", token: "error", api: "200"},
+	{name: "a number of many digits", raw: answered("200 OK", `{"access_token":"TOKEN","expires_in":`+strings.Repeat("9", 60_000)+`,"life":`+"9"+`,"data":[{"token":"TOKEN"}]}`), exchange: "sent", token: "sent", api: "200"},
+	{name: "a life below 0", raw: answered("200 OK", `{"access_token":"TOKEN","expires_in":-1,"life":-1,"until":-1,"data":[{"token":"TOKEN"}]}`), exchange: "sent", token: "sent", api: "200"},
+	{name: "a life as a text", raw: answered("200 OK", `{"access_token":"TOKEN","expires_in":"SECRET","life":"SECRET","until":"SECRET","data":[{"token":"TOKEN"}]}`), exchange: "sent", token: "sent", api: "error"},
+	{name: "a gzip that is none", raw: answered("200 OK", `TOKEN`, `Content-Encoding: gzip`), exchange: "error", token: "error", api: "error"},
+	{name: "a gzip that becomes 64 MiB", raw: answered("200 OK", bomb, "Content-Encoding: gzip"), exchange: "error", token: "error", api: "200"},
+	{name: "an unknown encoding", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`, `Content-Encoding: SECRET`), exchange: "error", token: "error", api: "error"},
+	{name: "another character set", raw: answered("200 OK", `{"access_token":"TOKEN","token_type":"bearer","expires_in":3600,"data":[{"token":"TOKEN"}]}`, `Content-Type: application/json; charset=utf-16`), exchange: "sent", token: "sent", api: "200"},
+	{name: "an error of 2xx", raw: answered("200 OK", `{"error":"SECRET","error_description":"TOKEN"}`), exchange: "error", token: "error", api: "error"},
+	{name: "an unknown error", raw: answered("400 Bad", `{"error":"SECRET","error_description":"TOKEN","error_uri":"ELSEWHERE/"}`), exchange: "error", token: "error", api: "error"},
+	{name: "an error that is an object", raw: answered("400 Bad", `{"error":{"code":"SECRET","message":"TOKEN"}}`), exchange: "error", token: "error", api: "error"},
+	{name: "cookies", raw: answered("200 OK", `{}`, `Set-Cookie: SID=TOKEN; Domain=evil.test`, `Set-Cookie: SID=SECRET`, `Set-Cookie: =;;;`), exchange: "error", token: "error", api: "200"},
+	{name: "a challenge", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest realm="r", nonce="TOKEN", algorithm=SHA-256`, `Authentication-Info: nextnonce="TOKEN"`, `Date: Wed, 15 Nov 2023 00:00:00 GMT`), exchange: "error", token: "error", api: "401"},
+	{name: "a challenge that repeats the credential", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="SECRET"`), exchange: "error", token: "error", api: "401"},
+	{name: "quotes without an end", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN`), exchange: "error", token: "error", api: "401"},
+	{name: "an escape without an end", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN\`), exchange: "error", token: "error", api: "401"},
+	{name: "nothing but commas", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: ,,,,,,,,`), exchange: "error", token: "error", api: "401"},
+	{name: "nothing but signs", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: ="=",==,"""\"`), exchange: "error", token: "error", api: "401"},
+	{name: "an empty nonce", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce=""`), exchange: "error", token: "error", api: "error"},
+	{name: "an algorithm that nobody has", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN", algorithm=SECRET`), exchange: "error", token: "error", api: "401"},
+	{name: "a date that is none", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN"`, `Date: SECRET`), exchange: "error", token: "error", api: "401"},
+	{name: "the year 9999", raw: answered("401 No", `{"error":{"code":"expired"},"life":5}`, `WWW-Authenticate: Digest nonce="TOKEN"`, `Date: Fri, 31 Dec 9999 23:59:59 GMT`), exchange: "error", token: "error", api: "401"},
+	{name: "a nonce of 2 KiB", raw: answered("401 No", "", `WWW-Authenticate: Digest nonce="`+strings.Repeat("TOKEN", 70)+`"`), exchange: "error", token: "error", api: "401"},
+	{name: "a thousand challenges", raw: answered("401 No", "", `WWW-Authenticate: `+strings.Repeat(`A b="c", `, 1000)+`Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "401"},
+	{name: "a thousand headers", raw: answered("401 No", "", strings.Repeat("WWW-Authenticate: Digest a=b\r\n", 1000)+`X: TOKEN`), exchange: "error", token: "error", api: "401"},
+	{name: "a nonce with bytes that are not ASCII", raw: answered("401 No", "", "WWW-Authenticate: Digest nonce=\"\xff\xfeTOKEN\""), exchange: "error", token: "error", api: "401"},
+	{name: "a challenge of a proxy", raw: answered("407 No", ``, `Proxy-Authenticate: Digest nonce="TOKEN"`), exchange: "error", token: "error", api: "407"},
+	{name: "a 403 with the code", raw: answered("403 No", `{"error":{"code":"expired"}}`), exchange: "error", token: "error", api: "403"},
+	{name: "a 401 of JSON with the credential", raw: answered("401 No", `{"error":{"code":"SECRET"},"data":[{"token":"SECRET"}]}`), exchange: "sent", token: "error", api: "error"},
 }

@@ -1,21 +1,38 @@
 package host_test
 
 import (
+	"bytes"
+	"context"
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/sdk"
 )
 
 // Keys that sign for a purpose, and keys that the host makes.
@@ -30,7 +47,6 @@ func keysWorld(t *testing.T, purposes []string, do func(contract.Env) (string, e
 		sealedField("hashed", abi.SinkDigest), sealedField("to_header", abi.SinkHeader),
 	}}, authenticate: do}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	w.canary("s")
 	return w, w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"})
 }
 
@@ -53,16 +69,10 @@ func TestAGeneratedKeySigns(t *testing.T) {
 	}
 	point := []byte{4} // uncompressed
 	for _, coordinate := range []string{jwk.X, jwk.Y} {
-		b, err := base64.RawURLEncoding.DecodeString(coordinate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(base64.RawURLEncoding.DecodeString(coordinate))(t)
 		point = append(point, b...)
 	}
-	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must(ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point))(t)
 	sum := sha256.Sum256([]byte(base))
 	if !ecdsa.Verify(public, sum[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
 		t.Error("the signature does not verify")
@@ -231,5 +241,411 @@ func TestACallSignsAFewTimesOnly(t *testing.T) {
 				t.Errorf("it made %d signatures", made)
 			}
 		})
+	}
+}
+
+// rs1Guest returns a guest with a key of the algorithm RS1 for all purposes.
+func rs1Guest(do func(contract.Env) (string, error)) *guest {
+	g := &guest{authenticate: do}
+	g.about.Uses = []string{contract.GroupSign}
+	g.about.Fields = []abi.Field{
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: contract.Purposes, Derived: []string{abi.SinkHeader}},
+		{Name: "algorithm", Kind: abi.KindString, Enum: []string{contract.SignRS1}, Default: contract.SignRS1},
+	}
+	return g
+}
+
+// A plugin signs messages with RSA and SHA-1, as OAuth 1.0 needs it.
+func TestSignaturesWithRS1(t *testing.T) {
+	private, public := keyFor(t, "RS256")
+	w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(func(env contract.Env) (string, error) {
+		return header("X-Key", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "a message"))), nil
+	})))
+	w.setSecret("k", private)
+	got := w.get(w.connect("custom", config{"key": "{{ get_secret('k') }}"}))
+	signature := must(base64.StdEncoding.DecodeString(got.Header.Get("X-Key")))(t)
+	block, _ := pem.Decode([]byte(public))
+	key := must(x509.ParsePKIXPublicKey(block.Bytes))(t)
+	sum := sha1.Sum([]byte("a message"))
+	check(t, rsa.VerifyPKCS1v15(key.(*rsa.PublicKey), crypto.SHA1, sum[:], signature))
+}
+
+// A key with the algorithm RS1 signs messages only: no JWT (threats.md 36), and no signature base.
+func TestRS1Limits(t *testing.T) {
+	private, _ := keyFor(t, "RS256")
+	for _, c := range []misuse{
+		{"a JWT", func(env contract.Env) (string, error) {
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})), nil
+		}, host.StageSign, "unknown algorithm"},
+		{"a JWT by sign_sealed", func(env contract.Env) (string, error) {
+			return header("X-Key", env.SignSealed("key", contract.PurposeMessage, "eyJhbGciOiJSUzI1NiJ9.e30")), nil
+		}, host.StagePlugin, "the form of a JWS"},
+		{"a signature base", func(env contract.Env) (string, error) {
+			return header("X-Key", env.SignSealed("key", contract.PurposeHTTPSignature, `"@signature-params": ()`)), nil
+		}, host.StagePlugin, `RS1 signs for "message" only`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(c.do)))
+			w.setSecret("k", private)
+			w.refuse(w.connect("custom", config{"key": "{{ get_secret('k') }}"}), get(t.Context()), c.stage, c.words)
+		})
+	}
+}
+
+// httpSigner returns a guest with a key, and the configuration of a connector for it.
+func httpSigner(algorithm string, authenticate func(contract.Env) (string, error), purposes ...string) (*guest, config) {
+	g := &guest{
+		about: abi.Description{Uses: []string{contract.GroupSign}, Fields: []abi.Field{
+			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{abi.SinkHeader}},
+			{Name: "algorithm", Kind: abi.KindString, Enum: append(sdk.HTTPSignatureAlgorithms(), sdk.Algorithms()...)},
+		}},
+		authenticate: authenticate,
+	}
+	return g, config{"key": "{{ get_secret('key') }}", "algorithm": algorithm}
+}
+
+// A key signs with the algorithm that the configuration names, by its name of RFC 9421 as by that of RFC 7518.
+func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
+	const base = "\"@method\": GET\n\"@signature-params\": (\"@method\");created=1"
+	names := map[string]string{
+		"hmac-sha256": "HS256", "ed25519": "EdDSA", "ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384",
+		"rsa-pss-sha512": "PS512", "rsa-v1_5-sha256": "RS256",
+	}
+	if listed := sdk.HTTPSignatureAlgorithms(); len(listed) != len(names) {
+		t.Errorf("the SDK lists %q", listed)
+	}
+	for _, name := range sdk.HTTPSignatureAlgorithms() {
+		for _, algorithm := range []string{name, names[name]} {
+			t.Run(algorithm, func(t *testing.T) {
+				g, c := httpSigner(algorithm, func(env contract.Env) (string, error) {
+					signature := env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeHTTPSignature, base))
+					output, err := json.Marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Signature", Value: signature}}})
+					return string(output), err
+				}, contract.PurposeHTTPSignature)
+				w := newWorld(t, withGuest(g), withoutBuiltIns)
+				private, public := keyFor(t, names[name])
+				w.setSecret("key", private)
+				signature := must(base64.StdEncoding.DecodeString(w.get(w.connect("custom", c)).Header.Get("X-Signature")))(t)
+				check(t, jws.Method(names[name]).Verify(base, signature, verifier(t, names[name], public)))
+			})
+		}
+	}
+}
+
+// verifier returns the key that verifies, as golang-jwt takes it.
+func verifier(t *testing.T, algorithm, public string) any {
+	t.Helper()
+	var key any
+	var err error
+	switch algorithm[:2] {
+	case "HS":
+		return []byte(public)
+	case "ES":
+		key, err = jwt.ParseECPublicKeyFromPEM([]byte(public))
+	case "Ed":
+		key, err = jwt.ParseEdPublicKeyFromPEM([]byte(public))
+	default:
+		key, err = jwt.ParseRSAPublicKeyFromPEM([]byte(public))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// The names of RFC 9421 are none for a JWT, whose header has the name.
+func TestJWTsHaveNoAlgorithmsOfHTTPMessageSignatures(t *testing.T) {
+	if slices.ContainsFunc(sdk.HTTPSignatureAlgorithms(), func(name string) bool { return jws.Method(name) != nil }) {
+		t.Error("a name is that of a JWS algorithm")
+	}
+	g, c := httpSigner("ed25519", func(env contract.Env) (string, error) {
+		return env.JWTSign([]byte(`{"key":"key","for":"header","claims":{}}`)), nil
+	}, contract.PurposeJWT, contract.PurposeHTTPSignature)
+	w := newWorld(t, withGuest(g), withoutBuiltIns)
+	private, _ := keyFor(t, "EdDSA")
+	w.setSecret("key", private)
+	w.refuse(w.connect("custom", c), get(context.Background()), host.StageSign, "unknown algorithm")
+}
+
+// algorithms are the 13 algorithms of specification.md 3.17.
+var algorithms = []string{
+	"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
+}
+
+// keyFor returns a new key pair for an algorithm: the key that signs and the key that verifies.
+func keyFor(t *testing.T, algorithm string) (private, public string) {
+	t.Helper()
+	var signer crypto.Signer
+	var err error
+	switch algorithm {
+	case "HS256", "HS384", "HS512":
+		secret := strings.Repeat("hmac-secret-", 6)
+		return secret, secret
+	case "ES256":
+		signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		signer, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "ES512":
+		signer, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case "EdDSA":
+		_, signer, err = ed25519.GenerateKey(rand.Reader)
+	default:
+		signer, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8 := must(x509.MarshalPKCS8PrivateKey(signer))(t)
+	spki := must(x509.MarshalPKIXPublicKey(signer.Public()))(t)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
+}
+
+// The tokens that the jwt plugin sends verify in an independent implementation, for all 13 algorithms.
+func TestIndependentJWTVerification(t *testing.T) {
+	var input bytes.Buffer
+	for _, algorithm := range algorithms {
+		private, public := keyFor(t, algorithm)
+		token := strings.TrimPrefix(sentBy(t, algorithm, private), "Bearer ")
+		line := must(json.Marshal(map[string]string{"token": token, "algorithm": algorithm, "key": public}))(t)
+		input.Write(append(line, '\n'))
+	}
+	verify := exec.CommandContext(t.Context(), "/usr/bin/python3", "internal/signing/testdata/verify.py")
+	verify.Stdin, verify.Stderr = &input, os.Stderr
+	output, err := verify.Output()
+	if err != nil {
+		t.Fatalf("python3-jwt cannot be run; `make deps` installs it: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	if len(lines) != len(algorithms) {
+		t.Fatalf("%d answers for %d tokens", len(lines), len(algorithms))
+	}
+	for i, line := range lines {
+		var verdict struct {
+			Header map[string]any
+			Claims map[string]any
+			Error  string
+		}
+		if err := json.Unmarshal([]byte(line), &verdict); err != nil || verdict.Error != "" {
+			t.Errorf("%s: err = %v verdict.Error = %s", algorithms[i], err, verdict.Error)
+			continue
+		}
+		if verdict.Header["alg"] != algorithms[i] || verdict.Header["typ"] != "JWT" || verdict.Header["kid"] != "k1" {
+			t.Errorf("%s: the header is %v", algorithms[i], verdict.Header)
+		}
+		if verdict.Claims["sub"] != "ann@example.com" || verdict.Claims["exp"] != float64(1_700_000_300) {
+			t.Errorf("%s: the claims are %v", algorithms[i], verdict.Claims)
+		}
+	}
+}
+
+// sentBy returns the Authorization header that the jwt plugin sends.
+func sentBy(t *testing.T, algorithm, key string) string {
+	t.Helper()
+	sent := ""
+	h := must(host.New(t.Context(), host.Config{
+		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
+		Clock: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		Base: answer(func(r *http.Request) (*http.Response, error) {
+			sent = r.Header.Get("Authorization")
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+		}),
+	}))(t)
+	defer h.Close(t.Context())
+	c := must(h.NewConnector(t.Context(), host.ConnectorConfig{
+		Name: "api", Origins: []string{"https://api.test"},
+		Auth: host.Auth{Type: "jwt", Config: map[string]any{
+			"private_key": "{{ get_secret('key') }}", "algorithm": algorithm,
+			"claims":      map[string]any{"sub": "{{ user.email }}", "exp": "{{ now(300) }}"},
+			"jwt_headers": map[string]any{"kid": "k1"},
+		}},
+	}))(t)
+	ctx := host.WithUser(t.Context(), host.User{Email: "ann@example.com"})
+	r := must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.test/", nil))(t)
+	response := must(c.Transport(nil).RoundTrip(r))(t)
+	response.Body.Close()
+	return sent
+}
+
+// The cases of specification.md "JWT". TestIndependentJWTVerification verifies signatures with another implementation. Package signing
+// tests all pairs of algorithms and keys, and the form of signatures.
+
+// signed returns a configuration of the auth type jwt.
+func signed(algorithm string, claims config) config {
+	return config{"private_key": "{{ get_secret('k') }}", "algorithm": algorithm, "claims": claims}
+}
+
+// threats.md 39 as well.
+func TestDecision_JWT_header(t *testing.T) {
+	w := newWorld(t)
+	w.canary("k")
+	w.setSecret("kid", "k-1")
+	auth := with(signed("HS256", config{"sub": "a"}), "jwt_headers", config{
+		"kid": "{{ get_secret('kid') }}", "x": config{"deep": "{{ tenant_id }}"}, "n": 1,
+	})
+	header, _ := decodeJWT(t, w.send(w.connect("jwt", auth), get(ann(t.Context()))).Header.Get("Authorization"))
+	if got, _ := json.Marshal(header); string(got) != `{"alg":"HS256","kid":"k-1","n":1,"typ":"JWT","x":{"deep":"acme"}}` {
+		t.Errorf("the header is %s", got)
+	}
+	header, _ = decodeJWT(t, w.get(w.connect("jwt", with(auth, "jwt_headers", config{"typ": "at+jwt"}))).Header.Get("Authorization"))
+	if header["typ"] != "at+jwt" {
+		t.Errorf("typ is %v", header["typ"])
+	}
+	for _, name := range []string{"alg", "crit", "b64"} {
+		for authType, base := range map[string]config{"jwt": auth, "oauth_jwt_bearer": bearer("k")} {
+			other := strings.ToUpper(name[:1]) + name[1:] // the same name for verifiers that ignore case
+			for _, name := range []string{name, other} {
+				got := w.problems(authType, with(base, "jwt_headers", config{name: "none"}))
+				if len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.jwt_headers."+name+": ") {
+					t.Errorf("%s with %s in jwt_headers has the problems %q", authType, name, got)
+				}
+			}
+		}
+	}
+}
+
+func TestDecision_JWT_exp_iat_nbf_are_cast(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"f": "1700000000.9", "text": "soon"} })
+	w.canary("k")
+	w.setSecret("at", "1700000007")
+	c := w.connect("jwt", signed("HS256", config{
+		"exp": "{{ now(300) }}", "iat": "{{ get_variable('f') }}", "nbf": "{{ get_secret('at') }}", "other": "{{ now() }}",
+	}))
+	_, claims := decodeJWT(t, w.get(c).Header.Get("Authorization"))
+	if claims["exp"] != 1700000300.0 || claims["iat"] != 1700000000.0 || claims["nbf"] != 1700000007.0 || claims["other"] != "1700000000" {
+		t.Errorf("the claims are %v", claims)
+	}
+	_, claims = decodeJWT(t, w.get(w.connect("jwt", signed("HS256", config{"exp": "{{ get_variable('text') }}", "nbf": 12.5, "iat": -1}))).Header.Get("Authorization"))
+	if claims["exp"] != "soon" || claims["nbf"] != 12.5 || claims["iat"] != -1.0 {
+		t.Errorf("what is no numeric string is kept: %v", claims)
+	}
+	w.get(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"),
+		"additional_claims", config{"nbf": "{{ now(-30) }}", "at": "{{ now() }}", "deep": config{"exp": "{{ now() }}"}})))
+	_, claims = decodeJWT(t, w.login.Last().Form().Get("assertion"))
+	if claims["nbf"] != 1699999970.0 || claims["at"] != "1700000000" || claims["deep"].(config)["exp"] != "1700000000" {
+		t.Errorf("the assertion's claims are %v", claims)
+	}
+}
+
+// threats.md 39.
+func TestDecision_JWT_additional_claims_that_are_fixed(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"iss", "sub", "aud", "iat", "exp"} {
+		got := w.problems("oauth_jwt_bearer", with(bearer("k"), "additional_claims", config{name: "x", "fine": "y"}))
+		if len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.additional_claims."+name+": ") {
+			t.Errorf("%s has the problems %q", name, got)
+		}
+	}
+}
+
+func TestDecision_JWT_keys(t *testing.T) {
+	key := must(rsa.GenerateKey(rand.Reader, 2048))(t)
+	ec := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	pkcs8 := must(x509.MarshalPKCS8PrivateKey(key))(t)
+	sec1 := must(x509.MarshalECPrivateKey(ec))(t)
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	oneLine := func(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", `\n`) }
+	pkcs1 := block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key))
+	for _, c := range []struct {
+		name, algorithm, text string
+		verify                any
+	}{
+		{"HS256: the text as it is", "HS256", " a secret of more than 32 bytes, blanks and all ", []byte(" a secret of more than 32 bytes, blanks and all ")},
+		{"PKCS#8", "RS256", block("PRIVATE KEY", pkcs8), &key.PublicKey},
+		{"PKCS#1", "PS384", pkcs1, &key.PublicKey},
+		{"SEC1", "ES256", block("EC PRIVATE KEY", sec1), &ec.PublicKey},
+		{"PKCS#8 on one line", "RS256", oneLine(block("PRIVATE KEY", pkcs8)), &key.PublicKey},
+		{"PKCS#1 on one line", "RS512", oneLine(pkcs1), &key.PublicKey},
+		{"SEC1 on one line", "ES256", oneLine(block("EC PRIVATE KEY", sec1)), &ec.PublicKey},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("k", c.text)
+			w.hideKey(c.text)
+			got := w.get(w.connect("jwt", signed(c.algorithm, config{"sub": "a"}))).Header.Get("Authorization")
+			if _, err := jwt.Parse(strings.TrimPrefix(got, "Bearer "), func(*jwt.Token) (any, error) { return c.verify, nil },
+				jwt.WithValidMethods([]string{c.algorithm})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// hideKey makes the world search its output for a key, and for each line of a key in PEM.
+func (w *world) hideKey(text string) {
+	w.Hide("the key", text)
+	for _, line := range strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
+		if !strings.HasPrefix(line, "-----") {
+			w.Hide("a line of the key", line)
+		}
+	}
+}
+
+// specification.md "RSA under 2048 bits", threats.md 37 as well.
+func TestDecision_JWT_key_does_not_fit_the_algorithm(t *testing.T) {
+	ec, _ := keyFor(t, "ES256")
+	rsaKey, _ := keyFor(t, "RS256")
+	small := must(rsa.GenerateKey(rand.Reader, 1024))(t)
+	weak := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(small)}))
+	for _, c := range []struct{ name, algorithm, key string }{
+		{"EC key with RS256", "RS256", ec},
+		{"P-256 with ES384", "ES384", ec},
+		{"RSA key with EdDSA", "EdDSA", rsaKey},
+		{"PEM with HS256", "HS256", rsaKey},
+		{"no PEM with RS256", "RS256", "just some text that is long enough"},
+		{"damaged PEM", "RS256", rsaKey[:len(rsaKey)/2]},
+		{"RSA under 2048 bits", "RS256", weak},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.setSecret("k", c.key)
+			w.hideKey(c.key)
+			connector := w.connect("jwt", signed(c.algorithm, config{})) // the error comes with the first use
+			w.refuse(connector, get(t.Context()), host.StageSign, "private_key", c.algorithm)
+			w.refuse(w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "algorithm", c.algorithm)),
+				get(t.Context()), host.StageSign, "private_key", c.algorithm)
+			if w.login.Count() != 0 {
+				t.Error("a token was requested")
+			}
+		})
+	}
+}
+
+func TestDecision_JWT_HS_key_shorter_than_the_hash(t *testing.T) {
+	for algorithm, size := range map[string]int{"HS256": 32, "HS384": 48, "HS512": 64} {
+		w := newWorld(t)
+		for i, n := range []int{size, size - 1} {
+			w.setSecret("k", strings.Repeat("k", n))
+			c := w.connectAs(fmt.Sprint("c", i), "jwt", signed(algorithm, config{}))
+			w.get(c)
+			w.get(c)
+			if got := w.logged("key is shorter than"); got != i {
+				t.Errorf("%s with %d bytes: %d warnings, want %d", algorithm, n, got, i)
+			}
+		}
+	}
+}
+
+func TestDecision_JWT_warnings_at_most_32_texts(t *testing.T) {
+	n := 0
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
+		env.Log(contract.LevelWarn, fmt.Sprintf("warning %d", n/2))
+		n++
+		return header("X-Key", value(env, "s")), nil
+	}}
+	g.about.Fields = append(g.about.Fields, sealedField("s", "header"))
+	w := newWorld(t, withGuest(g))
+	c := w.connect("custom", config{"s": "v"})
+	for range 100 {
+		w.get(c)
+	}
+	if got := w.logged("warning"); got != 32 {
+		t.Errorf("%d lines, want 32", got)
+	}
+	w.get(w.connectAs("other", "custom", config{"s": "v"}))
+	if got := w.logged("warning"); got != 33 {
+		t.Errorf("%d lines, want one of another connector", got)
 	}
 }

@@ -2,14 +2,22 @@ package host_test
 
 import (
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +27,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Keys that stay in a store of keys.
@@ -69,8 +78,7 @@ func TestAKeyOfAStoreSignsJWTs(t *testing.T) {
 
 // An assertion is signed once for a token, and not while the token is in the cache.
 func TestAKeyOfAStoreSignsOncePerToken(t *testing.T) {
-	keys := &fakeKeys{}
-	keys.add("api", "HS256")
+	keys := keysWith("HS256")
 	w := newWorld(t, withKeys(keys))
 	c := w.connect("oauth_jwt_bearer", bearer("{{ get_key('api') }}"))
 	for range 3 {
@@ -92,8 +100,7 @@ func TestACallUsesOneVersionOfAKey(t *testing.T) {
 		"a version by number": {"{{ get_key('api', 1) }}", []int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys := &fakeKeys{}
-			keys.add("api", "ES256")
+			keys := keysWith("ES256")
 			thumbprint, version := "", 0
 			keys.change = func(signature []byte, v int) ([]byte, int) { version = v; return signature, v }
 			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
@@ -181,8 +188,7 @@ func TestErrorsOfTheStoreOfKeys(t *testing.T) {
 
 // The key is rotated between its description and its signature: the signature is verified with the version that made it.
 func TestKeyRotationDuringCall(t *testing.T) {
-	keys := &fakeKeys{}
-	keys.add("api", "ES256")
+	keys := keysWith("ES256")
 	rotate := false // in each second call of the store, which signs
 	keys.wait = func(context.Context) error {
 		if rotate {
@@ -205,8 +211,7 @@ func TestEchoingKeyStore(t *testing.T) {
 		"the end of the data":   func(data []byte) []byte { return data[len(data)-32:] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys := &fakeKeys{}
-			keys.add("api", "HS256")
+			keys := keysWith("HS256")
 			g := storedGuest(func(env contract.Env) (string, error) {
 				return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), value(env, "hashed")+value(env, "hashed")))), nil
 			})
@@ -229,14 +234,10 @@ func TestHangingKeyStore(t *testing.T) {
 		w := newWorld(t, withKeys(keys), func(c *host.Config) {
 			c.Limits.ConcurrentGuests, c.Limits.ConcurrentExchanges, c.Limits.ConcurrentKeys = 1, 1, 1
 		})
-		w.canary("s")
 		signing, others := w.connect("jwt", storedJWT("ES256")), w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-		longer, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-			Name: "longer", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "jwt", Config: storedJWT("ES256")}, Timeout: 20 * time.Second,
+		longer := w.open(host.ConnectorConfig{
+			Name: "longer", Auth: host.Auth{Type: "jwt", Config: storedJWT("ES256")}, Timeout: 20 * time.Second,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		began := time.Now()
 		done := make(chan error, 2)
 		for _, c := range []*host.Connector{signing, longer} { // the second call waits for the place of the first
@@ -272,15 +273,10 @@ func TestKeyStoreHangsDuringTokenRequest(t *testing.T) {
 		keys := &fakeKeys{wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		keys.add("api", "HS256")
 		w := newWorld(t, withKeys(keys), func(c *host.Config) { c.Limits.ConcurrentExchanges, c.Limits.ConcurrentKeys = 1, 1 })
-		w.canary("s")
 		signing := w.connect("oauth_jwt_bearer", bearer("{{ get_key('api') }}"))
 		others := w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		began := time.Now()
-		done := make(chan error, 1)
-		go func() {
-			_, err := w.try(signing, get(t.Context()))
-			done <- err
-		}()
+		done := w.background(signing, get(t.Context()))
 		synctest.Wait()
 		w.get(others)
 		if took := time.Since(began); took != 0 {
@@ -294,8 +290,7 @@ func TestKeyStoreHangsDuringTokenRequest(t *testing.T) {
 
 // threats.md 94.
 func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
-	keys := &fakeKeys{}
-	keys.add("api", "ES256")
+	keys := keysWith("ES256")
 	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
 		for range 100 {
 			env.SignSealed("key", contract.PurposeMessage, "m")
@@ -310,8 +305,7 @@ func TestACallUsesTheStoreOfKeysAFewTimesOnly(t *testing.T) {
 
 // A guest that uses a key of the store before it drops its token gets a new token as any other does. The body is kept as it was.
 func TestStoreKeyBeforeDrop(t *testing.T) {
-	keys := &fakeKeys{}
-	keys.add("api", "ES256")
+	keys := keysWith("ES256")
 	tokens := 0
 	g := storedGuest(func(env contract.Env) (string, error) {
 		refused := challengeOf(env).Status != 0
@@ -341,4 +335,253 @@ func TestStoreKeyBeforeDrop(t *testing.T) {
 	if got.Header.Get("X-Token") != "token 2" || got.Body != "{}" {
 		t.Errorf("the API got %s and %q", got.Header.Get("X-Token"), got.Body)
 	}
+}
+
+// threats.md 95: a plugin cannot use a key of the store as a text.
+func TestStoreKeyAsText(t *testing.T) {
+	onlySigns, outOfReach := "the bytes of the key are wanted, but it stays in its store (get_key)", "a sealed value stands where its sinks"
+	for name, c := range map[string]struct {
+		do    func(env contract.Env, key string) string
+		stage host.Stage
+		words string
+	}{
+		"encode":                {func(env contract.Env, key string) string { return env.Encode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
+		"decode":                {func(env contract.Env, key string) string { return env.Decode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
+		"a part of a MAC's key": {func(env contract.Env, key string) string { return env.MAC("HS256", "AWS4"+key, "m") }, host.StageSign, onlySigns},
+		"data that is signed":   {func(env contract.Env, key string) string { return env.SignSealed("key", contract.PurposeMessage, key) }, host.StageSign, onlySigns},
+		"reveal":                {func(env contract.Env, key string) string { return string(env.Reveal(key)) }, host.StageSign, onlySigns},
+		"digest":                {func(env contract.Env, key string) string { return env.Digest("sha256", key) }, host.StagePlugin, outOfReach},
+		"data of a MAC":         {func(env contract.Env, key string) string { return env.MAC("HS256", value(env, "secret"), key) }, host.StagePlugin, outOfReach},
+		"a header":              {func(_ contract.Env, key string) string { return key }, host.StagePlugin, outOfReach},
+		"a MAC of a key field":  {func(env contract.Env, _ string) string { return env.MAC("HS256", value(env, "key"), "m") }, host.StagePlugin, "signs with sign_sealed"},
+		"a MAC of another hash": {func(env contract.Env, _ string) string { return env.MAC("MD5", value(env, "secret"), "m") }, host.StageSign, "unknown MAC algorithm"},
+		"a header, by the cache": {func(env contract.Env, key string) string {
+			env.CacheSet("k", key, 60)
+			v, _ := env.CacheGet("k")
+			return v
+		}, host.StagePlugin, outOfReach},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, field := range []string{"key", "secret"} {
+				keys := keysWith("ES256")
+				w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+					return header("X-Key", c.do(env, value(env, field))), nil
+				}), abi.GrantReveal))
+				connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "secret": "{{ get_key('api') }}"})
+				w.refuse(connector, get(t.Context()), c.stage, c.words)
+			}
+		})
+	}
+}
+
+// A key that a guest took out of the cache is still one of the store.
+func TestAKeyOfAStoreInTheCache(t *testing.T) {
+	keys := keysWith("HS256")
+	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+		env.CacheSet("k", value(env, "secret"), 60)
+		key, _ := env.CacheGet("k")
+		return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", key, "m"))), nil
+	})))
+	if got := w.get(w.connect("custom", config{"secret": "{{ get_key('api') }}"})).Header.Get("X-Signature"); len(got) != 64 {
+		t.Errorf("the signature is %q", got)
+	}
+}
+
+// get_key stands alone, in a field whose value can only sign.
+func TestGetKeyInOtherFields(t *testing.T) {
+	const alone, text = "get_key must stand alone", "get_key is for a field that takes a key, and this takes a text: use get_secret"
+	for name, c := range map[string]struct {
+		config config
+		want   string
+	}{
+		"text around it":         {config{"key": "x{{ get_key('api') }}"}, "auth.config.key: " + alone},
+		"a line break behind it": {config{"key": "{{ get_key('api') }}\n"}, "auth.config.key: " + alone},
+		"another function":       {config{"key": "{{ default(get_key('api'), 'x') }}"}, "auth.config.key: " + alone},
+		"an operator":            {config{"key": "{{ get_key('api') + 'x' }}"}, "auth.config.key: " + alone},
+		"a branch":               {config{"key": "{{ true ? get_key('api') : 'x' }}"}, "auth.config.key: " + alone},
+		"a text":                 {config{"text": "{{ get_key('api') }}"}, "auth.config.text: " + text},
+		"a credential":           {config{"sent": "{{ get_key('api') }}"}, "auth.config.sent: " + text},
+		"an object":              {config{"object": config{"a": []any{"{{ get_key('api') }}"}}}, "auth.config.object.a[0]: " + text},
+		"an algorithm":           {config{"algorithm": "{{ get_key('api') }}"}, "auth.config.algorithm: " + text},
+		"a name that is no name": {config{"key": "{{ get_key('../api') }}"}, "auth.config.key: the name must be 1 to 128 letters"},
+		"a computed name":        {config{"key": "{{ get_key(tenant_id) }}"}, "auth.config.key: the name must be a literal text"},
+		"a version of 0":         {config{"key": "{{ get_key('api', 0) }}"}, "auth.config.key: the version must be a literal number from 1"},
+		"a version as text":      {config{"key": "{{ get_key('api', '2') }}"}, "auth.config.key: the version must be a literal number from 1"},
+		"nothing":                {config{"key": "{{ get_key() }}"}, "auth.config.key: get_key takes a name, and perhaps a version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withoutBuiltIns, withKeys(&fakeKeys{}), withGuest(storedGuest(nil)))
+			if got := w.problems("custom", c.config); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+				t.Errorf("the problems are %q", got)
+			}
+		})
+	}
+	w := newWorld(t, withoutBuiltIns, withGuest(storedGuest(nil)))
+	if got := w.problems("custom", config{"key": "{{ get_key('api') }}"}); !slices.Equal(got, []string{"auth.config.key: there is no store of keys for get_key"}) {
+		t.Errorf("without a store, the problems are %q", got)
+	}
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
+		Name: "tls", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"},
+	})
+	testworld.WantError(t, "a certificate", err, "tls.ca, column 1: "+text)
+	testworld.WantError(t, "a template of an embedder", testworld.ErrorOf(w.host.Template("{{ get_key('api') }}")), text)
+}
+
+// Explain asks no store. CheckKeys does, and signs nothing.
+func TestExplainAndCheckKeys(t *testing.T) {
+	keys := keysWith("ES256")
+	w := newWorld(t, withKeys(keys), withGuest(storedGuest(func(env contract.Env) (string, error) {
+		env.PublicKey("key", contract.PublicJWK)
+		return header("X-Key", env.PublicKey("key", contract.PublicThumbprint)+" "+env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "m"))+
+			" "+env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), "n"))), nil
+	})))
+	connector := w.connect("custom", config{"key": "{{ get_key('api') }}", "secret": "{{ get_key('api', 2) }}"})
+	explained := must(connector.Explain(get(t.Context())))(t)
+	want := "<jwk_thumbprint of get_key('api')> base64(signature(ES256, m)) hex(mac(HS256, {{ get_key('api', 2) }}, n))"
+	if got := explained.Added.Headers[0].Value; got != want {
+		t.Errorf("the header is %s", got)
+	}
+	jwt, err := w.connect("jwt", storedJWT("ES256")).Explain(get(t.Context()))
+	if err != nil || !strings.HasPrefix(jwt.Added.Headers[0].Value, `Bearer <jwt {"alg":"ES256"`) {
+		t.Errorf("jwt = %+v, err = %v", jwt, err)
+	}
+	if signed, described := keys.counts(); signed+described != 0 {
+		t.Errorf("Explain asked the store %d times", signed+described)
+	}
+
+	for name, c := range map[string]struct {
+		auth  config
+		words string
+	}{
+		"all is well":   {storedJWT("ES256"), ""},
+		"another type":  {storedJWT("RS256"), `private_key: key "api": the key for RS256 is of the type`},
+		"no such key":   {config{"algorithm": "ES256", "private_key": "{{ get_key('none') }}", "claims": config{"iss": "me"}}, `private_key: key "none": the key is not found`},
+		"any for a MAC": {storedJWT("HS256"), ""},
+	} {
+		err := w.connect("jwt", c.auth).CheckKeys(t.Context())
+		w.OutError("the error of CheckKeys", err)
+		testworld.WantError(t, name, err, c.words)
+	}
+	if err := w.connect("api_key", key("{{ get_secret('absent') }}")).CheckKeys(t.Context()); err != nil {
+		t.Errorf("a connector that asks for no key: %v", err)
+	}
+	if signed, described := keys.counts(); signed != 0 || described != 4 {
+		t.Errorf("CheckKeys signed %d times, and asked for %d keys", signed, described)
+	}
+}
+
+// fakeKeys is a store of keys in memory. The zero value is an empty store.
+type fakeKeys struct {
+	mu sync.Mutex
+	// versions holds the versions of each key, from 1: crypto.Signer, or []byte for HMACs only.
+	versions map[string][]any
+	// signed counts the calls of Sign, and described those of Describe.
+	signed, described int
+	// fails, if not nil, is the error of all calls. wait, if not nil, is called first.
+	fails error
+	wait  func(context.Context) error
+	// change, if not nil, changes each signature.
+	change func(signature []byte, version int) ([]byte, int)
+}
+
+var _ host.Keys = (*fakeKeys)(nil)
+
+// keysWith returns a store with a key api for an algorithm.
+func keysWith(algorithm string) *fakeKeys {
+	keys := &fakeKeys{}
+	keys.add("api", algorithm)
+	return keys
+}
+
+// add adds a version of a key for an algorithm, and returns the key that verifies.
+func (f *fakeKeys) add(name, algorithm string) any {
+	var made any
+	var err error
+	switch algorithm {
+	case "HS256":
+		secret := make([]byte, 32)
+		_, err = rand.Read(secret)
+		made = secret
+	case "ES256":
+		made, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		made, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "EdDSA":
+		_, made, err = ed25519.GenerateKey(rand.Reader)
+	default:
+		made, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	if err != nil {
+		panic(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.versions == nil {
+		f.versions = map[string][]any{}
+	}
+	f.versions[name] = append(f.versions[name], made)
+	if signer, ok := made.(crypto.Signer); ok {
+		return signer.Public()
+	}
+	return made
+}
+
+// key returns a version of a key, and its number.
+func (f *fakeKeys) key(ctx context.Context, key host.Key) (any, int, error) {
+	if f.wait != nil {
+		if err := f.wait(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	versions := f.versions[key.Name]
+	switch {
+	case f.fails != nil:
+		return nil, 0, f.fails
+	case len(versions) == 0:
+		return nil, 0, fmt.Errorf("%w: there is none", host.ErrKeyNotFound)
+	case key.Version == 0:
+		key.Version = len(versions)
+	}
+	return versions[key.Version-1], key.Version, nil
+}
+
+// Describe implements host.Keys.
+func (f *fakeKeys) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
+	f.mu.Lock()
+	f.described++
+	f.mu.Unlock()
+	made, version, err := f.key(ctx, key)
+	if err != nil {
+		return host.KeyInfo{}, err
+	}
+	info := host.KeyInfo{Type: fmt.Sprintf("%T", made), Version: version}
+	if signer, ok := made.(crypto.Signer); ok {
+		info.Public = signer.Public()
+	}
+	return info, nil
+}
+
+// Sign implements host.Keys.
+func (f *fakeKeys) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) ([]byte, int, error) {
+	f.mu.Lock()
+	f.signed++
+	f.mu.Unlock()
+	made, version, err := f.key(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	signature, err := jwt.GetSigningMethod(algorithm).Sign(string(data), made)
+	if f.change != nil {
+		signature, version = f.change(signature, version)
+	}
+	return signature, version, err
+}
+
+// counts returns the numbers of calls so far.
+func (f *fakeKeys) counts() (signed, described int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.signed, f.described
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // as returns a request of a user of a tenant.
@@ -208,9 +209,7 @@ func TestAPluginNamesNoTenant(t *testing.T) {
 func TestTheLongestSecretInADirectory(t *testing.T) {
 	for more, want := range []string{"", "has more than 1048576 bytes"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "s"), []byte(strings.Repeat("x", 1<<20-1+more)+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, "s"), []byte(strings.Repeat("x", 1<<20-1+more)+"\n"), 0o600))
 		value, err := host.DirSecrets(dir).Secret(t.Context(), "s")
 		if want == "" && (err != nil || len(value) != 1<<20-1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bytes too many: %d bytes, %v", more, len(value), err)
@@ -226,22 +225,14 @@ func TestADirectoryOfTenantsAndUsers(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Secrets = host.FirstOf(host.DirSecrets(dir), host.EnvSecrets()) })
 	put := func(name string) string {
 		value := w.Secret(name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(value+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		check(t, os.WriteFile(name, []byte(value+"\n"), 0o600))
 		return value
 	}
 	put(filepath.Join(outside, "crm"))
 	put(filepath.Join(dir, "crm"))
-	if err := os.MkdirAll(filepath.Join(dir, "tenants", "blocked", "crm"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "tenants", "linked")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Join(dir, "tenants", "blocked", "crm"), 0o700))
+	check(t, os.Symlink(outside, filepath.Join(dir, "tenants", "linked")))
 	tenant, user := w.connect("api_key", key("{{ get_secret('crm', 'tenant') }}")), w.connect("api_key", key("{{ get_secret('crm', 'user') }}"))
 	for _, id := range []string{"acme", "beta"} {
 		ofTenant, ofUser := put(filepath.Join(dir, "tenants", id, "crm")), put(filepath.Join(dir, "users", id, "crm"))
@@ -285,9 +276,7 @@ func TestATenantsSecretInATemplateOfAnEmbedder(t *testing.T) {
 		}
 	}
 	for _, ctx := range []context.Context{t.Context(), as(t.Context(), "Acme", "ann").Context()} {
-		if _, err := compiled.Render(ctx); err == nil || !strings.Contains(err.Error(), `secret "tenants/*/crm": the `) {
-			t.Errorf("the error is %v", err)
-		}
+		testworld.WantError(t, "", testworld.ErrorOf(compiled.Render(ctx)), `secret "tenants/*/crm": the `)
 	}
 }
 
@@ -302,9 +291,7 @@ func TestATenantsClientCertificate(t *testing.T) {
 	}, s.credentials())
 	for range 2 {
 		for _, id := range []string{"acme", "beta"} {
-			if err := s.call(as(t.Context(), id, "u").Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			check(t, s.call(as(t.Context(), id, "u").Context(), c))
 		}
 	}
 	if got := s.api.seen(); !slices.Equal(got, []string{"acme", "beta", "acme", "beta"}) {

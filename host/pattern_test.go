@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // ruled returns a guest whose fields have a minimum, a maximum and patterns.
@@ -172,13 +173,8 @@ func TestInvalidDescriptionRules(t *testing.T) {
 	} {
 		g := &guest{}
 		g.about.Fields = []abi.Field{test.field}
-		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want %s", name, err, test.want)
-		}
-		if err == nil {
-			_ = h.Close(t.Context())
-		}
+		err := loadError(t, g)
+		testworld.WantError(t, name, err, test.want)
 	}
 }
 
@@ -189,12 +185,9 @@ func TestTotalPatternBound(t *testing.T) {
 		for i := range fields {
 			g.about.Fields = append(g.about.Fields, abi.Field{Name: string(rune('a' + i)), Kind: abi.KindString, Pattern: `[a-z]{900}`, PatternMessage: "is wrong"})
 		}
-		h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
+		err := loadError(t, g)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d fields: %v", fields, err)
-		}
-		if err == nil {
-			_ = h.Close(t.Context())
 		}
 	}
 }
@@ -243,15 +236,9 @@ func TestSchemaOfRules(t *testing.T) {
 	for i, pattern := range slow {
 		g.about.Fields = append(g.about.Fields, abi.Field{Name: "slow" + string(rune('0'+i)), Kind: abi.KindString, Pattern: pattern, PatternMessage: "is wrong"})
 	}
-	h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}))(t)
 	defer h.Close(t.Context())
-	text, err := h.Plugins()[0].Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(h.Plugins()[0].Schema())(t)
 	var patterns []string
 	for _, found := range regexp.MustCompile(`"pattern":"(\^\(\?:[^"]*)"`).FindAllStringSubmatch(string(text), -1) {
 		patterns = append(patterns, found[1])
@@ -267,10 +254,7 @@ func TestSchemaOfRules(t *testing.T) {
 		`{"label":"a","prefix":""}`: true, `{"label":"a","word":"B"}`: false, `{"label":"a","place":"xy"}`: false, `{"label":"a","slow2":"c"}`: true,
 		`{"label":"a","pin":"0123456789"}`: true, `{"label":"a","pin":"secret"}`: false, `{"label":"a","pin":"{{ get_secret('pin') }}"}`: true,
 	} {
-		document, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"type":"custom","config":` + config + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		document := must(jsonschema.UnmarshalJSON(strings.NewReader(`{"type":"custom","config":` + config + `}`)))(t)
 		if err := schema.Validate(document); (err == nil) != valid {
 			t.Errorf("%s is valid: %t, want %t: %v", config, err == nil, valid, err)
 		}

@@ -1,15 +1,19 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // hung counts the requests that hang, by host.
@@ -62,64 +66,59 @@ func TestHangingEndpoints_threats_330(t *testing.T) {
 		"two endpoints, ten connectors":   {of("hang.example", 10, 500), of("stall.example", 10, 500)},
 		"the connectors of two endpoints": {of("hang.example", 1, 500), of("stall.example", 10, 500)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				asked := &hung{all: map[string]int{}}
-				w := newWorld(t, hanging(asked))
-				w.canary("s")
-				other := w.connectAs("other", "oauth_client_credentials", at("login.example"))
-				found := w.connectAs("found", "oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", "{{ discover('https://issuer.example', 'token_endpoint') }}"))
-				errs := make(chan error, 1000)
-				for _, connectors := range hang {
-					for name, callers := range connectors {
-						c := w.connectAs(name, "oauth_client_credentials", at(name[:len(name)-2]))
-						for i := range callers {
-							go func() {
-								_, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
-								errs <- err
-							}()
-						}
+		bubble(t, name, func(t *testing.T) {
+			asked := &hung{all: map[string]int{}}
+			w := newWorld(t, hanging(asked))
+			other := w.connectAs("other", "oauth_client_credentials", at("login.example"))
+			found := w.connectAs("found", "oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", "{{ discover('https://issuer.example', 'token_endpoint') }}"))
+			errs := make(chan error, 1000)
+			for _, connectors := range hang {
+				for name, callers := range connectors {
+					c := w.connectAs(name, "oauth_client_credentials", at(name[:len(name)-2]))
+					for i := range callers {
+						go func() {
+							_, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)})))
+							errs <- err
+						}()
 					}
 				}
-				synctest.Wait()
-				inside := 0
-				for at, n := range asked.all {
-					if inside += n; n > 32 {
-						t.Errorf("%s has %d of 64 places", at, n)
-					}
+			}
+			synctest.Wait()
+			inside := 0
+			for at, n := range asked.all {
+				if inside += n; n > 32 {
+					t.Errorf("%s has %d of 64 places", at, n)
 				}
-				if inside > 48 {
-					t.Errorf("%d of 64 places are taken", inside)
-				}
-				for i := range 100 {
-					began := time.Now()
-					if _, err := w.try(other, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}))); err != nil {
-						t.Fatal(err)
-					}
-					if took := time.Since(began); took != 50*time.Millisecond {
-						t.Fatalf("token %d of another connector took %v, and takes 50 ms alone", i, took)
-					}
-				}
+			}
+			if inside > 48 {
+				t.Errorf("%d of 64 places are taken", inside)
+			}
+			for i := range 100 {
 				began := time.Now()
-				_, err := w.try(found, get(t.Context()))
-				if took := time.Since(began); took != 100*time.Millisecond || err != nil {
-					t.Errorf("metadata and a token took %v, and take 100 ms alone: %v", took, err)
+				must(w.try(other, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}))))(t)
+				if took := time.Since(began); took != 50*time.Millisecond {
+					t.Fatalf("token %d of another connector took %v, and takes 50 ms alone", i, took)
 				}
-				busy := 0
-				for range 1000 {
-					var failed *host.Error
-					err := <-errs
-					if !errors.As(err, &failed) || !failed.Retryable() {
-						t.Fatalf("a call that hangs gets %v", err)
-					}
-					if errors.Is(err, host.ErrBusy) {
-						busy++
-					}
+			}
+			began := time.Now()
+			_, err := w.try(found, get(t.Context()))
+			if took := time.Since(began); took != 100*time.Millisecond || err != nil {
+				t.Errorf("metadata and a token took %v, and take 100 ms alone: %v", took, err)
+			}
+			busy := 0
+			for range 1000 {
+				var failed *host.Error
+				err := <-errs
+				if !errors.As(err, &failed) || !failed.Retryable() {
+					t.Fatalf("a call that hangs gets %v", err)
 				}
-				if busy != 1000-inside {
-					t.Errorf("%d calls found no place, want %d", busy, 1000-inside)
+				if errors.Is(err, host.ErrBusy) {
+					busy++
 				}
-			})
+			}
+			if busy != 1000-inside {
+				t.Errorf("%d calls found no place, want %d", busy, 1000-inside)
+			}
 		})
 	}
 }
@@ -130,7 +129,6 @@ func TestHangingIssuers_threats_331(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := &hung{all: map[string]int{}}
 		w := newWorld(t, hanging(asked), func(c *host.Config) { c.Limits.ConcurrentExchanges = 4 })
-		w.canary("s")
 		var all sync.WaitGroup
 		begin := func(issuer string) *host.Connector {
 			c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", "{{ discover('"+issuer+"', 'token_endpoint') }}"))
@@ -155,4 +153,81 @@ func TestHangingIssuers_threats_331(t *testing.T) {
 			t.Errorf("the connector, once its places are free: %v", err)
 		}
 	})
+}
+
+// userOf returns a context with a user whose ID is a name, repeated up to a length.
+func userOf(ctx context.Context, id, length int) context.Context {
+	name := fmt.Sprint("user-", id, "-")
+	return host.WithUser(ctx, host.User{ID: strings.Repeat(name, 1+length/len(name))[:max(length, len(name))]})
+}
+
+// Ten connectors keep their tokens while 100,000 users of another one get theirs. threats.md 333
+func TestUsersOfOneConnectorPushOutNothingOfOthers_threats_333(t *testing.T) {
+	var n int
+	w := newWorld(t, withoutBuiltIns, withGuest(readsRequest(func(contract.Env) {})), func(c *host.Config) {
+		c.Limits.TokensBytes, c.Limits.MutationsBytes, c.Limits.ScannersBytes = 4<<20, 4<<20, 4<<20
+		c.Observe = nil
+		c.Base = answer(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host != "login.test" {
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+			}
+			n++
+			return token("a-token-of-a-user", 3600)(r)
+		})
+	})
+	many := w.connectAs("many", "custom", config{"url": tokenURL, "plain": "{{ user.id }}"})
+	var others []*host.Connector
+	for i := range 10 {
+		others = append(others, w.connectAs(fmt.Sprint("other ", i), "custom", config{"url": tokenURL, "plain": "{{ user.id }}"}))
+	}
+	send := func(c *host.Connector, user int) (exchanges int) {
+		before := n
+		_ = must(c.GuardedTransport(nil).RoundTrip(get(userOf(t.Context(), user, 0))))(t).Body.Close()
+		return n - before
+	}
+	for _, c := range others {
+		send(c, 1)
+	}
+	missed := 0
+	for user := range 100_000 {
+		send(many, user)
+		if user%100 == 0 {
+			missed += send(others[user/100%10], 1)
+		}
+	}
+	if missed > 0 {
+		t.Errorf("of 1,000 requests of ten other connectors, %d asked for a token again", missed)
+	}
+}
+
+// What is kept of calls is bounded by its size, however many users there are. threats.md 334
+func TestMemoryOfUsers_threats_334(t *testing.T) {
+	const bound = 4 << 20
+	for name, length := range map[string]int{"short credentials": 80, "long credentials": 2000} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *host.Config) {
+				c.Limits.MutationsBytes, c.Limits.ScannersBytes, c.Observe = bound, bound, nil
+				c.Base = answer(func(r *http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+				})
+			})
+			c := w.connect("api_key", key("{{ user.id }}"))
+			ask := func(user int) {
+				for range 2 {
+					_ = must(c.GuardedTransport(nil).RoundTrip(get(userOf(t.Context(), user, length))))(t).Body.Close()
+				}
+			}
+			ask(0)
+			before := heap()
+			for user := range 5000 {
+				ask(user)
+			}
+			if grown := heap() - before; grown > 2*bound*6/5 {
+				t.Errorf("%d bytes are kept, and there may be %d, and a fifth more", grown, 2*bound)
+			} else {
+				t.Logf("%d bytes are kept of %d", grown, 2*bound)
+			}
+			runtime.KeepAlive(w)
+		})
+	}
 }

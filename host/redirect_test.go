@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -54,13 +53,7 @@ func onLoopback(t *testing.T) *world {
 
 func (w *world) connectTo(origin string, auth config) *host.Connector {
 	w.t.Helper()
-	c, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return c
+	return w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth}})
 }
 
 // credentials are configurations for the places of an API key: the standard header, a custom header, the query.
@@ -73,7 +66,6 @@ var credentials = map[string]config{
 func TestCrossOriginRedirectCredential_threats_25(t *testing.T) {
 	other := newSite(t, nil) // the same host with another port
 	w := onLoopback(t)
-	w.canary("s")
 	for name, auth := range credentials {
 		for _, code := range []int{301, 302, 303, 307, 308} {
 			t.Run(fmt.Sprint(name, " ", code), func(t *testing.T) {
@@ -116,10 +108,7 @@ func TestRedirectWithinTheOriginHasTheKeyOnce_threats_19(t *testing.T) {
 			w := onLoopback(t)
 			secret := w.canary("s")
 			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
-			response, err := client.Get(api.URL + "/a?page=1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must(client.Get(api.URL + "/a?page=1"))(t)
 			_ = response.Body.Close()
 			w.Out("Response.Request", response.Request.URL.String())
 			if len(api.received) != 3 {
@@ -297,22 +286,13 @@ func TestCrossOriginRedirects(t *testing.T) {
 				}
 				return respond(status, "", "Location", location)(r)
 			})
-			connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-				Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials[c.auth]}, CrossOriginRedirects: true,
+			connector := w.open(host.ConnectorConfig{
+				Auth: host.Auth{Type: "api_key", Config: credentials[c.auth]}, CrossOriginRedirects: true,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			jar, err := cookiejar.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			jar := must(cookiejar.New(nil))(t)
 			jar.SetCookies(&url.URL{Scheme: "https", Host: "store.test", Path: "/"}, []*http.Cookie{{Name: "c", Value: "1"}})
 			client := &http.Client{Transport: connector.Transport(base), Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
-			r, err := http.NewRequestWithContext(t.Context(), c.method, "https://api.test/things?a=1", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequestWithContext(t.Context(), c.method, "https://api.test/things?a=1", nil))(t)
 			r.Header = http.Header{"X-Own": {"mine"}, "Cookie": {"a=b"}, "Range": {"bytes=0-9"}}
 			response, err := client.Do(r)
 			got := fmt.Sprintf("%s %s keeps", last.Method, last.URL)
@@ -334,7 +314,6 @@ func TestCrossOriginRedirects(t *testing.T) {
 // threats.md 430: an answer without its request may be of any origin, so a redirect of it has no credential.
 func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	var last *http.Request
 	connector, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
@@ -359,11 +338,7 @@ func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 		}
 		return response, err
 	})}
-	response, err := client.Get("https://api.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+	_ = must(client.Get("https://api.test/"))(t).Body.Close()
 	if last.URL.Path != "/chosen" || len(last.Header) > 1 {
 		t.Errorf("the last request is %s with %v, want no credential", last.URL, last.Header)
 	}
@@ -372,12 +347,9 @@ func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 // threats.md 430: the client certificate of Egress.TLS would go to any origin.
 func TestCrossOriginRedirectsWithACertificateForAll(t *testing.T) {
 	w := onLoopback(t)
-	w.canary("s")
 	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
 		Egress: &host.Egress{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}},
 	})
-	if err == nil || !strings.Contains(err.Error(), "CrossOriginRedirects: another origin would get the client certificate") {
-		t.Errorf("the error is %v", err)
-	}
+	testworld.WantError(t, "", err, "CrossOriginRedirects: another origin would get the client certificate")
 }

@@ -15,19 +15,13 @@ import (
 // schemaOf compiles the schema of a built-in auth type with an independent implementation.
 func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
 	t.Helper()
-	h, err := host.New(t.Context(), host.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(host.New(t.Context(), host.Config{}))(t)
 	defer h.Close(t.Context())
 	for _, plugin := range h.Plugins() {
 		if plugin.Type != authType {
 			continue
 		}
-		text, err := plugin.Schema()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(plugin.Schema())(t)
 		return compiled(t, text)
 	}
 	t.Fatalf("there is no auth type %s", authType)
@@ -37,14 +31,9 @@ func schemaOf(t *testing.T, authType string) *jsonschema.Schema {
 // compiled compiles a schema.
 func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("auth.json", document); err != nil {
-		t.Fatal(err)
-	}
+	check(t, compiler.AddResource("auth.json", document))
 	schema, err := compiler.Compile("auth.json")
 	if err != nil {
 		t.Fatalf("err = %v\ntext = %s", err, text)
@@ -97,10 +86,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			document, err := jsonschema.UnmarshalJSON(strings.NewReader(test.auth))
-			if err != nil {
-				t.Fatal(err)
-			}
+			document := must(jsonschema.UnmarshalJSON(strings.NewReader(test.auth)))(t)
 			authType, _ := document.(map[string]any)["type"].(string)
 			if authType == "apikey" {
 				authType = "api_key"
@@ -124,18 +110,13 @@ func TestDefaultsOfASchema(t *testing.T) {
 		{Name: "number", Kind: abi.KindInteger, Default: "7"},
 		{Name: "no-number", Kind: abi.KindInteger},
 	}}}))
-	text, err := w.host.Plugins()[0].Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(w.host.Plugins()[0].Schema())(t)
 	var schema struct {
 		Properties struct {
 			Config struct{ Properties map[string]map[string]any }
 		}
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(text, &schema))
 	for name, want := range map[string]any{"text": "a", "no-text": nil, "number": 7.0, "no-number": nil} {
 		field, there := schema.Properties.Config.Properties[name]
 		got, has := field["default"]
@@ -162,10 +143,7 @@ func TestBlankTextsInASchema(t *testing.T) {
 			w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: []abi.Field{
 				c.field, {Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
 			}}}))
-			text, err := w.host.Plugins()[0].Schema()
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(w.host.Plugins()[0].Schema())(t)
 			if strings.Contains(string(text), `"if"`) {
 				t.Errorf("there is a condition: %s", text)
 			}

@@ -3,12 +3,17 @@ package host_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +22,149 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
+
+// secureWorld is a world with servers on the loopback that want client certificates.
+type secureWorld struct {
+	*world
+	authority  *testworld.Authority
+	api, token *secureServer
+}
+
+// secureServer is a server that keeps the names in the client certificates that it sees, "" for none.
+type secureServer struct {
+	*httptest.Server
+	closed chan string // the address of each connection that is closed
+
+	mu      sync.Mutex
+	clients []string
+	remotes []string
+}
+
+const day = 24 * time.Hour
+
+func newSecureWorld(t *testing.T, change ...func(*host.Config)) *secureWorld {
+	t.Helper()
+	s := &secureWorld{authority: testworld.NewAuthority(t)}
+	s.world = newWorld(t, append([]func(*host.Config){func(c *host.Config) {
+		c.Base = nil
+		c.Egress = host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: s.authority.Pool()}}
+	}}, change...)...)
+	s.api = s.server(tls.RequireAndVerifyClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s.token = s.server(tls.RequireAndVerifyClientCert, s.issue)
+	return s
+}
+
+// issue issues a token that has the name of the client in it, as one that is bound to a certificate.
+func (s *secureWorld) issue(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"access_token":"token-of-%s","expires_in":3600}`, clientOf(r))
+}
+
+func clientOf(r *http.Request) string {
+	if len(r.TLS.PeerCertificates) == 0 {
+		return ""
+	}
+	return r.TLS.PeerCertificates[0].Subject.CommonName
+}
+
+// server starts a server, which ends with the test.
+func (s *secureWorld) server(policy tls.ClientAuthType, handler http.HandlerFunc, http2 ...bool) *secureServer {
+	server := &secureServer{closed: make(chan string, 1000)}
+	server.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.mu.Lock()
+		server.clients, server.remotes = append(server.clients, clientOf(r)), append(server.remotes, r.RemoteAddr)
+		server.mu.Unlock()
+		handler(w, r)
+	}))
+	server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			server.closed <- conn.RemoteAddr().String()
+		}
+	}
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.EnableHTTP2 = len(http2) > 0
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{s.authority.Server()}, ClientCAs: s.authority.Pool(), ClientAuth: policy, Time: s.Now}
+	server.StartTLS()
+	s.t.Cleanup(server.Close)
+	return server
+}
+
+// seen returns the names of the clients of all requests so far.
+func (s *secureServer) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.clients)
+}
+
+// last returns the address of the connection of the last request.
+func (s *secureServer) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.remotes[len(s.remotes)-1]
+}
+
+// issueTo sets the secrets NAME.crt and NAME.key to a new certificate with a common name. Both are canaries.
+func (s *secureWorld) issueTo(name, commonName string, ends time.Time) {
+	certificate, key := s.authority.Client(commonName, ends)
+	s.store(name, certificate, key)
+}
+
+func (s *secureWorld) store(name, certificate, key string) {
+	for _, text := range []string{certificate, key} {
+		if block, _ := pem.Decode([]byte(text)); block != nil {
+			s.Hide("the PEM of "+name, strings.Split(text, "\n")[1])
+		}
+	}
+	s.setSecret(name+".crt", certificate)
+	s.setSecret(name+".key", key)
+}
+
+// of returns the TLS with a certificate that issueTo made.
+func of(name string, purposes ...string) *host.TLS {
+	return &host.TLS{
+		Certificate: "{{ get_secret('" + name + ".crt') }}", Key: "{{ get_secret('" + name + ".key') }}", For: purposes,
+	}
+}
+
+// secure connects a connector of the type api_key for the API.
+func (s *secureWorld) secure(name string, t *host.TLS) *host.Connector {
+	s.t.Helper()
+	s.setSecret("key", "the key of the API")
+	return s.secureAs(name, t, host.Auth{Type: "api_key", Config: config{"key": "X-Key", "in": "header", "value": "{{ get_secret('key') }}"}})
+}
+
+func (s *secureWorld) secureAs(name string, t *host.TLS, auth host.Auth) *host.Connector {
+	s.t.Helper()
+	return must(s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t}))(s.t)
+}
+
+// credentials is the configuration of RFC 8705 section 2.
+func (s *secureWorld) credentials() host.Auth {
+	return host.Auth{Type: "oauth_client_credentials", Config: config{"client_id": "c", "client_auth": "tls_client_auth", "token_url": s.token.URL}}
+}
+
+// call sends a request and returns the host's error.
+func (s *secureWorld) call(ctx context.Context, c *host.Connector) error {
+	s.t.Helper()
+	r := must(http.NewRequestWithContext(ctx, http.MethodGet, s.api.URL+"/v1", nil))(s.t)
+	_, err := s.try(c, r)
+	return err
+}
+
+// must sends a request that must succeed.
+func (s *secureWorld) must(c *host.Connector) {
+	s.t.Helper()
+	check(s.t, s.call(context.Background(), c))
+}
+
+// getFrom returns a GET of a URL.
+func getFrom(url string) *http.Request {
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
 
 // The certificate goes where the configuration says, and nowhere else.
 func TestClientCertificateTargets(t *testing.T) {
@@ -75,9 +223,7 @@ func TestAConnectorTrustsItsOwnAuthorities(t *testing.T) {
 	s.must(s.secure("own", with("{{ get_secret('own') }}")))
 	s.must(s.secure("literal", with(s.authority.PEM())))
 	err := s.call(context.Background(), s.secure("other", with("{{ get_secret('other') }}")))
-	if err == nil || !strings.Contains(err.Error(), "its certificate is signed by an unknown authority") {
-		t.Errorf("with another authority: %v", err)
-	}
+	testworld.WantError(t, "with another authority", err, "its certificate is signed by an unknown authority")
 	s.must(s.secure("ordinary", of("ann")))
 	if got := s.api.seen(); len(got) != 3 {
 		t.Errorf("%d requests reached the API, want 3", len(got))
@@ -166,9 +312,7 @@ func TestAClientCertificateOfTheUser(t *testing.T) {
 		Key:         "{{ user.id == 'ann' ? get_secret('ann.key') : get_secret('bob.key') }}",
 	})
 	for _, user := range []string{"ann", "bob", "ann"} {
-		if err := s.call(host.WithUser(context.Background(), host.User{ID: user}), c); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.call(host.WithUser(context.Background(), host.User{ID: user}), c))
 	}
 	if got := s.api.seen(); !slices.Equal(got, []string{"ann", "bob", "ann"}) || s.api.remotes[0] != s.api.remotes[2] {
 		t.Errorf("the API saw %q on connections %q", got, s.api.remotes)
@@ -195,9 +339,7 @@ func TestTheHostKeepsAHundredTransports(t *testing.T) {
 	if closed := <-s.api.closed; closed != second {
 		t.Errorf("the connection %s was closed, want that of the second connector, %s", closed, second)
 	}
-	if err := s.host.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.host.Close(context.Background()))
 	for range 100 { // ends with the time limit of the test if one stays open
 		<-s.api.closed
 	}
@@ -269,10 +411,7 @@ func TestAClientCertificateEnds(t *testing.T) {
 func TestExplainShowsTheClientCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	s.issueTo("ann", "ann", start.Add(90*day))
-	e, err := s.secure("crm", of("ann", host.TLSForAPI)).Explain(getFrom(s.api.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(s.secure("crm", of("ann", host.TLSForAPI)).Explain(getFrom(s.api.URL)))(t)
 	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
 	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{"api"}) || e.TLS.CA ||
 		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC(), Path: "tls.certificate"}) {
@@ -285,10 +424,7 @@ func TestBasePresentsTheCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	s.issueTo("ann", "ann", start.Add(90*day))
 	c := s.secure("crm", of("ann"))
-	authenticated, err := c.Authenticate(getFrom(s.api.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
+	authenticated := must(c.Authenticate(getFrom(s.api.URL)))(t)
 	for name, send := range map[string]func() (*http.Response, error){
 		"by hand": func() (*http.Response, error) { return c.Base().RoundTrip(authenticated) },
 		"a base": func() (*http.Response, error) {
@@ -341,16 +477,12 @@ func TestRefusedTLS(t *testing.T) {
 				c.origin = apiOrigin
 			}
 			_, err := s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want %q", err, c.want)
-			}
+			testworld.WantError(t, "", err, c.want)
 		})
 	}
 	w := newWorld(t)
 	_, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: of("ann")})
-	if err == nil || !strings.Contains(err.Error(), "tls: needs the transport of the host, and Config.Base takes its place") {
-		t.Errorf("with a Base: %v", err)
-	}
+	testworld.WantError(t, "with a Base", err, "tls: needs the transport of the host, and Config.Base takes its place")
 }
 
 // A token endpoint of plain http, which a template may name, gets nothing.
@@ -418,9 +550,7 @@ func TestAClientCertificateOfPKCS12(t *testing.T) {
 		"no Base64":          {from("{{ get_secret('passphrase') }}", "x"), "tls.pkcs12: is no Base64"},
 		"a large file":       {from("{{ get_secret('large') }}", "x"), "of up to 64 KiB"},
 	} {
-		if err := s.call(t.Context(), s.secure(name, c.tls)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: err = %v", name, err)
-		}
+		testworld.WantError(t, name, s.call(t.Context(), s.secure(name, c.tls)), c.want)
 	}
 	certificate, key = s.authority.Client("ann", start.Add(10*day))
 	c := s.secure("soon", from("{{ get_secret('file') }}", "{{ get_secret('passphrase') }}"))
@@ -430,7 +560,25 @@ func TestAClientCertificateOfPKCS12(t *testing.T) {
 	}
 	s.Advance(11 * day)
 	const ended = "tls.pkcs12: the certificate ended at 2023-11-24T22:13:20Z"
-	if err := s.call(t.Context(), c); err == nil || !strings.Contains(err.Error(), ended) {
-		t.Errorf("the error is %v, want %q", err, ended)
+	testworld.WantError(t, "", s.call(t.Context(), c), ended)
+}
+
+// A certificate is valid up to NotAfter itself (RFC 5280 section 4.1.2.5), and ends soon in the last 30 days before.
+func TestTheLastDaysOfACertificate(t *testing.T) {
+	c := &host.ClientCertificate{NotAfter: start}
+	for _, tt := range []struct {
+		before      time.Duration
+		soon, ended bool
+	}{
+		{30*day + time.Second, false, false},
+		{30 * day, false, false},
+		{30*day - time.Second, true, false},
+		{0, true, false},
+		{-time.Second, true, true},
+	} {
+		now := start.Add(-tt.before)
+		if soon, err := c.EndsSoon(now), c.Ended(now); soon != tt.soon || (err != nil) != tt.ended {
+			t.Errorf("%v before its end: soon %t, %v", tt.before, soon, err)
+		}
 	}
 }

@@ -37,7 +37,6 @@ func traced(trace *host.Trace) string {
 // and times stay.
 func TestTraceOfAnExchange(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.login.Answer(func(*http.Request) (*http.Response, error) {
 		w.Advance(42 * time.Millisecond)
@@ -83,9 +82,7 @@ func TestTraceHasNoExchangeOfOthers(t *testing.T) {
 		}
 		close(gate.open)
 		synctest.Wait()
-		if _, err := w.try(c, get(host.WithTrace(t.Context(), &traces[2]))); err != nil {
-			t.Fatal(err)
-		}
+		must(w.try(c, get(host.WithTrace(t.Context(), &traces[2]))))(t)
 		for i, want := range []int{1, 0, 0} {
 			if got := len(traces[i].Exchanges()); got != want || len(traces[i].Answers()) != 1 {
 				t.Errorf("request %d has %d exchanges and %d answers in its trace", i+1, got, len(traces[i].Answers()))
@@ -105,9 +102,7 @@ func TestTraceOfAChallenge(t *testing.T) {
 		return testworld.Response(http.StatusOK, w.Secret("the body"), "Set-Cookie", "session="+w.Word("a cookie")), nil
 	})
 	trace := &host.Trace{}
-	if _, err := w.try(c, get(host.WithTrace(t.Context(), trace))); err != nil {
-		t.Fatal(err)
-	}
+	must(w.try(c, get(host.WithTrace(t.Context(), trace))))(t)
 	w.Out("the trace", traced(trace))
 	text := trace.String()
 	for _, part := range []string{
@@ -139,12 +134,9 @@ func TestTraceOfOrdinaryAnswer(t *testing.T) {
 // A number is masked where the plugin's description says that it is a credential.
 func TestTraceOfNumericCredential(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login}} })
-	w.canary("s")
 	w.login.Answer(respond(http.StatusOK, `{"token":`+w.Hide("a number", "831550199")+`,"uses":831}`))
 	trace := &host.Trace{}
-	if _, err := w.try(w.connect("login", testworld.AuthTypes(tokenURL)["login"]), get(host.WithTrace(t.Context(), trace))); err != nil {
-		t.Fatal(err)
-	}
+	must(w.try(w.connect("login", testworld.AuthTypes(tokenURL)["login"]), get(host.WithTrace(t.Context(), trace))))(t)
 	w.Out("the trace", traced(trace))
 	if text := trace.String(); !strings.Contains(text, `{"token":111111111,"uses":831}`) {
 		t.Error(text)
@@ -161,7 +153,6 @@ func TestTraceOfSuspectNumbers(t *testing.T) {
 		{`831550199`, `111111111`},
 	} {
 		w := newWorld(t)
-		w.canary("s")
 		w.Hide("a number", "831550199")
 		w.login.Answer(func(*http.Request) (*http.Response, error) {
 			return testworld.Response(http.StatusBadRequest, c.body, "Retry-After", "831550199", "Age", "831550199"), nil
@@ -180,7 +171,6 @@ func TestTraceOfSuspectNumbers(t *testing.T) {
 // A trace of an answer that is nested as deeply as can be takes memory in proportion to its size.
 func TestTraceOfADeepAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	const deep = 5000
 	w.login.Answer(respond(http.StatusBadRequest, strings.Repeat("[", deep)+strings.Repeat("1,", deep)+"1"+strings.Repeat("]", deep)))
@@ -243,7 +233,6 @@ func TestTraceOfADescription(t *testing.T) {
 		}, ""},
 	} {
 		w := newWorld(t)
-		w.canary("s")
 		connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			return testworld.Response(http.StatusBadRequest, `{"error":"invalid_grant",`+c.answer(w, r)+`}`), nil
@@ -281,9 +270,7 @@ func TestTraceOfTwoExchanges(t *testing.T) {
 		return header("X-Key", value(env, "to_header")), nil
 	})
 	trace := &host.Trace{}
-	if _, err := w.try(w.connect("custom", misused), get(host.WithTrace(t.Context(), trace))); err != nil {
-		t.Fatal(err)
-	}
+	must(w.try(w.connect("custom", misused), get(host.WithTrace(t.Context(), trace))))(t)
 	all := trace.Exchanges()
 	if len(all) != 2 || all[0].Body != "who=first" || all[1].Body != "who=second" {
 		t.Errorf("all = %+v", all)
@@ -299,7 +286,6 @@ func TestTraceOfADescriptionInAForm(t *testing.T) {
 		"error=invalid_grant&error_description=the+code+is+old&not+well+formed=%zz": "",
 	} {
 		w := newWorld(t)
-		w.canary("s")
 		w.login.Answer(respond(http.StatusBadRequest, body, "Content-Type", "application/x-www-form-urlencoded"))
 		trace := &host.Trace{Descriptions: true}
 		_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), get(host.WithTrace(t.Context(), trace)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -21,7 +24,6 @@ import (
 func TestSpansOfRequests(t *testing.T) {
 	made := &spans{}
 	w := newWorld(t, withTracer(made))
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.login.Answer(tokens(3600))
 	do := func() { _, _ = w.try(c, get(t.Context())) }
@@ -107,7 +109,6 @@ func TestSpansOfWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := &spans{}
 		w := newWorld(t, withTracer(made), func(c *host.Config) { c.Limits.ConcurrentExchanges = 1 })
-		w.canary("s")
 		one, other := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), w.connectAs("other", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		issue := make(chan struct{})
 		w.login.Answer(func(r *http.Request) (*http.Response, error) { <-issue; return token("a-token-of-waiting", 3600)(r) })
@@ -138,9 +139,7 @@ request | http.response.status_code=200
     exchange http.request.method=POST url.scheme=https server.address=login.test server.port=443 field=token_url | http.response.status_code=200
   send http.request.method=GET url.scheme=https server.address=api.test server.port=443 | http.response.status_code=200
 `
-		if diff := cmp.Diff(want, made.tree()); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		equal(t, want, made.tree())
 	})
 }
 
@@ -152,12 +151,9 @@ func TestSpansOfOtherParts(t *testing.T) {
 		w := newWorld(t, withState(t, &failingStore{}), withTracer(made), func(c *host.Config) {
 			c.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
 		})
-		w.canary("s")
 		c := w.connect("oauth_authorization_code", with(oauth("{{ get_secret('s') }}"), "authorization_url", "https://login.test/authorize"))
 		w.login.Answer(respond(http.StatusOK, `{"access_token":"a1","refresh_token":"r1","token_type":"Bearer","expires_in":3600}`))
-		if err := finish(t, w, c, host.User{}, back(begin(t, c, host.User{}), "a-code")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, finish(t, w, c, host.User{}, back(begin(t, c, host.User{}), "a-code")))
 		w.get(c)
 		want := `consent export=consent | reused=false cached=false token_exchanges=0 runs=1
 consent export=connect | reused=false cached=false token_exchanges=1 runs=1
@@ -169,14 +165,11 @@ request | http.response.status_code=200
     exchange http.request.method=POST ` + login + ` field=token_url | http.response.status_code=200
   send http.request.method=GET url.scheme=https server.address=api.test server.port=443 | http.response.status_code=200
 `
-		if diff := cmp.Diff(want, made.tree()); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		equal(t, want, made.tree())
 	})
 	t.Run("the metadata of an issuer", func(t *testing.T) {
 		made := &spans{}
 		w := newWorld(t, withTracer(made))
-		w.canary("s")
 		w.login.Answer(metadata(loginDocument))
 		w.get(w.connect("oauth_client_credentials", discovering()))
 		if got, want := made.tree(), "    discover "+login+" |\n    exchange http.request.method=POST "+login+" field=token_url |"; !strings.Contains(got, want) {
@@ -196,7 +189,6 @@ request | http.response.status_code=200
 		synctest.Test(t, func(t *testing.T) {
 			made := &spans{}
 			w := newWorld(t, withTracer(made))
-			w.canary("s")
 			w.login.Answer(tokens(3600))
 			c := w.connectAhead("oauth_client_credentials", oauth("{{ get_secret('s') }}"), 10*time.Minute)
 			w.get(c)
@@ -211,9 +203,7 @@ request | http.response.status_code=200
       exchange http.request.method=POST ` + login + ` field=token_url | http.response.status_code=200
   send http.request.method=GET url.scheme=https server.address=api.test server.port=443 | http.response.status_code=200
 `
-			if diff := cmp.Diff(want, made.tree()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			equal(t, want, made.tree())
 		})
 	})
 }
@@ -231,9 +221,7 @@ func TestSpansOmitSecretURL_threats_230(t *testing.T) {
 	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", "https://{{ get_secret('host') }}/"+w.Word("a path")+"?x={{ get_secret('s') }}"))
 	r := get(t.Context())
 	r.URL.Path, r.URL.RawQuery, r.Method = "/"+path, "q="+w.Word("a query"), w.Word("a method")
-	if _, err := w.try(c, r); err != nil {
-		t.Fatal(err)
-	}
+	must(w.try(c, r))(t)
 	for _, kept := range made.all {
 		w.Out("a span", fmt.Sprintf("%+v %v", kept.Span, kept.Attributes()))
 		for _, e := range kept.ends {
@@ -255,7 +243,6 @@ func TestSpansOmitSecretURL_threats_230(t *testing.T) {
 func TestSpansHaveNoTextsOfOthers_threats_231(t *testing.T) {
 	made := &spans{}
 	w := newWorld(t, withTracer(made))
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	words := []string{w.Word("an error code"), w.Word("a description"), w.Word("a header"), w.Word("an error of the network")}
 	w.login.Answer(respond(http.StatusBadRequest, `{"error":"`+words[0]+`","error_description":"`+words[1]+`"}`, "X-"+words[2], words[2]))
@@ -292,19 +279,13 @@ func TestTheBaseGetsTheSpan_threats_232(t *testing.T) {
 			return base.RoundTrip(r)
 		})
 	})
-	w.canary("s")
 	r := get(t.Context())
-	response, err := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")).Transport(nil).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")).Transport(nil).RoundTrip(r))(t)
 	defer response.Body.Close()
 	if response.Request != r {
 		t.Error("the request of the answer is not the caller's")
 	}
-	if diff := cmp.Diff(map[string]string{"login.test": "exchange", "api.test": "send"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, map[string]string{"login.test": "exchange", "api.test": "send"}, got)
 }
 
 // tracer is a Tracer that is a function.
@@ -334,7 +315,6 @@ func TestATracerFailsNoRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, withTracer(c.tracer))
-			w.canary("s")
 			w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
 			if n := w.logged(c.logged); c.logged != "" && n != 1 || strings.Contains(w.log.String(), "a-text") {
 				t.Errorf("the log has %d lines with %q:\n%s", n, c.logged, w.log.String())
@@ -352,32 +332,192 @@ func TestATracerFailsNoRequest(t *testing.T) {
 func TestUnwantedSpansCost(t *testing.T) {
 	cost := func(tracer host.Tracer) float64 {
 		ok := &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}
-		h, err := host.New(t.Context(), host.Config{
+		h := must(host.New(t.Context(), host.Config{
 			Secrets: host.MapSecrets{"s": "a-secret-of-a-measurement"}, CodeCache: codeCache, Tracer: tracer,
 			Base: answer(func(*http.Request) (*http.Response, error) { return ok, nil }),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		defer h.Close(t.Context())
-		c, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{
+		c := must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{
 			Type: "api_key", Config: config{"key": "X-Key", "value": "{{ get_secret('s') }}", "in": "header"},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		transport, r := c.Transport(nil), get(t.Context())
 		return testing.AllocsPerRun(100, func() {
-			response, err := transport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
+			_ = must(transport.RoundTrip(r))(t).Body.Close()
 		})
 	}
 	none := cost(nil)
 	inert := cost(tracer(func(ctx context.Context, _ host.Span) (context.Context, func(host.SpanEnd)) { return ctx, nil }))
 	if none > 8 || inert > none {
 		t.Errorf("a request costs %v objects, and %v with a Tracer that wants no spans", none, inert)
+	}
+}
+
+// spans is a Tracer that keeps its spans. Their order is that in which they began.
+type spans struct {
+	mu  sync.Mutex
+	all []*keptSpan
+	// began, if not nil, is called when a span has begun.
+	began func(host.Span)
+}
+
+type keptSpan struct {
+	host.Span
+	parent *keptSpan
+	// ends has what the span ended with. One is right.
+	ends []host.SpanEnd
+}
+
+type spanKey struct{}
+
+// spanOf returns the span of a context, or nil.
+func spanOf(ctx context.Context) *keptSpan {
+	s, _ := ctx.Value(spanKey{}).(*keptSpan)
+	return s
+}
+
+func (s *spans) Start(ctx context.Context, span host.Span) (context.Context, func(host.SpanEnd)) {
+	kept := &keptSpan{Span: span, parent: spanOf(ctx)}
+	s.mu.Lock()
+	s.all = append(s.all, kept)
+	s.mu.Unlock()
+	if s.began != nil {
+		s.began(span)
+	}
+	return context.WithValue(ctx, spanKey{}, kept), func(e host.SpanEnd) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		kept.ends = append(kept.ends, e)
+	}
+}
+
+// withTracer returns a change of a configuration that adds a Tracer.
+func withTracer(t host.Tracer) func(*host.Config) { return func(c *host.Config) { c.Tracer = t } }
+
+// tree returns the spans as text, each within its parent and with its attributes, and forgets them. The connector, its type and the
+// fuel, which is another after each change of a plugin, are left out.
+func (s *spans) tree() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	var within func(parent *keptSpan, indent string)
+	within = func(parent *keptSpan, indent string) {
+		for _, kept := range s.all {
+			if kept.parent == parent {
+				b.WriteString(indent + kept.text() + "\n")
+				within(kept, indent+"  ")
+			}
+		}
+	}
+	within(nil, "")
+	s.all = nil
+	return b.String()
+}
+
+func (s *keptSpan) text() string {
+	text := string(s.Name)
+	add := func(attributes []slog.Attr) {
+		for _, a := range attributes {
+			switch a.Key {
+			case "keywright.connector", "keywright.type", "keywright.fuel":
+			default:
+				text += fmt.Sprintf(" %s=%v", strings.TrimPrefix(a.Key, "keywright."), a.Value)
+			}
+		}
+	}
+	add(s.Attributes())
+	if len(s.ends) != 1 {
+		return fmt.Sprintf("%s (ended %d times)", text, len(s.ends))
+	}
+	if text += " |"; len(s.ends[0].Attributes()) > 0 {
+		add(s.ends[0].Attributes())
+	}
+	return text
+}
+
+// whole returns all that the spans hold, for a search.
+func (s *spans) whole() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, kept := range s.all {
+		fmt.Fprintf(&b, "%+v %v %+v", kept.Span, kept.Attributes(), kept.ends)
+		for _, e := range kept.ends {
+			fmt.Fprintf(&b, " %v %+v", e.Attributes(), e.Attempt)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// The spans of requests to other servers are those of a client.
+func TestSpansOfAClient(t *testing.T) {
+	var clients []host.SpanName
+	for _, name := range []host.SpanName{
+		host.SpanRequest, host.SpanAuthenticate, host.SpanRefresh, host.SpanConsent, host.SpanDiscover, host.SpanWait, host.SpanExchange, host.SpanKey, host.SpanSend,
+	} {
+		if (host.Span{Name: name}).Client() {
+			clients = append(clients, name)
+		}
+	}
+	equal(t, []host.SpanName{host.SpanExchange, host.SpanSend}, clients)
+}
+
+// A span of an exchange names the field with its URL, also if the plugin has read another URL before.
+func TestFieldOfAnExchange(t *testing.T) {
+	url := func(name string) abi.Field {
+		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}
+	}
+	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
+	g.authenticate = func(env contract.Env) (string, error) {
+		_, _, _ = value(env, "first_url"), value(env, "third_url"), value(env, "second_url")
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "second_url")})))
+		return "{}", nil
+	}
+	made := &spans{}
+	w := newWorld(t, withoutBuiltIns, withGuest(g), withTracer(made))
+	_, _ = w.try(w.connect("custom", config{"first_url": tokenURL + "/1", "second_url": tokenURL + "/2", "third_url": tokenURL + "/3"}), get(t.Context()))
+	if got := made.tree(); strings.Count(got, "field=") != 1 || !strings.Contains(got, "field=second_url ") {
+		t.Errorf("the spans are\n%s", got)
+	}
+}
+
+// The seconds of an attribute are whole, and no less than the time.
+func TestRetryAfterOfASpan(t *testing.T) {
+	for after, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
+		if got := (host.SpanEnd{RetryAfter: after}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
+			t.Errorf("%v is %v, want %d", after, got, want)
+		}
+	}
+	if got := (host.SpanEnd{}).Attributes(); len(got) != 0 {
+		t.Errorf("no time is %v", got)
+	}
+}
+
+// Many requests make spans at once, each with its own parts.
+func TestSpansOfManyRequests(t *testing.T) {
+	made := &spans{}
+	w := newWorld(t, withTracer(made))
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { _, _ = w.try(c, get(t.Context())) })
+	}
+	all.Wait()
+	parts := map[*keptSpan]string{}
+	for _, kept := range made.all {
+		if len(kept.ends) != 1 {
+			t.Errorf("%s ended %d times", kept.Name, len(kept.ends))
+		}
+		if kept.parent == nil || kept.parent.Name == host.SpanRequest {
+			parts[kept.parent] += " " + string(kept.Name)
+		}
+	}
+	if delete(parts, nil); len(parts) != 50 {
+		t.Errorf("there are %d requests", len(parts))
+	}
+	for _, got := range parts {
+		if got != " authenticate send" {
+			t.Errorf("a request has the parts%s", got)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // onBehalf is the description of a guest that exchanges the user's token.
@@ -53,11 +54,7 @@ func cachedExchange(env contract.Env) (string, error) {
 	if token, ok := env.CacheGet("token"); ok {
 		return header("Authorization", "Bearer "+token), nil
 	}
-	document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "subject_token", Value: value(env, "subject")}}})))
-	var r contract.TokenReply
-	if err := json.Unmarshal(document, &r); err != nil {
-		return "", err
-	}
+	r := tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "subject_token", Value: value(env, "subject")}}})
 	env.CacheSet("token", r.AccessToken, 24*60*60)
 	return header("Authorization", "Bearer "+r.AccessToken), nil
 }
@@ -194,9 +191,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 	}
 	for _, bad := range []string{"", "https://login.test", "*.test", "login.test/token", "login.test:0", "login.test.", "login.test:", "login.test:0443", "[0::1]"} {
 		_, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, UserTokenHosts: []string{bad}})
-		if err == nil || !strings.Contains(err.Error(), "UserTokenHosts: ") {
-			t.Errorf("%q: err = %v", bad, err)
-		}
+		testworld.WantError(t, bad, err, "UserTokenHosts: ")
 	}
 }
 
@@ -214,10 +209,7 @@ func TestMaskedUserToken(t *testing.T) {
 	w := onBehalfWorld(t, cachedExchange)
 	subject := w.Secret("the user's token")
 	connector := w.connect("custom", config{"url": tokenURL, "subject": "{{ user.token }}"})
-	e, err := connector.Explain(w.as(subject))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(connector.Explain(w.as(subject)))(t)
 	w.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.Steps[0].Exchange))
 	if got := e.Steps[0].Exchange.Body; got != "subject_token={{ user.token }}" {
 		t.Errorf("the body is %s", got)

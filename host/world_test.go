@@ -2,15 +2,24 @@ package host_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -51,9 +60,33 @@ var (
 	tokens  = testworld.Tokens
 )
 
+// silent is the answer of an endpoint that says nothing.
+func silent(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// equal checks that two values are equal.
+func equal(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// bubble runs a test in a bubble of time.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// must is [testworld.Must].
+func must[T any](v T, err error) func(testworld.TB) T { return testworld.Must(v, err) }
+
+var check = testworld.Check
+
 func status(code int) answer { return respond(code, "") }
 
-// newWorld returns a world. Each change may replace what the host gets.
+// newWorld returns a world with the secrets s, k and text. Each change may replace what the host gets.
 func newWorld(t *testing.T, change ...func(*host.Config)) *world {
 	t.Helper()
 	return newWorldIn(context.Background(), t, change...)
@@ -81,11 +114,11 @@ func newWorldIn(ctx context.Context, t *testing.T, change ...func(*host.Config))
 	for _, c := range change {
 		c(&config)
 	}
-	h, err := host.New(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(host.New(ctx, config))(t)
 	w.host = h
+	for _, secret := range []string{"s", "k", "text"} {
+		w.canary(secret)
+	}
 	t.Cleanup(w.finish)
 	return w
 }
@@ -154,15 +187,21 @@ func (w *world) connect(authType string, c config) *host.Connector {
 	return w.connectAs("crm", authType, c)
 }
 
+// open makes a connector that must be right. Without a name it is crm, and without origins its origin is apiOrigin.
+func (w *world) open(c host.ConnectorConfig) *host.Connector {
+	w.t.Helper()
+	if c.Name == "" {
+		c.Name = "crm"
+	}
+	if c.Origins == nil {
+		c.Origins = []string{apiOrigin}
+	}
+	return must(w.host.NewConnector(context.Background(), c))(w.t)
+}
+
 func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	w.t.Helper()
-	connector, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
-		Name: name, Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return connector
+	return w.open(host.ConnectorConfig{Name: name, Auth: host.Auth{Type: authType, Config: c}})
 }
 
 // problems returns what is wrong with a configuration, as "path: message" lines without the connector.
@@ -203,6 +242,16 @@ func (w *world) try(c *host.Connector, r *http.Request) (int, error) {
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	return response.StatusCode, nil
+}
+
+// background sends a request in the background, and returns a channel that gets its error.
+func (w *world) background(c *host.Connector, r *http.Request) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.try(c, r)
+		done <- err
+	}()
+	return done
 }
 
 // send sends a request that must succeed, and returns it as the API received it.
@@ -252,4 +301,173 @@ func (w *world) logged(text string) int {
 		}
 	}
 	return n
+}
+
+// guest is a plugin in plain Go that runs functions of a test. It has the host functions of a module.
+type guest struct {
+	about        abi.Description
+	output       string // replaces the description if not empty
+	validate     func(contract.Env) error
+	authenticate func(contract.Env) (output string, err error)
+	// consent and connect are the functions of a guest with consent.
+	consent, connect func(contract.Env) (output string, err error)
+}
+
+var _ sandbox.Guest = (*guest)(nil)
+
+// plugin returns the guest as a plugin for host.Config. It has the type custom unless about names another.
+func (g *guest) plugin(grants ...string) host.Plugin {
+	g.about.ABI, g.about.Version, g.about.Summary = abi.Version, "1.0.0", "A guest of a test."
+	if g.about.Type == "" {
+		g.about.Type = "custom"
+	}
+	return testhook.NativePlugin("guest", g, grants).(host.Plugin)
+}
+
+// Has implements sandbox.Guest.
+func (g *guest) Has(export string) bool {
+	switch export {
+	case contract.ExportValidate:
+		return g.validate != nil
+	case contract.ExportConsent:
+		return g.consent != nil
+	case contract.ExportConnect:
+		return g.connect != nil
+	}
+	return export != contract.ExportDisconnect
+}
+
+// Call implements sandbox.Guest.
+func (g *guest) Call(_ context.Context, export string, env contract.Env) (result sandbox.Result, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panic(p) // a bug of the host or of the test
+		default:
+			result, err = sandbox.Result{}, &sandbox.Error{Kind: sandbox.ErrEnded}
+		}
+	}()
+	output := ""
+	switch export {
+	case contract.ExportDescribe:
+		document, _ := json.Marshal(g.about)
+		if output = string(document); g.output != "" {
+			output = g.output
+		}
+	case contract.ExportValidate:
+		err = g.validate(env)
+	case contract.ExportConsent:
+		output, err = g.consent(env)
+	case contract.ExportConnect:
+		output, err = g.connect(env)
+	default:
+		output, err = g.authenticate(env)
+	}
+	if err != nil {
+		return sandbox.Result{Code: 1, Message: err.Error()}, nil
+	}
+	return sandbox.Result{Output: []byte(output), OutputSet: true}, nil
+}
+
+// withGuest returns a change of a configuration that adds the guest to its plugins.
+func withGuest(g *guest, grants ...string) func(*host.Config) {
+	p := g.plugin(grants...)
+	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
+}
+
+// sealedField returns a field for a secret, with its sinks.
+func sealedField(name string, sinks ...string) abi.Field {
+	return abi.Field{Name: name, Kind: abi.KindString, Sealed: true, Sinks: sinks}
+}
+
+// value returns a field of the configuration.
+func value(env contract.Env, field string) string {
+	v, _ := env.ConfigGet(field)
+	return v
+}
+
+// header returns a mutation that sets one header.
+func header(name, value string) string {
+	return marshal(contract.Mutation{Headers: []abi.Pair{{Name: name, Value: value}}})
+}
+
+// query returns a mutation that appends one query parameter.
+func query(name, value string) string {
+	return marshal(contract.Mutation{Query: []abi.Pair{{Name: name, Value: value}}})
+}
+
+func marshal(v any) string {
+	document, err := json.Marshal(v)
+	if err != nil {
+		panic("a test's document: " + err.Error())
+	}
+	return string(document)
+}
+
+// tokenReply sends a token request and returns its reply.
+func tokenReply(env contract.Env, r contract.TokenRequest) (reply contract.TokenReply) {
+	if err := json.Unmarshal(env.TokenRequest([]byte(marshal(r))), &reply); err != nil {
+		panic("a test's reply: " + err.Error())
+	}
+	return reply
+}
+
+// loadError returns the error of a host that loads a guest and no built-in type.
+func loadError(t *testing.T, g *guest) error {
+	t.Helper()
+	h, err := host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}})
+	if err == nil {
+		check(t, h.Close(t.Context()))
+	}
+	return err
+}
+
+func errorIs(err, target error) bool { return errors.Is(err, target) }
+
+// decodeJWT decodes a compact JWT, RFC 7519 section 7.2, without verifying it.
+func decodeJWT(t *testing.T, token string) (header, claims map[string]any) {
+	t.Helper()
+	parts := strings.Split(strings.TrimPrefix(token, "Bearer "), ".")
+	if len(parts) != 3 {
+		t.Fatalf("%d parts, want header.payload.signature", len(parts))
+	}
+	for i, object := range []*map[string]any{&header, &claims} {
+		document, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err == nil {
+			err = json.Unmarshal(document, object)
+		}
+		if err != nil {
+			t.Fatalf("part %d: %v", i, err)
+		}
+	}
+	return header, claims
+}
+
+// oauth returns an oauth_client_credentials configuration.
+func oauth(secret string) config {
+	return config{"client_id": "me", "client_secret": secret, "token_url": tokenURL}
+}
+
+// bearer returns an oauth_jwt_bearer configuration.
+func bearer(key string) config {
+	return config{
+		"client_id": "me", "private_key": key, "algorithm": "HS256", "token_url": tokenURL,
+		"subject": "ann", "audience": "https://login.test",
+	}
+}
+
+// with returns a copy of a configuration with some members set, or removed if their value is nil.
+func with(c config, members ...any) config {
+	changed := config{}
+	for name, value := range c {
+		changed[name] = value
+	}
+	for i := 0; i < len(members); i += 2 {
+		name := members[i].(string)
+		if changed[name] = members[i+1]; members[i+1] == nil {
+			delete(changed, name)
+		}
+	}
+	return changed
 }

@@ -92,3 +92,14 @@ func Check(t TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// ErrorOf returns the error of a call with two results.
+func ErrorOf[T any](_ T, err error) error { return err }
+
+// WantError checks that err has a text, or that it is nil if the text is empty. name is the name of the case.
+func WantError(t testing.TB, name string, err error, text string) {
+	t.Helper()
+	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: the error is %v, want %q", name, err, text)
+	}
+}

@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/host"
 )
@@ -31,15 +36,11 @@ func refusing(bad ...string) answer {
 
 func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
 	w.api.Answer(refusing("t1"))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("the body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("the body")))(t)
 	if got, err := w.try(c, r); got != http.StatusOK || err != nil {
 		t.Fatalf("the answer is %d, %v", got, err)
 	}
@@ -59,7 +60,6 @@ func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
 // A 401 counts whatever its coding is: the token is dropped, and only an answer that is passed on has to be read (threats.md 35).
 func TestA401InAnUnknownCodingDropsTheToken_threats_35(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
@@ -91,7 +91,6 @@ func TestA401InAnUnknownCodingDropsTheToken_threats_35(t *testing.T) {
 
 func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
@@ -119,7 +118,6 @@ func TestRefusedAnswerDrained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.canary("s")
 			w.login.Answer(tokens(3600))
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.get(connector)
@@ -143,7 +141,6 @@ func TestRefusedAnswerDrained(t *testing.T) {
 // A request with [http.NoBody] has no body that would have to be replayed, also if it has no GetBody.
 func TestA401ToARequestWithNoBody(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
@@ -157,7 +154,6 @@ func TestA401ToARequestWithNoBody(t *testing.T) {
 
 func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	w.api.Answer(status(http.StatusUnauthorized))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
@@ -168,7 +164,6 @@ func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
 
 func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(tokens(3600))
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
@@ -194,7 +189,6 @@ func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
 func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.canary("s")
 		w.login.Answer(tokens(3600))
 		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		w.get(c)
@@ -262,7 +256,6 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.canary("s")
 			w.login.Answer(tokens(3600))
 			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			w.get(connector)
@@ -283,14 +276,9 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 // specification.md 1.1.
 func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
-	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"},
-		Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+	c := w.open(host.ConnectorConfig{
+		Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"}, Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, url := range []string{
 		"https://api.test", "https://api.test:443/x", "https://Api.Test/x", "https://api.test:8443/", "https://b%C3%BCcher.test/", "https://xn--bcher-kva.test/",
 	} {
@@ -331,16 +319,11 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 
 func request(t *testing.T, url string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 }
 
 func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	for _, in := range []string{"header", "query"} {
 		c := w.connect("api_key", with(key("{{ get_secret('s') }}"), "in", in))
 		r := request(t, apiURL+"?a=1")
@@ -357,10 +340,7 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 		if authenticated == r || authenticated.Context() != r.Context() {
 			t.Error("Authenticate gives no clone with the context")
 		}
-		response, err := c.Transport(nil).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must(c.Transport(nil).RoundTrip(r))(t)
 		if response.Body.Close(); response.Request != r {
 			t.Errorf("in %s: Response.Request is not the caller's", in)
 		}
@@ -376,7 +356,6 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 // another header.
 func TestBaseAddingHeaders(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	var got []string
 	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
 		r.Header.Add("X-Caller", "base")
@@ -386,11 +365,7 @@ func TestBaseAddingHeaders(t *testing.T) {
 	values := []string{"mine", "behind"}
 	r := get(t.Context())
 	r.Header["X-Caller"] = values[:1]
-	response, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+	_ = must(transport.RoundTrip(r))(t).Body.Close()
 	if values[1] != "behind" || !slices.Equal(got, []string{"mine", "base"}) {
 		t.Errorf("the caller's values are %q, and the base sent %q", values, got)
 	}
@@ -399,7 +374,6 @@ func TestBaseAddingHeaders(t *testing.T) {
 // Some base transports send a request elsewhere by changing its URL. This does not change the caller's URL.
 func TestBaseChangingURL(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
 		r.URL.Scheme, r.URL.Host = "http", "elsewhere.test"
 		return status(http.StatusOK)(r)
@@ -407,13 +381,193 @@ func TestBaseChangingURL(t *testing.T) {
 	r := get(t.Context())
 	before := r.URL.String()
 	for range 2 {
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
+		_ = must(transport.RoundTrip(r))(t).Body.Close()
 		if got := r.URL.String(); got != before {
 			t.Errorf("the caller's URL is %s, want %s", got, before)
 		}
+	}
+}
+
+// The caller may change the result of Authenticate. It shares nothing with the original request.
+func TestAuthenticateGivesACopy(t *testing.T) {
+	w := newWorld(t)
+	connector := w.connect("api_key", key("{{ get_secret('s') }}"))
+	for name, c := range map[string]struct {
+		set func(r *http.Request, text string)
+		get func(*http.Request) string
+	}{
+		"the trailer": {func(r *http.Request, text string) {
+			if r.Trailer == nil {
+				r.Trailer = http.Header{}
+			}
+			r.Trailer.Set("X-Sum", text)
+		}, func(r *http.Request) string { return r.Trailer.Get("X-Sum") }},
+		"the transfer encoding": {func(r *http.Request, text string) {
+			if r.TransferEncoding == nil {
+				r.TransferEncoding = []string{""}
+			}
+			r.TransferEncoding[0] = text
+		}, func(r *http.Request) string { return r.TransferEncoding[0] }},
+		"the form": {func(r *http.Request, text string) {
+			if r.Form == nil {
+				r.Form = url.Values{}
+			}
+			r.Form.Set("a", text)
+		}, func(r *http.Request) string { return r.Form.Get("a") }},
+		"the form of the body": {func(r *http.Request, text string) {
+			if r.PostForm == nil {
+				r.PostForm = url.Values{}
+			}
+			r.PostForm.Set("a", text)
+		}, func(r *http.Request) string { return r.PostForm.Get("a") }},
+		"the form in parts": {func(r *http.Request, text string) {
+			if r.MultipartForm == nil {
+				r.MultipartForm = &multipart.Form{Value: map[string][]string{}}
+			}
+			r.MultipartForm.Value["a"] = []string{text}
+		}, func(r *http.Request) string { return r.MultipartForm.Value["a"][0] }},
+		"a value of the path": {func(r *http.Request, text string) {
+			r.Pattern = "/v1/{p}" // as of a ServeMux
+			r.SetPathValue("p", text)
+		}, func(r *http.Request) string { return r.PathValue("p") }},
+	} {
+		r := get(t.Context())
+		c.set(r, "mine")
+		authenticated := must(connector.Authenticate(r))(t)
+		if got := c.get(authenticated); got != "mine" {
+			t.Errorf("%s of the copy is %q", name, got)
+		}
+		c.set(authenticated, "changed")
+		if got := c.get(r); got != "mine" {
+			t.Errorf("%s of the caller's request is changed: %q", name, got)
+		}
+	}
+}
+
+// What Authenticate returns is the caller's to change. The request that it was made from stays as it is.
+func TestAChangeOfTheAuthenticatedRequestLeavesTheOther(t *testing.T) {
+	w := newWorld(t)
+	w.setSecret("s", "my-secret")
+	r := get(t.Context())
+	r.Header.Set("X-Caller", "mine")
+	r.Header.Set("X-Other", "other")
+	authenticated := must(w.connect("api_key", key("{{ get_secret('s') }}")).Authenticate(r))(t)
+	authenticated.Header["X-Caller"][0] = "changed"
+	authenticated.Header.Add("X-Caller", "added")
+	authenticated.Header.Add("X-Other", "added")
+	if got := r.Header; got.Get("X-Caller") != "mine" || got.Get("X-Other") != "other" || len(got) != 2 {
+		t.Errorf("the caller's headers are %q", got)
+	}
+	want := http.Header{"X-Caller": {"changed", "added"}, "X-Other": {"other", "added"}, "X-Key": {"my-secret"}}
+	if diff := cmp.Diff(want, authenticated.Header); diff != "" {
+		t.Errorf("the headers of the copy (-want +got)\n%s", diff)
+	}
+}
+
+// changing is a base that changes and keeps all requests that it gets: their headers and their URL. It refuses every third one of a user.
+type changing struct {
+	t  *testing.T
+	mu sync.Mutex
+	// kept has the requests of each user.
+	kept map[string][]*http.Request
+}
+
+func (b *changing) RoundTrip(r *http.Request) (*http.Response, error) {
+	user := r.Header.Get("X-User")
+	if got := r.Header["X-Key"]; len(got) != 1 || got[0] != "key of "+user {
+		b.t.Errorf("a request of %s has the credential %q", user, got)
+	}
+	b.mu.Lock()
+	b.kept[user] = append(b.kept[user], r)
+	status := http.StatusOK
+	if len(b.kept[user])%3 == 1 {
+		status = http.StatusUnauthorized
+	}
+	b.mu.Unlock()
+	for name := range r.Header {
+		r.Header.Add(name, "more of "+user)
+	}
+	r.Header["X-Key"][0] = "changed"
+	r.URL.Host, r.URL.Path, r.Host = "elsewhere.test", "/"+user, "elsewhere.test"
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
+}
+
+// A base may change the headers and the URL of the request that it gets, and keep it. Neither the caller's request nor that of somebody
+// else changes, with and without a guard and spans (threats.md 283).
+func TestRequestsShareNothingMutable(t *testing.T) {
+	for name, change := range map[string]func(*host.Config){"without spans": func(*host.Config) {}, "with spans": withTracer(&spans{})} {
+		t.Run(name, func(t *testing.T) {
+			base := &changing{t: t, kept: map[string][]*http.Request{}}
+			w := newWorld(t, change)
+			w.setSecret("prefix", "key of ")
+			c := w.connect("api_key", config{"key": "X-Key", "in": "header", "value": "{{ get_secret('prefix') }}{{ user.id }}"})
+			identity := []string{"identity"} // shared by all requests, as in a gateway
+			var all sync.WaitGroup
+			for i := range 8 {
+				all.Go(func() {
+					user := fmt.Sprint("user-", i)
+					for round := range 20 {
+						transport := c.Transport(base)
+						if round%2 == 1 {
+							transport = c.GuardedTransport(base)
+						}
+						r := get(host.WithUser(t.Context(), host.User{ID: user}))
+						room := append(make([]string, 0, 8), "a value") // with room behind it
+						r.Header = http.Header{"X-User": {user}, "X-Room": room, "Accept-Encoding": identity}
+						url := r.URL.String()
+						response, err := transport.RoundTrip(r)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						_ = response.Body.Close()
+						if response.Request != r || r.URL.String() != url || len(r.Header) != 3 || len(r.Header["X-Room"]) != 1 || room[:2][1] != "" || identity[0] != "identity" {
+							t.Errorf("the request of %s has become %s %v", user, r.URL, r.Header)
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// specification.md "User-Agent": a request without one has that of the configuration, and without a configuration net/http's, on the wire.
+func TestUserAgent(t *testing.T) {
+	var received []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received = r.Header["User-Agent"] }))
+	t.Cleanup(api.Close)
+	for name, c := range map[string]struct {
+		configured  string
+		given, want []string
+	}{
+		"net/http's":            {"", nil, []string{"Go-http-client/1.1"}},
+		"configured":            {"keywright/v1", nil, []string{"keywright/v1"}},
+		"the caller's":          {"keywright/v1", []string{"acme"}, []string{"acme"}},
+		"the caller wants none": {"keywright/v1", []string{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(h *host.Config) {
+				h.UserAgent, h.Base, h.Egress = c.configured, nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
+			})
+			connector := w.connectTo(api.URL, credentials["custom header"])
+			r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil))(t)
+			if c.given != nil {
+				r.Header["User-Agent"] = c.given
+			}
+			_ = must(connector.Transport(nil).RoundTrip(r))(t).Body.Close()
+			if !slices.Equal(received, c.want) {
+				t.Errorf("the API received %q, want %q", received, c.want)
+			}
+		})
+	}
+}
+
+// A token request has the User-Agent of the configuration.
+func TestUserAgentOfTokenRequests(t *testing.T) {
+	w := newWorld(t, func(c *host.Config) { c.UserAgent = "keywright/v1" })
+	w.get(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")))
+	if got := w.login.Last().Header.Get("User-Agent"); got != "keywright/v1" {
+		t.Errorf("the token endpoint received the User-Agent %q", got)
 	}
 }

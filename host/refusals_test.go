@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -34,7 +35,6 @@ var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 
 func TestWrongSecretBackoff_threats_62(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	var asked []time.Duration // the time since the previous request
@@ -122,7 +122,6 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.canary("s")
 			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := respond(c.status, c.body)(r)
 				if c.retryAfter != "" {
@@ -158,7 +157,6 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 // threats.md 63: if any input changes, the host asks at once. One user's refusal has no effect on another user.
 func TestChangedInputAsksAgain_threats_63(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.canary("s2")
 	w.login.Answer(wrongSecret)
 	ann, bob := host.WithUser(t.Context(), host.User{ID: "ann"}), host.WithUser(t.Context(), host.User{ID: "bob"})
@@ -199,7 +197,6 @@ func TestChangedInputAsksAgain_threats_63(t *testing.T) {
 // After a token was issued, the wait after the next refusal is the shortest again.
 func TestRefusalResetByToken_threats_62(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for range 5 {
 		w.login.Answer(wrongSecret)
@@ -220,7 +217,6 @@ func TestRefusalResetByToken_threats_62(t *testing.T) {
 // A request whose trace asks anew does not wait, and its token ends the wait of the others. threats.md 241
 func TestATraceAsksAnew_threats_241(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	w.login.Answer(wrongSecret)
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	for range 9 {
@@ -241,10 +237,7 @@ func TestATraceAsksAnew_threats_241(t *testing.T) {
 	w.Advance(time.Second)
 	w.login.Answer(token("t1", 3600))
 	request := get(host.WithTrace(t.Context(), &host.Trace{AskAnew: true}))
-	response, err := c.Transport(nil).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(c.Transport(nil).RoundTrip(request))(t)
 	response.Body.Close()
 	w.get(c)
 	if n := w.login.Count(); n != before+2 {
@@ -254,11 +247,7 @@ func TestATraceAsksAnew_threats_241(t *testing.T) {
 
 // bare is a guest that requests a token in each call and does not cache it.
 func bare(env contract.Env) (string, error) {
-	var reply contract.TokenReply
-	document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})))
-	if err := json.Unmarshal(document, &reply); err != nil {
-		return "", err
-	}
+	reply := tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Form: []abi.Pair{{Name: "s", Value: value(env, "to_token")}}})
 	if reply.AccessToken == "" {
 		return "", errors.New("no token")
 	}
@@ -313,7 +302,6 @@ func brokenOff(r *http.Request) (*http.Response, error) {
 // threats.md 32: if the network fails for the call that asks again, the next call asks.
 func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
 	w := newWorld(t)
-	w.canary("s")
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.login.Answer(wrongSecret)
 	w.refusedFor(t.Context(), c)
@@ -341,12 +329,155 @@ func TestARefusalInTheLogNamesTheEndpoint(t *testing.T) {
 		tokenURL: "endpoint=login.test", "https://{{ get_secret('realm') }}.login.test/token": `endpoint=<sealed>.login.test`,
 	} {
 		w := newWorld(t, func(c *host.Config) { c.Base = wrongSecret })
-		w.canary("s")
 		w.setSecret("realm", "realm-4711-of-the-bank")
 		w.Hide("the realm", "realm-4711-of-the-bank")
 		w.refuse(w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", url)), get(t.Context()), host.StageToken, "401")
 		if w.logged(want) != 1 || w.logged("it is asked again") != 1 {
 			t.Errorf("%s: the log is %s", url, w.log.String())
 		}
+	}
+}
+
+// If a plugin makes two token requests in a call, the first may get a remembered refusal without a request to the
+// endpoint, and the second is sent.
+func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
+	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
+		t.Run(name, func(t *testing.T) {
+			w := misusedWorld(t, func(env contract.Env) (string, error) {
+				refresh := value(env, "to_token")
+				if cached {
+					var found bool
+					if refresh, found = env.CacheGet("refresh"); !found {
+						refresh = value(env, "to_token")
+						env.CacheSet("refresh", refresh, 60)
+					}
+				}
+				var reply contract.TokenReply
+				for _, form := range [][]abi.Pair{{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}, {{Name: "grant_type", Value: "client_credentials"}}} {
+					reply = contract.TokenReply{}
+					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: form}))), &reply); err != nil {
+						return "", err
+					}
+					if reply.Status == http.StatusOK {
+						return header("Authorization", "Bearer "+reply.AccessToken), nil
+					}
+				}
+				return "", errors.New("no token")
+			})
+			var grants []string
+			w.login.Answer(func(r *http.Request) (*http.Response, error) {
+				_ = r.ParseForm()
+				grants = append(grants, r.Form.Get("grant_type"))
+				if grants[len(grants)-1] == "refresh_token" {
+					return respond(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
+				}
+				return token("t1", 3600)(r)
+			})
+			c := w.connect("custom", misused)
+			for range 3 {
+				w.get(c)
+			}
+			want := []string{"refresh_token", "client_credentials", "client_credentials", "client_credentials"}
+			if cached { // the second call finds an entry that the first one did not
+				want = slices.Insert(want, 2, "refresh_token")
+			}
+			if !slices.Equal(grants, want) {
+				t.Errorf("the endpoint was asked %q", grants)
+			}
+		})
+	}
+}
+
+// A refusal counts only for the same token request: with another URL, or with another entry of its cache, the plugin's
+// request is sent at once.
+func TestRefusalPerTokenRequest_threats_63(t *testing.T) {
+	renew, url := false, "url"
+	g := &guest{about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
+		sealedField("to_token", abi.SinkToken),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+	}}, authenticate: func(env contract.Env) (string, error) {
+		refresh, found := "", false
+		if !renew {
+			refresh, found = env.CacheGet("refresh")
+		}
+		if !found {
+			env.CacheSet("refresh", value(env, "to_token"), 60)
+			refresh, _ = env.CacheGet("refresh")
+			renew = false
+		}
+		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, url), Form: []abi.Pair{{Name: "refresh_token", Value: refresh}}})))
+		return "", errors.New("no token")
+	}}
+	w := newWorld(t, withoutBuiltIns, withGuest(g))
+	w.login.Answer(wrongSecret)
+	c := w.connect("custom", config{"to_token": "{{ get_secret('s') }}", "url": tokenURL, "url2": tokenURL + "2"})
+	for i, change := range []func(){func() {}, func() { url = "url2" }, func() { renew = true }} {
+		change()
+		for range 3 {
+			w.refusedFor(t.Context(), c)
+		}
+		if n := w.login.Count(); n != i+1 {
+			t.Errorf("after %d changes there are %d exchanges", i, n)
+		}
+	}
+}
+
+// Refusals of many users at the same time do not flood the log.
+func TestRefusalLogPerUser_threats_62(t *testing.T) {
+	w := newWorld(t)
+	w.login.Answer(wrongSecret)
+	c := w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "client_id", "{{ user.id }}"))
+	for i := range 100 {
+		w.refusedFor(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i)}), c)
+		w.Advance(20 * time.Millisecond)
+	}
+	if n := w.logged("it is asked again"); n != 3 {
+		t.Errorf("%d log lines in two seconds", n)
+	}
+}
+
+// threats.md 341: whether a refused token request is remembered does not depend on whether a text of the plugin is the secret, in the
+// query or in the path. A refusal of another place is another one.
+func TestRefusalOracle(t *testing.T) {
+	for name, in := range map[string]func(*contract.Exchange, string){
+		"query": func(e *contract.Exchange, text string) { e.Query = []abi.Pair{{Name: "token", Value: text}} },
+		"name":  func(e *contract.Exchange, text string) { e.Query = []abi.Pair{{Name: text, Value: "x"}} },
+		"path":  func(e *contract.Exchange, text string) { e.Path = []string{text} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := map[bool]int{}
+			for _, right := range []bool{false, true} {
+				text := ""
+				w := misusedWorld(t, func(env contract.Env) (string, error) {
+					sent := text
+					if sent == "" {
+						sent = value(env, "to_token")
+					}
+					exchange := contract.Exchange{URL: value(env, "url"), Method: http.MethodGet}
+					in(&exchange, sent)
+					env.Exchange([]byte(marshal(exchange)))
+					return header("X-Key", value(env, "to_header")), nil
+				})
+				secret := "the-secret-as-it-is"
+				w.setSecret("s", secret)
+				w.login.Answer(respond(http.StatusBadRequest, "{}"))
+				connector := w.connect("custom", misused)
+				w.get(connector)
+				w.get(connector)
+				if n := w.login.Count(); n != 1 {
+					t.Fatalf("the secret was sent %d times, the refusal is not remembered", n)
+				}
+				text = "a-guess-of-the-secret"
+				if right {
+					text = secret
+				}
+				w.get(connector)
+				asked[right] = w.login.Count()
+			}
+			if asked[true] != asked[false] || asked[false] != 2 {
+				t.Errorf("the endpoint was asked %d times with a right guess, and %d times with a wrong one", asked[true], asked[false])
+			}
+		})
 	}
 }
