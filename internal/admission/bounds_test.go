@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // bound has a module at a limit, and one just beyond it with the reason why it is refused.
@@ -18,9 +20,7 @@ func checkBounds(t *testing.T, bounds map[string]bound) {
 		if _, err := Admit(b.allowed, testLimits); err != nil {
 			t.Errorf("%s: err = %v", name, err)
 		}
-		if _, err := Admit(b.refused, testLimits); err == nil || !strings.Contains(err.Error(), b.reason) {
-			t.Errorf("%s: error %v, want %q", name, err, b.reason)
-		}
+		testworld.WantError(t, name, testworld.ErrorOf(Admit(b.refused, testLimits)), b.reason)
 	}
 }
 

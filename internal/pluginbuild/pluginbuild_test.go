@@ -251,9 +251,7 @@ func TestCompileWithTinyGo(t *testing.T) {
 func TestCompileError(t *testing.T) {
 	files := map[string]string{"go.mod": pluginSources["go.mod"], "main.go": "package main\n\nfunc main() { lost() }\n"}
 	_, err := realCompiler(t).Compile(t.Context(), writeFiles(t, "broken", files))
-	if err == nil || !strings.Contains(err.Error(), "main.go:3:15: undefined: lost") {
-		t.Errorf("error %v", err)
-	}
+	testworld.WantError(t, "", err, "main.go:3:15: undefined: lost")
 }
 
 // The build tags of the digest are those of TinyGo. They are repeated in the code because the digest does not need TinyGo.
@@ -292,9 +290,7 @@ func TestInstallOnce(t *testing.T) {
 	}
 	script(t, path, "tinygo", "echo tinygo version 0.41.1")
 	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
-	if err := install(); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, install())
 	t.Setenv("PATH", "/usr/bin:/bin")
 	script(t, filepath.Join(cache, "tinygo-"+Pinned, "bin"), "tinygo", "echo tinygo version 0.41.1")
 	runtime := filepath.Join(cache, "tinygo-"+Pinned, "src", "runtime")
@@ -302,18 +298,14 @@ func TestInstallOnce(t *testing.T) {
 	of := filepath.Join(runtime, "runtime_tinygowasm_unknown.go")
 	testworld.Check(t, os.WriteFile(of, []byte("func putchar(c byte) {\n}\n"), 0o600))
 	for range 2 {
-		if err := install(); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, install())
 		text, err := os.ReadFile(of)
 		if added, _ := os.ReadFile(filepath.Join(runtime, "keywright_panic.go")); err != nil || string(text) != "func putchar(c byte) { logChar(c)\n}\n" || !bytes.Equal(added, panicSource) {
 			t.Errorf("the runtime is %q, %v", text, err)
 		}
 	}
 	t.Setenv(CompilerVariable, filepath.Join(cache, "none"))
-	if err := install(); err == nil || !strings.Contains(err.Error(), CompilerVariable) {
-		t.Errorf("with a variable that names nothing: %v", err)
-	}
+	testworld.WantError(t, "with a variable that names nothing", install(), CompilerVariable)
 }
 
 // A TinyGo that is built is in the cache, also if that is a relative directory or has a part of one.

@@ -39,9 +39,7 @@ func TestAddConnector(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"no YAML": "a: [", "a list": "[]", "nothing": ""} {
-		if _, err := AddConnector(t.Context(), []byte(text), added); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-			t.Errorf("%s: err = %v", name, err)
-		}
+		testworld.WantError(t, name, testworld.ErrorOf(AddConnector(t.Context(), []byte(text), added)), "cannot be read")
 	}
 	two := added + "- name: Another\n"
 	if got, err := AddConnector(t.Context(), []byte("connectors:\n- "+old+"\n"), two); err == nil {

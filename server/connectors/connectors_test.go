@@ -35,9 +35,7 @@ func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []s
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), o)
 	if err == nil {
 		t.Cleanup(func() {
-			if err := set.Close(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
+			testworld.Check(t, set.Close(context.WithoutCancel(t.Context())))
 		})
 		return set, nil
 	}

@@ -25,9 +25,7 @@ func allocated(f func() error) (uint64, error) {
 func newHost(t testing.TB) *host.Host {
 	h := testworld.Must(host.New(t.Context(), host.Config{}))(t)
 	t.Cleanup(func() {
-		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, h.Close(context.WithoutCancel(t.Context())))
 	})
 	return h
 }

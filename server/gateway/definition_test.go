@@ -199,12 +199,8 @@ func TestUndecodedDefinitions(t *testing.T) {
 		if name == "a list" {
 			document = `[` + document + `]`
 		}
-		if err := json.Unmarshal([]byte(document), target); err == nil || !strings.Contains(err.Error(), "package connectors") {
-			t.Errorf("%s: the error of encoding/json is %v", name, err)
-		}
-		if err := yaml.Unmarshal([]byte(document), target); err == nil || !strings.Contains(err.Error(), "package connectors") {
-			t.Errorf("%s: the error of YAML is %v", name, err)
-		}
+		testworld.WantError(t, name, json.Unmarshal([]byte(document), target), "package connectors")
+		testworld.WantError(t, name, yaml.Unmarshal([]byte(document), target), "package connectors")
 	}
 }
 

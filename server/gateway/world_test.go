@@ -143,9 +143,7 @@ func (w *world) do(r *http.Request) answer {
 	w.Out("the answer to a caller", fmt.Sprint(a))
 	if response.Header.Get("Content-Type") == "application/problem+json" {
 		var p struct{ Type string }
-		if err := json.Unmarshal(body, &p); err != nil {
-			w.t.Error(err)
-		}
+		testworld.Check(w.t, json.Unmarshal(body, &p))
 		a.kind = p.Type[strings.LastIndex(p.Type, ":")+1:]
 	}
 	return a

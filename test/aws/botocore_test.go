@@ -247,9 +247,7 @@ func newAccount(t *testing.T, plugin string) *Account {
 		t.Fatalf("%v; `make plugins` builds it", err)
 	}
 	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, w.Close())
 	})
 	return w
 }

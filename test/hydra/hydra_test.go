@@ -166,9 +166,7 @@ func (s *server) start() {
 			Secrets: host.MapSecrets{"hydra": secret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
 		}))(t)
 		t.Cleanup(func() {
-			if err := errors.Join(h.Close(context.Background()), kept.Close(context.Background())); err != nil {
-				t.Error(err)
-			}
+			testworld.Check(t, errors.Join(h.Close(context.Background()), kept.Close(context.Background())))
 		})
 		connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 			Name: "me", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{

@@ -51,9 +51,7 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 		Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
 	}))(t)
 	t.Cleanup(func() {
-		if err := errors.Join(s.host.Close(context.Background()), kept.Close(context.Background())); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, errors.Join(s.host.Close(context.Background()), kept.Close(context.Background())))
 	})
 	config := object{
 		"authorization_url": s.issuer + "/auth", "token_url": s.issuer + "/token", "revocation_url": s.issuer + "/token/revocation",
@@ -215,9 +213,7 @@ func testConsent(t *testing.T, pairs ...any) {
 	if got, err := s.me("carl"); !errors.As(err, &grant) || grant.Condition != host.ConditionNotConnected {
 		t.Errorf("without consent, the API takes carl for %q, %v", got, err)
 	}
-	if err := s.connector.Disconnect(s.as("ann")); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, s.connector.Disconnect(s.as("ann")))
 	if got, err := s.me("ann"); !errors.As(err, &grant) || grant.Condition != host.ConditionNotConnected {
 		t.Errorf("after ann has disconnected, the API takes ann for %q, %v", got, err)
 	}

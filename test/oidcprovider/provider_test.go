@@ -121,9 +121,7 @@ func (w *provider) connect(authType string, config object, purposes ...string) *
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil {
-			w.t.Error(err)
-		}
+		testworld.Check(w.t, h.Close(context.Background()))
 	})
 	if config["token_url"] == nil {
 		config["token_url"] = w.issuer + "/token"

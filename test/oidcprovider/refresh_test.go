@@ -152,9 +152,7 @@ func TestRotatingRefreshTokens(t *testing.T) {
 		t.Fatalf("the provider answers %d, %v, and cannot judge", status, answer)
 	}
 	lost(t, n.me(), host.ConditionRefused)
-	if err := n.stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, n.stop(t.Context()))
 }
 
 // A refresh token that does not rotate is used again and again.
@@ -205,9 +203,7 @@ func TestOneRedemptionForTwoHosts(t *testing.T) {
 		s.advance(2 * time.Hour)
 	}
 	for _, n := range nodes {
-		if err := errors.Join(n.me(), n.stop(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, errors.Join(n.me(), n.stop(t.Context())))
 	}
 }
 
@@ -254,7 +250,5 @@ func TestACrashBetweenRedemptionAndWrite(t *testing.T) {
 	if err := n.me(); err != nil {
 		t.Errorf("after a new consent: %v", err)
 	}
-	if err := n.stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, n.stop(t.Context()))
 }

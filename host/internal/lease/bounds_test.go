@@ -298,9 +298,7 @@ func TestCloseWaits(t *testing.T) {
 	})
 	turn = intended(t, node, "a")
 	store.turn(true)
-	if err := node.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, node.Close(t.Context()))
 	if len(slept) < 10 || slept[1] != 2*slept[0] || slept[9] != 3*time.Second {
 		t.Errorf("Close waited %v", slept)
 	}
@@ -319,9 +317,7 @@ func TestCloseGivesUp(t *testing.T) {
 	for _, turn := range turns {
 		turn.Done(ctx, []byte("next"))
 	}
-	if err := node.Close(ctx); err == nil || !strings.Contains(err.Error(), "2 tokens") {
-		t.Errorf("Close returns %v", err)
-	}
+	testworld.WantError(t, "Close returns", node.Close(ctx), "2 tokens")
 }
 
 // While Run runs, what the store did not take is written without another call. threats.md 115

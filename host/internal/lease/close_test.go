@@ -37,9 +37,7 @@ func TestNoSendAfterClose(t *testing.T) {
 	})
 	last, meanwhile = intended(t, node, "last"), begin("meanwhile")
 	before := begin("before")
-	if err := node.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, node.Close(t.Context()))
 	sends("with a turn from before Close", before)
 	sends("with a turn from after Close", begin("after"))
 	other := newNode(t, store, key)

@@ -40,9 +40,7 @@ func TestSharedRefusals(t *testing.T) {
 		now = now.Add(time.Second / 2)
 		waits(lease.Refusal{Value: []byte("refused"), Count: i + 1})
 	}
-	if err := nodes[1].Accept(ctx, grantKey); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, nodes[1].Accept(ctx, grantKey))
 	waits(lease.Refusal{})
 	if err := nodes[1].Accept(ctx, grantKey); err != nil {
 		t.Error("nothing is refused:", err)
@@ -94,9 +92,7 @@ func TestAcceptWithoutARefusal(t *testing.T) {
 	testworld.Must(node.Refuse(ctx, grantKey, nil, seconds))(t)
 	var generations []int64
 	for range 2 {
-		if err := node.Accept(ctx, grantKey); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, node.Accept(ctx, grantKey))
 		row, err := store.Get(ctx, store.puts[1])
 		if err != nil || row.Value != nil {
 			t.Errorf("after Accept the row is %+v, %v", row, err)

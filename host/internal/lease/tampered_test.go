@@ -259,9 +259,7 @@ func TestRenewAfterTheStoreWasPutBack(t *testing.T) {
 	if c, err := node.Look(ctx, grantKey); !errors.Is(err, lease.ErrRolledBack) {
 		t.Errorf("the condition is %+v, %v, want ErrRolledBack", c, err)
 	}
-	if err := node.Renew(ctx, grantKey, []byte("consent")); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, node.Renew(ctx, grantKey, []byte("consent")))
 	if sent, err := redeem(ctx, node, grantKey, "", "next"); sent != "consent" || err != nil {
 		t.Errorf("a node sends %q, %v", sent, err)
 	}

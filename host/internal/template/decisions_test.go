@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // These tests cover specification.md "Templates". Tests of package host cover two of these decisions, a required field that
@@ -119,9 +120,7 @@ func TestType(t *testing.T) {
 		t.Run(c.source, func(t *testing.T) { wantText(t, c.source, c.want) })
 	}
 	for _, source := range []string{"{{ nil }}", "{{ true ? nil : 'x' }}", "{{ default(user.email, nil) }}", "{{ [1] }}", "{{ {'a': 1} }}"} {
-		if _, err := compile(source); err == nil || !strings.Contains(err.Error(), "a text, a number or a boolean") {
-			t.Errorf("%s: err = %v", source, err)
-		}
+		testworld.WantError(t, source, testworld.ErrorOf(compile(source)), "a text, a number or a boolean")
 	}
 }
 
@@ -155,9 +154,7 @@ func TestCheckedWhen(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := compile(c.source)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s\n got %v\nwant %s", c.source, err, c.want)
-			}
+			testworld.WantError(t, c.source, err, c.want)
 		})
 	}
 

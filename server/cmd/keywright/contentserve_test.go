@@ -297,9 +297,7 @@ func TestServeWhileImporting(t *testing.T) {
 			})
 		}
 	}
-	if err := imports(file).Run(); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, imports(file).Run())
 	imported.Store(true)
 	all.Wait()
 	for _, s := range servers {

@@ -93,9 +93,7 @@ func TestLoopback(t *testing.T) {
 	if status, text := browse(t, "GET", good, ""); status != 200 || text != "Orders is connected. You can close this page.\n" {
 		t.Errorf("the browser got %d %s", status, text)
 	}
-	if err := l.wait(t.Context(), time.Hour); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, l.wait(t.Context(), time.Hour))
 	if status, _ := browse(t, "GET", good, ""); status != 400 || len(of.ended) != 1 {
 		t.Errorf("the same again got %d", status)
 	}
@@ -136,8 +134,6 @@ func TestLoopbackWaits(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			l.result <- nil
 		}()
-		if err := l.wait(ctx, time.Minute); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, l.wait(ctx, time.Minute))
 	})
 }

@@ -51,9 +51,7 @@ func TestUnverifiedDatabaseLog(t *testing.T) {
 		if got := strings.Contains(log.String(), "is not verified"); got != want {
 			t.Errorf("%s: a warning is in the log: %t", parameters, got)
 		}
-		if err := set.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, set.Close(t.Context()))
 	}
 }
 
@@ -84,9 +82,7 @@ func TestSQLite(t *testing.T) {
 	const state = `{type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}`
 	for range 2 {
 		store := testworld.Must(open(t, file, state, host.MapSecrets{"k": oneKey}))(t)
-		if err := store.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, store.Close(t.Context()))
 	}
 	info, err := os.Stat(filepath.Join(dir, "state.db"))
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -97,9 +93,7 @@ func TestSQLite(t *testing.T) {
 		t.Errorf("with another key: %v", err)
 	}
 	store := testworld.Must(open(t, file, `{type: sqlite, path: state.db, keys: ["{{ get_secret('new') }}", "{{ get_secret('k') }}"]}`, host.MapSecrets{"k": oneKey, "new": anotherKey}))(t)
-	if err := store.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, store.Close(t.Context()))
 }
 
 // A database that cannot be reached is an error with the place of the member, and without the password. threats.md 139

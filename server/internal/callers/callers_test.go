@@ -239,9 +239,7 @@ func TestOneWay(t *testing.T) {
 	if _, err := c.Caller(request("Authorization", "Bearer "+w.token(nil))); err == nil {
 		t.Error("a token counts where there are only keys")
 	}
-	if err := c.Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, c.Ready(t.Context()))
 }
 
 // threats.md 77: only scopes are split into words, so that users do not get a permission by choosing a name.

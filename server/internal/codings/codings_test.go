@@ -120,9 +120,7 @@ func TestUntouchedAnswers(t *testing.T) {
 		}
 	}
 	r := answer("gzip", nil) // some servers send the header with an empty body
-	if err := answers.Decode(r, nil); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, answers.Decode(r, nil))
 	if got, err := io.ReadAll(r.Body); len(got) > 0 || err != nil {
 		t.Errorf("got = %q, err = %v", got, err)
 	}
@@ -217,9 +215,7 @@ func TestCloseDuringRead(t *testing.T) {
 		}()
 		body := encoded(coding, []byte("text"))
 		_, _ = to.Write(body[:len(body)-1]) // the rest does not come
-		if err := r.Body.Close(); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, r.Body.Close())
 		if err := <-reading; err == nil {
 			t.Errorf("%s: the Read has no error", coding)
 		}

@@ -28,9 +28,7 @@ func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, s.Close())
 	})
 	return s, client
 }

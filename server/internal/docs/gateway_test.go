@@ -21,9 +21,7 @@ func TestTheFileOfTheGateway(t *testing.T) {
 			continue
 		}
 		set := testworld.Must(connectors.Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(b.text), connectors.Options{WithoutStore: true}))(t)
-		if err := set.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, set.Close(t.Context()))
 	}
 }
 
@@ -52,9 +50,7 @@ func TestNoExampleHasACredential(t *testing.T) {
 				t.Fatal(err)
 			default:
 				warnings = set.Warnings
-				if err := set.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				testworld.Check(t, set.Close(t.Context()))
 			}
 			for _, p := range warnings {
 				if strings.Contains(p.Message, "credential") {

@@ -2,10 +2,10 @@ package secretstore_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
@@ -157,9 +157,7 @@ func TestConfigurationProblems(t *testing.T) {
 			_, err := secretstore.Vault(tt.config)
 			c.OutError("an error", err)
 			for _, want := range tt.want {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("the error is %v, want it to say %q", err, want)
-				}
+				testworld.WantError(t, "", err, want)
 			}
 		})
 	}

@@ -59,9 +59,7 @@ func TestChangesWake(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
-	if err := store.Release(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, store.Release(t.Context(), lease))
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -104,7 +102,5 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 func TestOpenWhereNoFileCanBeMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	testworld.Check(t, os.Mkdir(path+"-journal", 0o700))
-	if _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), "on a disk that is not read-only") {
-		t.Errorf("the error is %v", err)
-	}
+	testworld.WantError(t, "", testworld.ErrorOf(Open(t.Context(), path, Options{})), "on a disk that is not read-only")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/test/fosite/server"
 )
 
@@ -144,9 +145,7 @@ func (a *api) introspect(r *http.Request) (caller server.Caller) {
 	asked.Header.Set("Authorization", r.Header.Get("Authorization"))
 	status, body := a.ask(asked)
 	if status == http.StatusOK {
-		if err := json.Unmarshal(body, &caller); err != nil {
-			a.t.Error(err)
-		}
+		testworld.Check(a.t, json.Unmarshal(body, &caller))
 	}
 	return caller
 }
@@ -168,9 +167,7 @@ func (a *api) exchange(w http.ResponseWriter, r *http.Request) {
 	var token struct {
 		AccessToken string `json:"access_token"`
 	}
-	if err := json.Unmarshal(said, &token); err != nil {
-		a.t.Error(err)
-	}
+	testworld.Check(a.t, json.Unmarshal(said, &token))
 	a.isSecret(form.Get("client_secret"), form.Get("assertion"), token.AccessToken)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

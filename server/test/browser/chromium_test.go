@@ -126,9 +126,7 @@ func (b *tab) event(ev any) {
 	}
 	encoder := json.NewEncoder(&b.seen)
 	encoder.SetEscapeHTML(false) // escapes could hide a credential
-	if err := encoder.Encode(ev); err != nil {
-		b.t.Error(err)
-	}
+	testworld.Check(b.t, encoder.Encode(ev))
 	select {
 	case b.news <- struct{}{}:
 	default: // an event is pending already

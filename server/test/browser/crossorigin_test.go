@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 46: a page of an origin that is not configured cannot read responses, and the API gets no request.
@@ -159,9 +161,7 @@ func TestRequestForgery(t *testing.T) {
 	}
 	// The user may open the URL.
 	before := w.api.count()
-	if err := b.navigate(target); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, b.navigate(target))
 	if got := w.api.count() - before; got != 1 {
 		t.Errorf("%d requests of the user reached the API, want 1", got)
 	}

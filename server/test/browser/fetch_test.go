@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 var withSession = map[string]any{"credentials": "include"}
@@ -154,9 +156,7 @@ func TestCredentialsStayOnTheServer(t *testing.T) {
 	got := b.everything() // before the next navigation
 	before := w.api.count()
 	for _, path := range paths { // opened by the user
-		if err := b.navigate(w.gateway + "/connectors/" + path); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, b.navigate(w.gateway+"/connectors/"+path))
 	}
 	if count := w.api.count() - before; count != len(paths) {
 		t.Errorf("the API got %d requests of a user who opens it, want %d", count, len(paths))

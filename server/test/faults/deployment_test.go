@@ -242,9 +242,7 @@ func (w *deployment) get(path string) answer {
 	a.body, a.broken, a.took = string(content), err, time.Since(began)
 	if response.Header.Get("Content-Type") == "application/problem+json" {
 		var p struct{ Type, Stage string }
-		if err := json.Unmarshal(content, &p); err != nil {
-			w.t.Error(err)
-		}
+		testworld.Check(w.t, json.Unmarshal(content, &p))
 		a.kind, a.stage = p.Type[strings.LastIndex(p.Type, ":")+1:], p.Stage
 	}
 	if strings.Contains(a.body, secret) || strings.Contains(a.body, token) {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
@@ -175,9 +176,7 @@ func check(t *testing.T, entries []*entry) {
 				e.why = "is not what the document says: " + err.Error()
 			}
 		}
-		if err := set.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, set.Close(t.Context()))
 		return
 	}
 }

@@ -195,9 +195,7 @@ func TestUnusableKeys(t *testing.T) {
 	s.Seal()
 	s.failKey(connector, `private_key: key "app-ec": vault cannot use transit/sign/app-ec: it answered 503: it is sealed`, "", true, nil)
 	s.Unseal()
-	if err := s.send(connector); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, s.send(connector))
 	s.Do("POST", "transit/keys/app-ec/config", map[string]any{"deletion_allowed": true})
 	s.Do("DELETE", "transit/keys/app-ec", nil)
 	s.failKey(connector, "vault has nothing at transit/keys/app-ec", "", false, host.ErrKeyNotFound)

@@ -105,7 +105,5 @@ func load(t *testing.T, result *imports.Result) {
 		t.Errorf("err = %v\ntext = %s", err, text)
 		return
 	}
-	if err := set.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, set.Close(t.Context()))
 }

@@ -350,9 +350,7 @@ func TestTokenFiles(t *testing.T) {
 		"none":              {login.Config{}, "nobody could log in"},
 		"the same twice":    {login.Config{TokenFile: w.file, MetricsTokenFile: w.write("copy", w.token)}, "have the same token"},
 	} {
-		if _, err := login.New(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the error is %v", name, err)
-		}
+		testworld.WantError(t, name, testworld.ErrorOf(login.New(c.config)), c.want)
 	}
 
 	session := w.logIn()

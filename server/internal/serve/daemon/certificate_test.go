@@ -232,7 +232,5 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
 	file := testworld.File(t, "connectors.yaml", text)
 	err := daemon.Run(context.Background(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err == nil || !strings.Contains(err.Error(), "0604") {
-		t.Errorf("the error is %v", err)
-	}
+	testworld.WantError(t, "", err, "0604")
 }

@@ -98,9 +98,7 @@ func (w *world) gets(url string, status int, body string) {
 // stop ends the gateway.
 func (w *world) stop() {
 	w.t.Helper()
-	if err := w.end(); err != nil {
-		w.t.Error(err)
-	}
+	testworld.Check(w.t, w.end())
 }
 
 // eventually waits until is returns true.
@@ -268,9 +266,7 @@ func TestReload(t *testing.T) {
 func TestBadInitialFile(t *testing.T) {
 	file := testworld.File(t, "connectors.yaml", "connectors: [{name: A}]")
 	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err == nil || !strings.Contains(err.Error(), "connectors.a.url: is missing") {
-		t.Errorf("the error is %v", err)
-	}
+	testworld.WantError(t, "", err, "connectors.a.url: is missing")
 }
 
 func TestOperators(t *testing.T) {

@@ -97,8 +97,6 @@ func TestInvalidLogin(t *testing.T) {
 	} {
 		config := daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
 		c.change(&config)
-		if err := daemon.Run(t.Context(), config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the error is %v", name, err)
-		}
+		testworld.WantError(t, name, daemon.Run(t.Context(), config), c.want)
 	}
 }
