@@ -165,7 +165,7 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	if err != nil {
 		return err
 	}
-	defer c.host.calls.Done()
+	defer c.host.shared.Gate.Leave()
 	in.Code = code
 	turn := &consentTurn{}
 	if _, _, err := c.runConsent(ctx, in, contract.ExportConnect, turn, stats); err != nil {

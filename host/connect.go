@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 )
@@ -20,10 +21,10 @@ import (
 // and reads no secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After
 // [Host.Close], it is [ErrClosed].
 func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Connector, error) {
-	if err := h.enter(); err != nil {
+	if err := h.shared.Gate.Enter(); err != nil {
 		return nil, err
 	}
-	defer h.calls.Done()
+	defer h.shared.Gate.Leave()
 	c := &Connector{config: config, host: h, plugin: h.types[config.Auth.Type]}
 	in := h.input(&config)
 	c.dialer, in.EgressError = h.dialerFor(config.Egress)
@@ -55,6 +56,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		}
 		plan.Begin = c.grants.begin
 	}
+	c.runner = c.newRunner()
 	c.reader = c.newReader()
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)
@@ -82,13 +84,30 @@ func newConfigError(connector string, found connect.Findings) error {
 		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message, p.Code})
 	}
 	if found.Failure != nil {
-		wrong.Failure = failureOf(found.Failure)
+		wrong.Failure = PluginFailure(run.FailureOf(found.Failure))
 	}
 	return wrong
 }
 
 // bareOAuth matches the names of OAuth 2.0 as a whole.
 var bareOAuth = regexp.MustCompile(`^(?i:oauth)[-_]?(?:2|2\.0|20)?$`)
+
+// newRunner returns what authenticates the requests of the connector.
+func (c *Connector) newRunner() *run.Runner {
+	rn := &run.Runner{
+		Shared: &c.host.shared, Plan: c.plan, Reader: &c.reader, Events: &c.events,
+		Run: c.plugin.run, Deterministic: c.plugin.deterministic, RefreshAhead: c.config.RefreshAhead,
+		Fail:     func(stage string, err error) error { return c.fail(Stage(stage), err) },
+		OverTime: c.overTime, Seldom: func(ctx context.Context, text string) { c.log.seldom(ctx, text) },
+	}
+	if c.plugin.info.Consent {
+		rn.GrantName = c.grantName
+	}
+	if explain := c.host.hooks.Explain; explain != nil {
+		rn.Explain = func(call *hostfn.Call, output []byte, err error) { explain(c.explanation(call, output, err)) }
+	}
+	return rn
+}
 
 // newReader returns what reads the inputs of the connector's calls.
 func (c *Connector) newReader() inputs.Reader {
@@ -97,7 +116,7 @@ func (c *Connector) newReader() inputs.Reader {
 		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,
 		Asker: discovery.Asker{
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
-			HTTP: c.dialer.egress.AllowsHTTP, Place: c.place, Go: h.start, Changed: c.log.metadata,
+			HTTP: c.dialer.egress.AllowsHTTP, Place: c.runner.Place, Go: h.shared.Gate.Go, Changed: c.log.metadata,
 		},
 	}
 	if t := c.plan.TLS; t != nil && t.Token {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
 )
@@ -100,9 +100,8 @@ type Connector struct {
 	tls *send.TLS
 	// transport is nil if Host.NewConnector has not made the connector.
 	transport *send.Transport
-	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
-	// user; Host.reuse has those mutations.
-	lastMutation atomic.Pointer[cachedMutation]
+	// runner is nil if Host.NewConnector has not made the connector.
+	runner *run.Runner
 }
 
 // Config returns the configuration that [Host.NewConnector] received, with the names of the auth type and of its fields in place of aliases.

@@ -77,7 +77,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", err
 	}
-	defer c.host.calls.Done()
+	defer c.host.shared.Gate.Leave()
 	output, call, err := c.runConsent(ctx, in, contract.ExportConsent, nil, stats)
 	if err != nil {
 		return "", err
@@ -125,12 +125,12 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 }
 
 // consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
-// must call c.host.calls.Done.
+// must call c.host.shared.Gate.Leave.
 func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Attempt, error) {
 	if err := c.canConsent(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := c.host.enter(); err != nil {
+	if err := c.host.shared.Gate.Enter(); err != nil {
 		return nil, nil, c.fail(StagePlugin, err)
 	}
 	stats := c.events.Attempt()
@@ -139,7 +139,7 @@ func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Atte
 	if failure != nil {
 		err := c.failure(failure)
 		stats.Observe(ctx, err)
-		c.host.calls.Done()
+		c.host.shared.Gate.Leave()
 		return nil, nil, err
 	}
 	return in, &stats, nil
@@ -210,7 +210,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
 	defer cancel()
-	free, err := c.place(ctx)
+	free, err := c.runner.Place(ctx)
 	if err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}
@@ -219,7 +219,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	if err := call.HoldTurn(turn); err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}
-	result, failure := c.runCounted(ctx, export, call, stats)
+	result, failure := c.runner.Count(ctx, export, call, stats)
 	call.Flush()
 	switch {
 	case failure != nil:

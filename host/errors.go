@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -307,9 +308,9 @@ var (
 	// signed by an unknown authority.
 	ErrServerCertificate error = egress.ErrCertificate
 	// ErrBusy means that a call was not made, because so many others wait for token endpoints or for the store of keys.
-	ErrBusy = errors.New("too many other calls")
+	ErrBusy = run.ErrBusy
 	// ErrClosed means that [Host.Close] was called.
-	ErrClosed = errors.New("the host is closed")
+	ErrClosed = run.ErrClosed
 )
 
 // Printable returns text with control and other unprintable characters escaped, so that it can neither forge a log line

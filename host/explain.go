@@ -89,12 +89,12 @@ func (m Mutation) String() string {
 }
 
 // explanation returns what a call did, for people to read.
-func (c *Connector) explanation(call *hostfn.Call, output []byte, out *outcome) string {
+func (c *Connector) explanation(call *hostfn.Call, output []byte, err error) string {
 	text := "auth type " + c.config.Auth.Type + "\n"
 	for _, step := range call.Steps {
 		text += step.String()
 	}
-	if out.err != nil {
+	if err != nil {
 		return text + "the call fails\n"
 	}
 	masked := call.Masked(output)
@@ -117,10 +117,10 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.host.enter(); err != nil {
+	if err := c.host.shared.Gate.Enter(); err != nil {
 		return nil, c.fail(StagePlugin, err)
 	}
-	defer c.host.calls.Done()
+	defer c.host.shared.Gate.Leave()
 	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
 	defer cancel()
 	in, failure := c.reader.ReadAll(ctx, r, &event.Attempt{})

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -25,6 +24,7 @@ import (
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/signing"
@@ -43,19 +43,14 @@ type Host struct {
 	dialer  *dialer
 	// hooks are those of tests of plugins.
 	hooks testhook.Hooks
-	// exchangePlaces limits the calls that may wait for token endpoints, because a guest that waits keeps its memory, and the metadata
-	// of issuers that is read.
-	exchangePlaces *fairqueue.Queue
-	// aheadPlaces limits the calls that replace tokens ahead of their end.
-	aheadPlaces *fairqueue.Queue
-	// keyPlaces limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
-	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
-	keyPlaces      *fairqueue.Queue
+	// shared is what the runners of all connectors share.
+	shared         run.Shared
 	userTokenHosts connect.UserTokenHosts
 	types          map[string]*plugin
 	order          []*plugin
 
 	// dialers holds the dialers of connectors with an Egress of their own. mu guards it.
+	mu      sync.Mutex
 	dialers map[dialerKey]*dialer
 
 	// identities holds the transports of connectors with TLS of their own.
@@ -63,13 +58,6 @@ type Host struct {
 
 	// grants holds the names of grants that the store has returned.
 	grants knownGrants
-
-	reuse *reuse
-
-	// mu makes the check of closed and the addition to calls one step.
-	mu     sync.Mutex
-	closed atomic.Bool
-	calls  sync.WaitGroup
 }
 
 // New returns a Host with its plugins loaded. It returns an error if c is invalid or a plugin cannot be loaded. If ctx
@@ -109,8 +97,6 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
-	h.exchangePlaces, h.keyPlaces = fairqueue.New(c.Limits.ConcurrentExchanges, 0), fairqueue.New(c.Limits.ConcurrentKeys, 0)
-	h.aheadPlaces = fairqueue.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
 	var err error
 	if h.userTokenHosts, err = connect.ParseUserTokenHosts(c.UserTokenHosts); err != nil {
 		return nil, err
@@ -123,7 +109,10 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.cache.state != c.State {
 		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
 	}
-	h.reuse = newReuse(c.Limits)
+	h.shared.Tokens, h.shared.MaxEntries = h.cache.tokens, c.Limits.CachePerPartition
+	h.shared.Reuse, h.shared.NoReuse = run.NewReuse(c.Limits.MutationsBytes, c.Limits.ScannersBytes), c.NoReuse
+	h.shared.Exchanges, h.shared.Keys = fairqueue.New(c.Limits.ConcurrentExchanges, 0), fairqueue.New(c.Limits.ConcurrentKeys, 0)
+	h.shared.Ahead = fairqueue.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
 	if h.grants.cache, err = lru.New[lease.Key, knownGrant](maxGrants); err != nil {
 		return nil, err
 	}
@@ -348,44 +337,11 @@ func (h *Host) Variable(name string) (value string, ok bool) {
 	return value, ok
 }
 
-// enter adds a call to h.calls, or returns ErrClosed. The caller must call h.calls.Done at the end of the call.
-func (h *Host) enter() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed.Load() {
-		return ErrClosed
-	}
-	h.calls.Add(1)
-	return nil
-}
-
-// start runs a task on a goroutine of its own, for which Close waits. After Close it returns ErrClosed.
-func (h *Host) start(task func()) error {
-	if err := h.enter(); err != nil {
-		return err
-	}
-	go func() {
-		defer h.calls.Done()
-		task()
-	}()
-	return nil
-}
-
 // Close refuses new calls, waits for the calls in flight, and frees the sandbox. If ctx ends first, Close returns its
 // error at once, and the sandbox is not freed.
 func (h *Host) Close(ctx context.Context) error {
-	h.mu.Lock()
-	h.closed.Store(true)
-	h.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		h.calls.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := h.shared.Gate.Close(ctx); err != nil {
+		return err
 	}
 	if h.config.Base == nil {
 		h.dialer.closeIdle()

@@ -71,10 +71,10 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 	if c.plan == nil || !c.plan.AsksKeys {
 		return nil
 	}
-	if err := c.host.enter(); err != nil {
+	if err := c.host.shared.Gate.Enter(); err != nil {
 		return c.fail(StagePlugin, err)
 	}
-	defer c.host.calls.Done()
+	defer c.host.shared.Gate.Leave()
 	in, failure := c.reader.ReadAll(ctx, nil, &event.Attempt{})
 	if failure != nil {
 		return c.failure(failure)

@@ -113,11 +113,11 @@ func (c *Connector) newTransport() *send.Transport {
 		Events: &c.events, TLS: c.tls, API: c.dialer.api,
 		Challenge: c.plugin.info.Challenge, Parts: c.plan.ChallengeAnswers, Offset: &c.plan.Offset,
 		Authenticate: func(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) (send.Credential, error) {
-			out := c.authenticate(ctx, r, h, body, answer)
-			return send.Credential{Call: out.call, Mutation: out.mutation, Entries: out.putIn, Scanners: out}, out.err
+			out := c.runner.Authenticate(ctx, r, h, body, answer)
+			return send.Credential{Call: out.Call, Mutation: out.Mutation, Entries: out.Entries, Scanners: out}, out.Err
 		},
 		Reject: func(entry *tokencache.Handle) bool { return h.cache.tokens.Reject(entry.Key, entry.Generation) },
-		Enter:  h.enter, Leave: h.calls.Done, Warn: c.log.warn,
+		Enter:  h.shared.Gate.Enter, Leave: h.shared.Gate.Leave, Warn: c.log.warn,
 		Fail: func(stage string, err error) error { return c.fail(Stage(stage), err) },
 	}
 }

@@ -96,7 +96,7 @@ func (t *Template) RenderURL(ctx context.Context) (Text, error) {
 
 // render reads the inputs of the template and calls render.
 func (t *Template) render(ctx context.Context, render func(template.Values) ([]template.Part, error)) (Text, error) {
-	if t.host.closed.Load() {
+	if t.host.shared.Gate.Closed() {
 		return Text{}, ErrClosed
 	}
 	in := &hostfn.Inputs{Variables: t.host.config.Variables}

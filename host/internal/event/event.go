@@ -20,6 +20,14 @@ const (
 	Send         = "send"
 )
 
+// The reasons of waits, see host.Awaited.
+const (
+	AwaitRequest = "request"
+	AwaitNode    = "node"
+	AwaitTurn    = "turn"
+	AwaitPlace   = "place"
+)
+
 // Span is a part of the work that begins. Its fields are those of host.Span.
 type Span struct {
 	Name                 string

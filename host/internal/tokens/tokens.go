@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -44,14 +45,18 @@ func (s *Store) drop(h *tokencache.Handle) {
 // rowOf returns the name of an entry in the store of state.
 func rowOf(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
 
-// Await calls wait, which waits for other calls of the host or, if nodes is set, for other nodes. It returns the error of wait, or one
-// that wraps it.
-type Await func(ctx context.Context, nodes bool, wait func(context.Context) error) error
+// Waiter is the connector of a call that may wait.
+type Waiter interface {
+	// Await calls wait and returns its error. awaited is [event.AwaitRequest] or [event.AwaitNode].
+	Await(ctx context.Context, awaited string, wait func(context.Context) error) error
+	// GaveUp returns the error of a call that gave up waiting.
+	GaveUp(err error) error
+}
 
 // Get returns an entry. If another call fetches it, Get waits for that, and returns its error if it fails. If the entry is missing,
 // Get returns the right to fetch it. It returns nothing if the call that Get waited for has stored no entry: the caller goes on
 // without a right then.
-func (s *Store) Get(ctx context.Context, k tokencache.Key, await Await) (*Entry, *Right, error) {
+func (s *Store) Get(ctx context.Context, k tokencache.Key, w Waiter) (*Entry, *Right, error) {
 	entry, hit, local, holder := s.Acquire(k)
 	switch {
 	case holder:
@@ -60,9 +65,9 @@ func (s *Store) Get(ctx context.Context, k tokencache.Key, await Await) (*Entry,
 		return &entry, nil, nil
 	}
 	var outcome tokencache.Outcome[[]seal.Piece]
-	err := await(ctx, false, func(ctx context.Context) (err error) {
+	err := w.Await(ctx, event.AwaitRequest, func(ctx context.Context) (err error) {
 		if outcome, err = local.Wait(ctx); err != nil {
-			return fmt.Errorf("gave up waiting for another request's token: %w", err)
+			return w.GaveUp(fmt.Errorf("gave up waiting for another request's token: %w", err))
 		}
 		return outcome.Err
 	})
@@ -85,15 +90,15 @@ type Right struct {
 
 // Begin waits until no other node fetches the entry, for no longer than a lease and an exchange. If another node has stored the entry,
 // Begin stores it in the cache, returns it, and ends the right.
-func (r *Right) Begin(ctx context.Context, exchangeTime time.Duration, await Await) (entry *Entry, err error) {
+func (r *Right) Begin(ctx context.Context, exchangeTime time.Duration, w Waiter) (entry *Entry, err error) {
 	if r == nil || r.store.node == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.store.node.Lease()+exchangeTime)
 	defer cancel()
-	err = await(ctx, true, func(ctx context.Context) (err error) {
+	err = w.Await(ctx, event.AwaitNode, func(ctx context.Context) (err error) {
 		if entry, err = r.fetched(ctx); err != nil {
-			return fmt.Errorf("gave up waiting for another node's token: %w", err)
+			return w.GaveUp(fmt.Errorf("gave up waiting for another node's token: %w", err))
 		}
 		return nil
 	})

@@ -43,17 +43,23 @@ func newStore(t *testing.T, s state.Store, now func() time.Time) *tokens.Store {
 	return tokens.New(1<<20, 10, now, node)
 }
 
-// await waits without a span.
-func await(ctx context.Context, _ bool, wait func(context.Context) error) error { return wait(ctx) }
+// waiter waits without a span.
+type waiter struct{}
+
+func (waiter) Await(ctx context.Context, _ string, wait func(context.Context) error) error {
+	return wait(ctx)
+}
+
+func (waiter) GaveUp(err error) error { return err }
 
 // begin returns the right to fetch the entry of key, or the entry that another node has stored.
 func begin(t *testing.T, s *tokens.Store) (*tokens.Entry, *tokens.Right) {
 	t.Helper()
-	_, right, err := s.Get(t.Context(), key, await)
+	_, right, err := s.Get(t.Context(), key, waiter{})
 	if right == nil {
 		t.Fatalf("no right, %v", err)
 	}
-	entry, err := right.Begin(t.Context(), time.Minute, await)
+	entry, err := right.Begin(t.Context(), time.Minute, waiter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +102,7 @@ func TestEntryOfAnotherNode(t *testing.T) {
 	if entry == nil || entry.Value[0].Text != "1" {
 		t.Fatalf("the other node begins with %v", entry)
 	}
-	if got, _, err := other.Get(t.Context(), key, await); got == nil || got.Handle != entry.Handle || err != nil {
+	if got, _, err := other.Get(t.Context(), key, waiter{}); got == nil || got.Handle != entry.Handle || err != nil {
 		t.Errorf("then it has %v, %v", got, err)
 	}
 	right.End(t.Context(), nil)

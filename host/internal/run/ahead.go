@@ -1,4 +1,4 @@
-package host
+package run
 
 import (
 	"context"
@@ -15,29 +15,29 @@ import (
 // begun. It does not wait. The request goes on with the entry that it has.
 //
 // An entry is not replaced if the user's token ends no later: the next one would end with that, too.
-func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []string, subject *inputs.Subject) {
-	for _, old := range out.putIn {
-		remaining, ending := c.host.cache.tokens.Ending(old, c.config.RefreshAhead)
+func (rn *Runner) refreshAhead(ctx context.Context, out *Outcome, values []string, subject *inputs.Subject) {
+	for _, old := range out.Entries {
+		remaining, ending := rn.Tokens.Ending(old, rn.RefreshAhead)
 		switch {
 		case !ending:
 			continue
-		case c.plan.Names.UserToken() && subject.TokenExpires.Sub(c.host.config.Clock()) <= remaining:
+		case rn.Plan.Names.UserToken() && subject.TokenExpires.Sub(rn.Plan.Clock()) <= remaining:
 			return
 		}
-		free, ok := c.host.aheadPlaces.Try(c.plan.SlotOwners...)
+		free, ok := rn.Ahead.Try(rn.Plan.SlotOwners...)
 		if !ok { // a later request begins
 			return
 		}
 		holder, first := old.BeginAhead(remaining)
-		if !holder || c.host.enter() != nil {
+		if !holder || rn.Gate.Enter() != nil {
 			free()
 			return
 		}
-		in := c.reader.Inputs(values, *subject, nil)
+		in := rn.Reader.Inputs(values, *subject, nil)
 		go func() {
-			defer c.host.calls.Done()
+			defer rn.Gate.Leave()
 			defer free()
-			c.refresh(context.WithoutCancel(ctx), old, in, first)
+			rn.refresh(context.WithoutCancel(ctx), old, in, first)
 		}()
 		return
 	}
@@ -45,32 +45,32 @@ func (c *Connector) refreshAhead(ctx context.Context, out *outcome, values []str
 
 // refresh replaces an entry, unless another node does so or has done so. It runs the plugin without a request, with the
 // secrets, the variables and the user of the request that began it: all that the entry may depend on.
-func (c *Connector) refresh(ctx context.Context, old *tokencache.Handle, in *hostfn.Inputs, first bool) {
-	stats, out := c.events.Attempt(), &outcome{}
+func (rn *Runner) refresh(ctx context.Context, old *tokencache.Handle, in *hostfn.Inputs, first bool) {
+	stats, out := rn.Events.Attempt(), &Outcome{}
 	stats.Ahead = true
 	ctx = stats.Begin(ctx, event.Span{Name: event.Refresh})
-	defer func() { stats.End(out.err) }()
-	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	defer func() { stats.End(out.Err) }()
+	ctx, cancel := context.WithTimeout(ctx, rn.Plan.ExchangeTime)
 	defer cancel()
-	right, err := c.host.cache.tokens.Ahead(ctx, old, c.config.RefreshAhead)
+	right, err := rn.Tokens.Ahead(ctx, old, rn.RefreshAhead)
 	if err != nil && first {
-		c.log.seldom(ctx, notAhead(err))
+		rn.Seldom(ctx, notAhead(err))
 	}
 	if right == nil {
-		out.err = err
+		out.Err = err
 		return
 	}
-	ctx, cancelExchange := right.Within(ctx, c.exchangeTime())
+	ctx, cancelExchange := right.Within(ctx, rn.Plan.ExchangeTime)
 	defer cancelExchange()
-	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
+	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Detached)
 	call.Right = right
-	out.err = c.fail(StagePlugin, errNotWell)
-	defer func() { right.End(ctx, out.err) }()
-	out = c.run(ctx, call, &stats)
-	if out.err != nil && first {
-		c.log.seldom(ctx, notAhead(out.err))
+	out.Err = rn.Fail(hostfn.StagePlugin, errNotWell)
+	defer func() { right.End(ctx, out.Err) }()
+	out = rn.run(ctx, call, &stats)
+	if out.Err != nil && first {
+		rn.Seldom(ctx, notAhead(out.Err))
 	}
-	stats.Observe(ctx, out.err)
+	stats.Observe(ctx, out.Err)
 }
 
 // errNotWell is the error of a call whose goroutine has ended without an outcome.

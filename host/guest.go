@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/internal/contract"
@@ -58,19 +57,6 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 	return result, nil
 }
 
-// runCounted runs an export, ends the turn of the call's grant, and adds to stats.
-func (c *Connector) runCounted(ctx context.Context, export string, call *hostfn.Call, stats *event.Attempt) (sandbox.Result, *hostfn.Failure) {
-	result, failure := c.plugin.run(ctx, export, call)
-	call.EndTurn()
-	stats.Ran(result.Fuel, result.Time)
-	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime
-	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges, stats.TokenTime+call.ExchangeTime
-	if call.Exchanges > 0 {
-		stats.Endpoint = call.Endpoint
-	}
-	return result, failure
-}
-
 // hostFailure returns the failure with which the host ended a call. It converts an error of a token endpoint to the
 // public type.
 func hostFailure(f *hostfn.Failure) *hostfn.Failure {
@@ -114,25 +100,4 @@ func (c *Connector) overTime(err error) error {
 		return err
 	}
 	return c.fail(e.Stage, c.plugin.limitError(limitTime, e.Err))
-}
-
-// failureOf returns the way in which the plugin has failed.
-func failureOf(f *hostfn.Failure) PluginFailure {
-	var stopped *sandbox.Error
-	switch {
-	case !errors.As(f.Err, &stopped):
-		if !f.Guest && (f.Stage == hostfn.StagePlugin || f.Stage == hostfn.StageMutation) {
-			return FailureAnswer
-		}
-		return ""
-	case stopped.Limit != "":
-		return map[string]PluginFailure{
-			sandbox.LimitFuel: FailureFuel, sandbox.LimitTime: FailureTime, sandbox.LimitMemory: FailureMemory,
-		}[stopped.Limit]
-	case stopped.Kind == sandbox.ErrTrap, stopped.Kind == sandbox.ErrExit:
-		return FailureTrap
-	case stopped.Kind == sandbox.ErrLimit, stopped.Kind == sandbox.ErrUse:
-		return FailureAnswer
-	}
-	return "" // the caller has gone away, or a bug of the host
 }

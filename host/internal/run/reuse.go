@@ -1,0 +1,141 @@
+package run
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/keywright/keywright/host/internal/fairlru"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/leakscan"
+)
+
+// maxMutation and maxScanner are the maximum sizes in bytes of a call whose mutation is kept for later requests, and of a scanner. A
+// token of 8 kB needs 24 KiB and 150 KiB. NewReuse has the sizes of all of them together.
+const (
+	maxMutation = 128 << 10
+	maxScanner  = 512 << 10
+)
+
+// mutationOverhead is the size of a kept mutation beside the size of its call, in bytes.
+const mutationOverhead = 3 << 10
+
+// Reuse has what calls left for later requests: their mutations, and the scanners of these. Connectors share the bytes fairly. A
+// scanner takes many times the memory of its mutation, so it is kept for fewer users.
+type Reuse struct {
+	mu        sync.Mutex
+	mutations *fairlru.Cache[mutationKey, *cachedMutation]
+	scanners  *fairlru.Cache[*Outcome, *requestScanner]
+}
+
+// NewReuse returns a Reuse for mutations and scanners of these sizes.
+func NewReuse(mutationBytes, scannerBytes int) *Reuse {
+	r := &Reuse{
+		mutations: fairlru.New[mutationKey, *cachedMutation](int64(mutationBytes)),
+		scanners:  fairlru.New[*Outcome, *requestScanner](int64(scannerBytes)),
+	}
+	r.mutations.Used = func(m *cachedMutation) bool { return m.used.Swap(false) }
+	r.mutations.Dropped = func(m *cachedMutation) {
+		m.outcome.reusable = false
+		m.runner.lastMutation.CompareAndSwap(m, nil)
+		r.scanners.Remove(m.runner.Plan.Owner, m.outcome)
+	}
+	r.scanners.Used = func(s *requestScanner) bool { return s.used.Swap(false) }
+	r.scanners.Dropped = func(s *requestScanner) { s.outcome.lastScanner.CompareAndSwap(s, nil) }
+	return r
+}
+
+// mutation returns the mutation of a key, or nil.
+func (r *Reuse) mutation(rn *Runner, s *inputs.Subject) *cachedMutation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, _ := r.mutations.Get(rn.Plan.Owner, mutationKey{rn.Plan.Plan, s.Key()})
+	return m
+}
+
+// keep keeps a mutation of a size.
+func (r *Reuse) keep(m *cachedMutation, s inputs.Subject, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m.outcome.reusable = true
+	r.mutations.Add(m.runner.Plan.Owner, mutationKey{m.runner.Plan.Plan, s.Key()}, m, int64(size+mutationOverhead))
+}
+
+// keepScanner keeps a scanner as long as its outcome is kept.
+func (r *Reuse) keepScanner(s *requestScanner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.outcome.reusable {
+		s.outcome.lastScanner.Store(s)
+		r.scanners.Add(s.outcome.runner.Plan.Owner, s.outcome, s, int64(s.scanner.Size()))
+	}
+}
+
+// requestScanner is a scanner for the credentials of a request.
+type requestScanner struct {
+	// credentials are the further credentials that it searches for.
+	credentials []string
+	scanner     *leakscan.Scanner
+	outcome     *Outcome
+	// used is set by each request, and cleared when the scanner is the next to lose its place.
+	used atomic.Bool
+}
+
+// cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache
+// entries, and not on its request, the clock or randomness. While these are unchanged, the plugin would return the same
+// mutation, so it need not run.
+type cachedMutation struct {
+	// values are those of the secrets and endpoints that the connector's templates name, see inputs.Reader.Read.
+	values  []string
+	outcome *Outcome
+	runner  *Runner
+	// used is set by each request, and cleared when the mutation is the next to lose its place.
+	used atomic.Bool
+}
+
+// mutationKey identifies a cachedMutation of a connector whose templates name something of the user.
+type mutationKey struct {
+	// plan identifies the connector, since no two connectors share a plan.
+	plan *hostfn.Plan
+	// subject is the result of Subject.Key.
+	subject inputs.Subject
+}
+
+// lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
+// entries is gone.
+func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
+	var earlier *cachedMutation
+	if rn.Plan.Personal() {
+		earlier = rn.Reuse.mutation(rn, subject)
+	} else {
+		earlier = rn.lastMutation.Load()
+	}
+	if earlier == nil || !slices.Equal(earlier.values, values) {
+		return nil
+	}
+	for _, used := range earlier.outcome.used {
+		if !rn.Tokens.Live(used) {
+			return nil
+		}
+	}
+	if !earlier.used.Load() {
+		earlier.used.Store(true)
+	}
+	return earlier.outcome
+}
+
+// store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
+// it needs no more than maxMutation bytes.
+func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
+	if rn.NoReuse || !rn.Deterministic || !call.Cacheable() || call.Size() > maxMutation || out.Err != nil ||
+		rn.Plan.Keep > 0 { // each answer of the API may change what the next call gets
+		return
+	}
+	call.DropRequest() // the outcome's ScrubError needs only the sealed values
+	entry := &cachedMutation{values: slices.Clone(values), outcome: out, runner: rn}
+	if !rn.Plan.Personal() {
+		rn.lastMutation.Store(entry)
+	}
+	rn.Reuse.keep(entry, subject, call.Size())
+}

@@ -1,0 +1,171 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
+)
+
+// rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
+// ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
+func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *event.Attempt) (*hostfn.Call, *Outcome) {
+	var found map[tokencache.Key]tokens.Entry
+	// The limit stops a plugin that keeps asking.
+	for range rn.MaxEntries + 3 {
+		call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
+		call.Found = found
+		out := rn.run(ctx, call, stats)
+		if out.restart == nil {
+			return call, out
+		}
+		if missed := *out.restart; !missed.Body && !missed.Afresh {
+			var entry *tokens.Entry
+			out, entry = rn.fetchOrWait(ctx, in, missed, stats)
+			switch {
+			case entry != nil:
+				if found == nil {
+					found = map[tokencache.Key]tokens.Entry{}
+				}
+				found[*missed.Key] = *entry
+				continue
+			case out.restart == nil:
+				return nil, out
+			}
+		}
+		if out.restart.Afresh {
+			in.Answer = nil
+			continue
+		}
+		if err := body.Keep(ctx, r); err != nil {
+			return nil, &Outcome{Err: rn.Fail(hostfn.StageBody, call.ScrubError(err))}
+		}
+		in.Body, in.BodySize = body.Reader()
+	}
+	return nil, &Outcome{Err: rn.Fail(hostfn.StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
+// waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
+func (rn *Runner) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*Outcome, *tokens.Entry) {
+	var right *tokens.Right
+	if missed.Key != nil {
+		var entry *tokens.Entry
+		var err error
+		if entry, right, err = rn.Tokens.Get(ctx, *missed.Key, rn); err != nil {
+			return &Outcome{Err: err}, nil
+		}
+		if entry != nil {
+			return nil, entry
+		}
+	}
+	out := rn.runDetached(ctx, in, right, missed.Keys, stats)
+	return out, out.filled
+}
+
+// runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its
+// cancellation. So a caller that goes away does not take the token from other callers (threats.md 31). If the outcome
+// has a Restart, the caller must do what that says and run the call again; stats is not complete then, and Observe has not
+// been called. keys is set if the call waits for the store of keys, and not for a token endpoint.
+func (rn *Runner) runDetached(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, keys bool, stats *event.Attempt) *Outcome {
+	in.Request = in.Request.Clone(context.WithoutCancel(ctx)) // a caller that gave up may change its request
+	stage, awaited := hostfn.StageToken, "a token"
+	if keys {
+		stage, awaited = hostfn.StageSign, "a signature"
+	}
+	gaveUp := func() error {
+		return rn.Fail(stage, fmt.Errorf("gave up waiting for %s: %w", awaited, context.Cause(ctx)))
+	}
+	done := make(chan *Outcome)
+	rn.Gate.Join()
+	statsSoFar := *stats
+	go func() {
+		defer rn.Gate.Leave()
+		out := &Outcome{Err: rn.Fail(hostfn.StagePlugin, errNotWell)}
+		defer func() { // runs after right.End, so that a caller who retries does not wait for this one
+			out.detached = out.restart == nil
+			select {
+			case done <- out:
+			case <-ctx.Done():
+				if out.restart != nil {
+					statsSoFar.Observe(context.WithoutCancel(ctx), gaveUp())
+				}
+			}
+		}()
+		detached := context.WithoutCancel(ctx)
+		defer func() { right.End(detached, out.Err) }()
+		defer func() {
+			if out.restart == nil {
+				statsSoFar.Observe(detached, out.Err)
+			}
+		}()
+		out = rn.exchange(detached, in, right, stage, &statsSoFar)
+	}()
+	select {
+	case out := <-done:
+		*stats = statsSoFar
+		return out
+	case <-ctx.Done():
+		return &Outcome{Err: gaveUp(), detached: true}
+	}
+}
+
+// Await implements [tokens.Waiter].
+func (rn *Runner) Await(ctx context.Context, awaited string, wait func(context.Context) error) error {
+	ctx, span := rn.Events.Start(ctx, event.Span{Name: event.Wait, Awaits: awaited})
+	err := wait(ctx)
+	span.End(event.End{Err: err})
+	return err
+}
+
+// GaveUp implements [tokens.Waiter].
+func (rn *Runner) GaveUp(err error) error { return rn.Fail(hostfn.StageToken, err) }
+
+// exchange runs the call detached, once there is a place for it, within the time of an exchange. If hosts share a store of
+// state and another node has stored the entry of the right meanwhile, exchange returns that.
+func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, stage string, stats *event.Attempt) *Outcome {
+	entry, err := right.Begin(ctx, rn.Plan.ExchangeTime, rn)
+	switch {
+	case err != nil:
+		return &Outcome{Err: err}
+	case entry != nil:
+		return &Outcome{restart: &hostfn.Restart{}, filled: entry}
+	}
+	ctx, cancel := right.Within(ctx, rn.Plan.ExchangeTime)
+	defer cancel()
+	free, err := rn.Place(ctx)
+	if err != nil {
+		return &Outcome{Err: rn.Fail(stage, err)}
+	}
+	defer free()
+	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Detached)
+	call.Right, call.Trace = right, event.TraceOf(ctx)
+	out := rn.run(ctx, call, stats)
+	out.Err = rn.OverTime(out.Err)
+	return out
+}
+
+// Place waits for one of the places of the connector's detached calls, and returns a function that frees it. It waits for half of the
+// time of an exchange, so that the other half is left for that. A call may wait for the store of keys whatever it waits for first.
+func (rn *Runner) Place(ctx context.Context) (free func(), err error) {
+	all, resource := rn.Exchanges, "token endpoints"
+	if rn.Plan.AsksKeys {
+		all, resource = rn.Keys, "the store of keys"
+	}
+	if free, ok := all.Try(rn.Plan.SlotOwners...); ok {
+		return free, nil
+	}
+	err = rn.Await(ctx, event.AwaitPlace, func(ctx context.Context) (err error) {
+		if free, err = all.Enter(ctx, rn.Plan.ExchangeTime/2, rn.Plan.SlotOwners...); err != nil {
+			err = hostfn.Passing(fmt.Errorf("%w wait for %s", ErrBusy, resource))
+		}
+		return err
+	})
+	return free, err
+}

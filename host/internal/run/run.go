@@ -1,0 +1,167 @@
+// Package run authenticates a request: it reads what the templates of the connector name, and uses the outcome of an earlier call or runs
+// the plugin. It waits for tokens outside of the sandbox, so that no guest waits.
+package run
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/fairqueue"
+)
+
+// Shared has what the runners of a host share.
+type Shared struct {
+	Gate   Gate
+	Tokens *tokens.Store
+	Reuse  *Reuse
+	// NoReuse is set if no outcome is used again.
+	NoReuse bool
+	// Exchanges limits the calls that may wait for token endpoints, because a guest that waits keeps its memory, and the metadata
+	// of issuers that is read. Ahead limits the calls that replace tokens ahead of their end.
+	Exchanges, Ahead *fairqueue.Queue
+	// Keys limits the calls of connectors with a key of the store of keys that may wait for the store or for token endpoints.
+	// They are apart, because such a call may be made for each request, and a slow store must not keep others from their tokens.
+	Keys *fairqueue.Queue
+	// MaxEntries is the number of entries that a partition of the token cache may have.
+	MaxEntries int
+}
+
+// Runner authenticates the requests of one connector.
+type Runner struct {
+	*Shared
+	Plan   *connect.Plan
+	Reader *inputs.Reader
+	Events *event.Stream
+	// Run calls an export of the plugin. The output is valid only if there is no failure.
+	Run func(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure)
+	// Deterministic is set if calls of the plugin can differ only by the results of host functions.
+	Deterministic bool
+	// RefreshAhead is the time before the end of an entry at which it is replaced.
+	RefreshAhead time.Duration
+	// If not nil, GrantName returns the name of the grant of the context's user.
+	GrantName func(context.Context) (string, error)
+	// Fail returns the error of a stage. OverTime returns the error of an exchange whose time may have been over.
+	Fail     func(stage string, err error) error
+	OverTime func(error) error
+	// Seldom logs a warning once in a while.
+	Seldom func(ctx context.Context, text string)
+	// If not nil, Explain is called with each call that counts.
+	Explain func(call *hostfn.Call, output []byte, err error)
+
+	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
+	// user; Reuse has those mutations.
+	lastMutation atomic.Pointer[cachedMutation]
+}
+
+// failed returns the error for the failure of a call.
+func (rn *Runner) failed(f *hostfn.Failure) error { return rn.Fail(f.Stage, f.Err) }
+
+// Authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
+func (rn *Runner) Authenticate(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) *Outcome {
+	stats := rn.Events.Attempt()
+	ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
+	out := rn.find(ctx, r, body, answer, &stats)
+	if out.Err == nil {
+		if err := request.Check(r, h, out.Mutation); err != nil {
+			out, stats.Failure = &Outcome{Err: rn.Fail(hostfn.StageMutation, err), detached: out.detached}, FailureAnswer
+		}
+	}
+	stats.End(out.Err)
+	if !out.detached {
+		stats.Observe(ctx, out.Err)
+	}
+	return out
+}
+
+// find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It always runs
+// the plugin if answer, the API's answer to an earlier attempt, is not nil. It adds to stats.
+func (rn *Runner) find(ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, stats *event.Attempt) *Outcome {
+	if rn.Gate.Closed() {
+		return &Outcome{Err: rn.Fail(hostfn.StagePlugin, ErrClosed)}
+	}
+	var buffer [4]string
+	subject := rn.Reader.Subject(ctx)
+	values, failure := rn.Reader.Read(ctx, &subject, buffer[:0], stats)
+	if failure != nil {
+		return &Outcome{Err: rn.failed(failure)}
+	}
+	if rn.GrantName != nil {
+		var err error
+		if subject.Grant, err = rn.GrantName(ctx); err != nil {
+			return &Outcome{Err: err}
+		}
+	}
+	if out := rn.lookup(values, &subject); out != nil && answer == nil && !rn.Gate.Closed() {
+		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires
+		rn.refreshAhead(ctx, out, values, &subject)
+		return out
+	}
+	if err := rn.Gate.Enter(); err != nil {
+		return &Outcome{Err: rn.Fail(hostfn.StagePlugin, err)}
+	}
+	defer rn.Gate.Leave()
+	in := rn.Reader.Inputs(values, subject, r)
+	in.Answer = answer
+	if body.Kept() {
+		in.Body, in.BodySize = body.Reader()
+	}
+	call, out := rn.rounds(ctx, r, body, in, stats)
+	if call == nil {
+		return out
+	}
+	rn.store(values, subject, call, out)
+	rn.refreshAhead(ctx, out, values, &subject)
+	return out
+}
+
+// run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
+func (rn *Runner) run(ctx context.Context, call *hostfn.Call, stats *event.Attempt) *Outcome {
+	result, failure := rn.Count(ctx, contract.ExportAuthenticate, call, stats)
+	restart := call.Restart
+	if restart == nil || call.Exchanges > 0 { // the log lines of a run without effect are dropped
+		call.Flush()
+	}
+	if restart != nil {
+		return &Outcome{restart: restart}
+	}
+	out := &Outcome{runner: rn, used: call.Used, Call: call}
+	stats.Cached = len(out.used) > 0
+	if failure == nil {
+		out.Mutation, failure = call.Mutation(result.Output)
+		out.Entries = call.UsedOrigins()
+		if rn.Plan.Uses[contract.GroupToken] { // others cache what is no token, such as a signing key
+			out.expires = out.ends()
+		}
+		stats.Expires = out.expires
+	}
+	if failure != nil {
+		out.Err, stats.Failure = rn.failed(failure), FailureOf(failure)
+	}
+	if rn.Explain != nil {
+		rn.Explain(call, result.Output, out.Err)
+	}
+	return out
+}
+
+// Count runs an export, ends the turn of the call's grant, and adds to stats.
+func (rn *Runner) Count(ctx context.Context, export string, call *hostfn.Call, stats *event.Attempt) (sandbox.Result, *hostfn.Failure) {
+	result, failure := rn.Run(ctx, export, call)
+	call.EndTurn()
+	stats.Ran(result.Fuel, result.Time)
+	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime
+	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges, stats.TokenTime+call.ExchangeTime
+	if call.Exchanges > 0 {
+		stats.Endpoint = call.Endpoint
+	}
+	return result, failure
+}
