@@ -85,7 +85,7 @@ func (c *Call) State(name string) (value string, ok bool) { return c.env.StateGe
 // Drop removes the value of a key from the cache if this call, or that of the request's earlier attempt, has read it. A value
 // that another call has stored meanwhile stays. It reports whether a new value may help: not if the cache had none, or if
 // the value was renewed moments ago. After a challenge the call may begin anew, see [Call.Challenge]. It needs [UsesCache].
-func (c *Call) Drop(key string) (again bool) { return c.env.CacheDrop(key) }
+func (c *Call) Drop(key string) (useful bool) { return c.env.CacheDrop(key) }
 
 // JWT is an unsigned JWT, for [Call.SignJWT] and [Call.SignAssertion].
 type JWT struct {

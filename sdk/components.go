@@ -33,8 +33,8 @@ func ParseComponents(list string) (covered Components, err error) {
 			continue
 		}
 		c, problem := parseComponent(word)
-		for _, other := range covered {
-			if other.Identifier == c.Identifier || other.Name == c.Name && c.Name != "@query-param" {
+		for _, earlier := range covered {
+			if earlier.Identifier == c.Identifier || earlier.Name == c.Name && c.Name != "@query-param" {
 				problem = "is there twice"
 			}
 		}

@@ -53,36 +53,36 @@ func decode(t *testing.T, document string, target any) {
 }
 
 // same compares two values of different types: fields by name, and their contents. No field may be empty.
-func same(t *testing.T, one, other reflect.Value) {
+func same(t *testing.T, one, counterpart reflect.Value) {
 	t.Helper()
 	switch one.Kind() {
 	case reflect.Struct:
-		if one.NumField() != other.NumField() {
-			t.Errorf("%s has %d fields, %s has %d", one.Type(), one.NumField(), other.Type(), other.NumField())
+		if one.NumField() != counterpart.NumField() {
+			t.Errorf("%s has %d fields, %s has %d", one.Type(), one.NumField(), counterpart.Type(), counterpart.NumField())
 		}
 		for i := range one.NumField() {
 			name := one.Type().Field(i).Name
-			if field := other.FieldByName(name); !field.IsValid() || one.Field(i).IsZero() {
-				t.Errorf("%s.%s is not in %s, or not in this test", one.Type(), name, other.Type())
+			if field := counterpart.FieldByName(name); !field.IsValid() || one.Field(i).IsZero() {
+				t.Errorf("%s.%s is not in %s, or not in this test", one.Type(), name, counterpart.Type())
 			} else {
 				same(t, one.Field(i), field)
 			}
 		}
 	case reflect.Slice:
-		if one.Len() != other.Len() {
-			t.Fatalf("%v is written as %v", one, other)
+		if one.Len() != counterpart.Len() {
+			t.Fatalf("%v is written as %v", one, counterpart)
 		}
 		for i := range one.Len() {
-			same(t, one.Index(i), other.Index(i))
+			same(t, one.Index(i), counterpart.Index(i))
 		}
 	case reflect.Pointer:
-		same(t, one.Elem(), other.Elem())
+		same(t, one.Elem(), counterpart.Elem())
 	default:
 		if d, ok := one.Interface().(time.Duration); ok {
 			one = reflect.ValueOf(d / time.Second)
 		}
-		if !one.Convert(other.Type()).Equal(other) {
-			t.Errorf("%v is written as %v", one, other)
+		if !one.Convert(counterpart.Type()).Equal(counterpart) {
+			t.Errorf("%v is written as %v", one, counterpart)
 		}
 	}
 }

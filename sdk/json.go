@@ -53,11 +53,11 @@ func (m *Members) JSON() string {
 
 //go:noinline
 func (m *Members) name(name string) {
-	before := ","
+	separator := ","
 	if len(m.b) == 0 {
-		before = "{"
+		separator = "{"
 	}
-	m.b = add(appendString(add(m.b, before), name), ":")
+	m.b = add(appendString(add(m.b, separator), name), ":")
 }
 
 func pairsJSON(pairs []Pair) string { return string(appendPairs(nil, pairs)) }
@@ -66,10 +66,10 @@ func pairsJSON(pairs []Pair) string { return string(appendPairs(nil, pairs)) }
 //
 //go:noinline
 func appendPairs(b []byte, pairs []Pair) []byte {
-	const beside = len(`,{"name":"","value":""}`)
+	const overhead = len(`,{"name":"","value":""}`)
 	size := len("[]")
 	for _, p := range pairs {
-		size += beside + len(p.Name) + len(p.Value)
+		size += overhead + len(p.Name) + len(p.Value)
 	}
 	b = add(grow(b, size), "[")
 	for i, p := range pairs {

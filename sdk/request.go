@@ -53,8 +53,8 @@ func (r *Request) Host() string {
 func (r *Request) Split() (scheme, authority, target string) {
 	url, _, _ := strings.Cut(r.URL, "#")
 	scheme, authority, _ = strings.Cut(url, "://")
-	if at := strings.IndexAny(authority, "/?"); at >= 0 {
-		authority, target = authority[:at], authority[at:]
+	if end := strings.IndexAny(authority, "/?"); end >= 0 {
+		authority, target = authority[:end], authority[end:]
 	}
 	if target == "" || target[0] == '?' {
 		target = "/" + target

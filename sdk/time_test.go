@@ -10,8 +10,8 @@ import (
 func TestFormatTime(t *testing.T) {
 	const hour = 60 * 60 * 1000
 	for millis := int64(0); millis < 430*366*24*hour; millis += 23*hour + 59*60*1000 + 7001 {
-		at := time.UnixMilli(millis).UTC()
-		want := at.Format("Mon, 02 Jan 2006 15:04:05 GMT 01 ") + at.Format(".000")[1:] + at.Format(" ") + strconv.FormatInt(at.Unix(), 10)
+		moment := time.UnixMilli(millis).UTC()
+		want := moment.Format("Mon, 02 Jan 2006 15:04:05 GMT 01 ") + moment.Format(".000")[1:] + moment.Format(" ") + strconv.FormatInt(moment.Unix(), 10)
 		if got := FormatTime(millis, "%a, %d %b %Y %H:%M:%S GMT %m %L %s"); got != want {
 			t.Fatalf("%s, not %s", got, want)
 		}

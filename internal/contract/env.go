@@ -56,7 +56,7 @@ type Env interface {
 	CacheSet(key, value string, ttlSeconds int64)
 	// CacheDrop removes the value that CacheSet stored under a key, if this call or that of the request's first attempt has
 	// read it. It reports whether a new value may help: not if there was none, or if it was renewed moments ago.
-	CacheDrop(key string) (again bool)
+	CacheDrop(key string) (useful bool)
 	// StateGet returns the sealed value of a state, and reports whether the grant has it. The call has the turn of the grant
 	// from then on: other calls wait until it has ended, or until an exchange has succeeded.
 	StateGet(name string) (value string, ok bool)

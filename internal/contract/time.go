@@ -53,11 +53,11 @@ func FormatTime(millis int64, format string) string {
 // day is the last of its year.
 func civil(days int64) (year, month, day int64) {
 	days += 719468 // from 1 March 0000
-	era, of := days/146097, days%146097
-	y := (of - of/1460 + of/36524 - of/146096) / 365
-	of -= 365*y + y/4 - y/100
-	m := (5*of + 2) / 153
-	year, month, day = era*400+y, m+3, of-(153*m+2)/5+1
+	era, rest := days/146097, days%146097
+	y := (rest - rest/1460 + rest/36524 - rest/146096) / 365
+	rest -= 365*y + y/4 - y/100
+	m := (5*rest + 2) / 153
+	year, month, day = era*400+y, m+3, rest-(153*m+2)/5+1
 	if month > 12 {
 		year, month = year+1, month-12
 	}

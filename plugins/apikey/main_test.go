@@ -22,11 +22,11 @@ func config(key, in string) hosttest.Config {
 // (specification.md 3.3, specification.md "header present already" and "names that are allowed").
 func TestHeader(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		const other = "x-api-key" // not the canonical form of net/http
+		const header = "x-api-key" // not the canonical form of net/http
 		secret := h.Canary("crm")
 		for _, name := range []string{"X-API-Key", "Accept", "Cookie", "Authorization"} {
 			r := hosttest.GET("https://api.test/v1?a=b")
-			r.Header = map[string][]string{"X-Api-Key": {"old", "older"}, other: {"oldest"}, "Accept": {"text/html"}}
+			r.Header = map[string][]string{"X-Api-Key": {"old", "older"}, header: {"oldest"}, "Accept": {"text/html"}}
 			got := h.Authenticate(config(name, "header"), r)
 			if values := got.Request.Header.Values(name); len(values) != 1 || values[0] != secret {
 				t.Errorf("%s: values = %q", name, values)
@@ -34,8 +34,8 @@ func TestHeader(t *testing.T) {
 			if got.Request.URL.RawQuery != "a=b" {
 				t.Errorf("%s: query %q", name, got.Request.URL.RawQuery)
 			}
-			for kept := range got.Request.Header {
-				if kept == other && name == "X-API-Key" {
+			for field := range got.Request.Header {
+				if field == header && name == "X-API-Key" {
 					t.Error("a header of the same name in another case is still there")
 				}
 			}

@@ -103,16 +103,16 @@ func TestServersWithWaysOfTheirOwn(t *testing.T) {
 				if s.renews != "" {
 					s.compare(t, h, 1, renewing, s.renews)
 				}
-				asked := len(h.Exchanges())
-				for _, after := range []time.Duration{s.lasting - time.Second, 2 * time.Second} {
-					h.Advance(max(after, 0))
-					if s.lasting > 0 && len(h.Exchanges()) != asked {
+				exchanges := len(h.Exchanges())
+				for _, pause := range []time.Duration{s.lasting - time.Second, 2 * time.Second} {
+					h.Advance(max(pause, 0))
+					if s.lasting > 0 && len(h.Exchanges()) != exchanges {
 						t.Errorf("the endpoint was asked %d times", len(h.Exchanges()))
 					}
 					s.request(t, h)
 				}
-				if s.lasting > 0 && len(h.Exchanges()) != asked+1 {
-					t.Errorf("after the token's end the endpoint was asked %d times, want %d", len(h.Exchanges()), asked+1)
+				if s.lasting > 0 && len(h.Exchanges()) != exchanges+1 {
+					t.Errorf("after the token's end the endpoint was asked %d times, want %d", len(h.Exchanges()), exchanges+1)
 				}
 			})
 		})
@@ -152,14 +152,14 @@ func (s server) compare(t *testing.T, h *hosttest.Harness, i int, where, want st
 	}
 }
 
-// masked returns a JSON document with other text in the string that follows before, if there is one.
-func masked(document, before, text string) string {
-	head, rest, found := strings.Cut(document, before)
+// masked returns a JSON document with other text in the string that follows a label, if there is one.
+func masked(document, label, text string) string {
+	head, rest, found := strings.Cut(document, label)
 	if !found {
 		return document
 	}
 	_, tail, _ := strings.Cut(rest, `"`)
-	return head + before + text + `"` + tail
+	return head + label + text + `"` + tail
 }
 
 // PKCE is left out only for a client that authenticates, and no field sets what another one sets (threats.md 150).

@@ -103,9 +103,9 @@ func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
 	scope := strings.Join(strings.Fields(c.Config("scope")), " ")
 	query := sdk.Present([]sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}, {Name: "scope", Value: scope}})
 	query = oauth.Words(c, query, "audience", "resource")
-	further, err := sdk.Parameters(c.Config("authorization_parameters"))
+	parameters, err := sdk.Parameters(c.Config("authorization_parameters"))
 	return sdk.Consent{
-		URL: c.Config("authorization_url"), Query: append(query, further...), Issuer: c.Config("issuer"),
+		URL: c.Config("authorization_url"), Query: append(query, parameters...), Issuer: c.Config("issuer"),
 		CodeParameter: c.Config("callback_code_parameter"), NoPKCE: c.Config("pkce") == noPKCE,
 	}, err
 }
@@ -130,11 +130,11 @@ func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
 // request asks a token endpoint for a token. The scope is that of the consent, so it is not repeated.
 func request(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token, error) {
 	form, headers := oauth.Authenticate(c, "", url, grant)
-	further, err := sdk.Parameters(parameters)
+	members, err := sdk.Parameters(parameters)
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	return oauth.Redeem(c, sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), further...), Headers: headers})
+	return oauth.Redeem(c, sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), members...), Headers: headers})
 }
 
 func (plugin) Disconnect(c *sdk.Call) error {

@@ -99,9 +99,9 @@ func TestTheRequests(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
 				h.Secret("crm", "a secret of the client")
 				h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "refresh_token", "the-first-refresh-token", "expires_in", 300))
-				var sent url.Values
+				var query url.Values
 				err := h.Consent(test.config, func(u *url.URL) url.Values {
-					sent = u.Query()
+					query = u.Query()
 					if got := u.Scheme + "://" + u.Host + u.Path; got != test.where {
 						t.Errorf("the browser goes to %s", got)
 					}
@@ -114,9 +114,9 @@ func TestTheRequests(t *testing.T) {
 				challenge := sha256.Sum256([]byte(got.Form.Get("code_verifier")))
 				test.query["response_type"], test.query["redirect_uri"] = []string{"code"}, []string{"https://gateway.test/connect/test/callback"}
 				test.query["code_challenge"], test.query["code_challenge_method"] = []string{base64.RawURLEncoding.EncodeToString(challenge[:])}, []string{"S256"}
-				test.query["state"], test.query["nonce"] = sent["state"], sent["nonce"]
-				if sent.Encode() != test.query.Encode() || len(sent.Get("state")) < 43 || len(sent.Get("nonce")) < 43 || sent.Get("state") == sent.Get("nonce") {
-					t.Errorf("the browser sends %s\nwant %s", sent.Encode(), test.query.Encode())
+				test.query["state"], test.query["nonce"] = query["state"], query["nonce"]
+				if query.Encode() != test.query.Encode() || len(query.Get("state")) < 43 || len(query.Get("nonce")) < 43 || query.Get("state") == query.Get("nonce") {
+					t.Errorf("the browser sends %s\nwant %s", query.Encode(), test.query.Encode())
 				}
 				test.form["grant_type"], test.form["code"] = []string{"authorization_code"}, []string{"the-code-of-the-user"}
 				test.form["redirect_uri"], test.form["code_verifier"] = test.query["redirect_uri"], got.Form["code_verifier"]
@@ -164,8 +164,8 @@ func TestRequestsAfterConsent(t *testing.T) {
 		if n := len(h.Exchanges()); n != 4 {
 			t.Errorf("there were %d token requests, want 4", n)
 		}
-		for _, other := range []host.User{{ID: "bob", TenantID: "acme"}, {ID: "ann", TenantID: "other"}, {}} {
-			h.As(other)
+		for _, stranger := range []host.User{{ID: "bob", TenantID: "acme"}, {ID: "ann", TenantID: "other"}, {}} {
+			h.As(stranger)
 			refuse(t, h, host.ConditionNotConnected)
 		}
 	})
@@ -251,12 +251,12 @@ func TestRefusedConsents(t *testing.T) {
 				h.Canary("crm")
 				h.TokenEndpoint(endpoint, test.answer)
 				err := h.Consent(config("issuer", test.issuer), func(*url.URL) url.Values { return test.back })
-				var refused *host.ConsentError
-				if is := errors.As(err, &refused); err == nil || is != (test.want != "") || is && (refused.Reason != test.want || refused.Code != test.code) {
+				var failure *host.ConsentError
+				if is := errors.As(err, &failure); err == nil || is != (test.want != "") || is && (failure.Reason != test.want || failure.Code != test.code) {
 					t.Errorf("the error is %#v: %v", err, err)
 				}
-				if asked := len(h.Exchanges()) > 0; asked != test.asked {
-					t.Errorf("the token endpoint was asked: %v", asked)
+				if exchanged := len(h.Exchanges()) > 0; exchanged != test.asked {
+					t.Errorf("the token endpoint was asked: %v", exchanged)
 				}
 				refuse(t, h, host.ConditionNotConnected)
 			})

@@ -14,9 +14,9 @@ import (
 const (
 	// margin is the time before the expiration of credentials in which they are not used, in seconds.
 	margin = 60
-	// settled is the age of credentials, in seconds, from which on a refusal of the API drops them. An API that refuses what the
+	// grace is the age of credentials, in seconds, from which on a refusal of the API drops them. An API that refuses what the
 	// role may not do has STS asked no more often.
-	settled = 300
+	grace = 300
 	// longest is the maximum of duration_seconds, 12 hours, which AWS has set.
 	longest = 43200
 )
@@ -31,7 +31,7 @@ type plugin struct{}
 // API only.
 func (plugin) Describe() sdk.Description {
 	token, digested := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToDigest}
-	sent := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
+	places := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
 	const inXML = "xml:/AssumeRoleResponse/AssumeRoleResult/Credentials/" // as STS documents it; it answers in JSON to who accepts that
 	const inJSON = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
 	return sdk.Description{
@@ -64,7 +64,7 @@ func (plugin) Describe() sdk.Description {
 		Answers: []sdk.Answer{
 			{
 				Name: "access_key_id", From: inJSON + "AccessKeyId", Alternative: inXML + "AccessKeyId", Kind: sdk.Sealed, Required: true,
-				Sinks: sent,
+				Sinks: places,
 			},
 			{
 				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
@@ -72,7 +72,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			{
 				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.Sealed, Required: true,
-				Sinks: sent,
+				Sinks: places,
 			},
 			{Name: "expiration", From: inJSON + "Expiration", Alternative: inXML + "Expiration", Kind: sdk.Time, Required: true},
 			{Name: "date", From: "header:Date", Kind: sdk.Time},
@@ -100,13 +100,13 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 // refused like anything that the role may not do.
 func dropped(c *sdk.Call) bool {
 	cached, ok := c.Cached("credentials")
-	since := strconv.FormatInt(c.Now()-settled, 10) // has as many digits as other times until the year 2286
+	since := strconv.FormatInt(c.Now()-grace, 10) // has as many digits as other times until the year 2286
 	return ok && cached[strings.LastIndexByte(cached, ' ')+1:] <= since && c.Drop("credentials")
 }
 
 // assumed returns the credentials of the role.
 func assumed(c *sdk.Call) (sigv4.Key, error) {
-	if key, ok := kept(c); ok {
+	if key, ok := cachedKey(c); ok {
 		return key, nil
 	}
 	now := c.Now() + c.ClockOffset()
@@ -126,14 +126,14 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
 	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
 	c.Cache("credentials", strings.Join([]string{key.ID, key.Secret, key.Token, c.Random(8), strconv.FormatInt(c.Now(), 10)}, " "), ttl)
-	if kept, ok := kept(c); ok { // only an entry that a call has read can be dropped after the API's answer
-		key = kept
+	if entry, ok := cachedKey(c); ok { // only an entry that a call has read can be dropped after the API's answer
+		key = entry
 	}
 	return key, nil
 }
 
-// kept returns the credentials that are in the cache. A random text beside them names their signing key.
-func kept(c *sdk.Call) (key sigv4.Key, ok bool) {
+// cachedKey returns the credentials that are in the cache. A random text beside them names their signing key.
+func cachedKey(c *sdk.Call) (key sigv4.Key, ok bool) {
 	cached, ok := c.Cached("credentials")
 	if !ok {
 		return sigv4.Key{}, false

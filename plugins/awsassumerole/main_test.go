@@ -111,9 +111,9 @@ func TestAssumedRole(t *testing.T) {
 				h.As(host.User{Email: "ann@example.com"})
 				h.TokenEndpoint(stsURL, credentials(1, h.Now().Add(time.Hour), time.Time{}))
 				got := h.Authenticate(c.config, hosttest.GET("https://api.test/v1"))
-				asked := h.Exchanges()
-				if len(asked) != 1 {
-					t.Fatalf("%d exchanges", len(asked))
+				exchanges := h.Exchanges()
+				if len(exchanges) != 1 {
+					t.Fatalf("%d exchanges", len(exchanges))
 				}
 				lines := []string{"POST", "/", "", "content-type:application/x-www-form-urlencoded", "host:sts.eu-central-1.amazonaws.com", "x-amz-date:" + stamp}
 				names := "content-type;host;x-amz-date"
@@ -128,8 +128,8 @@ func TestAssumedRole(t *testing.T) {
 				if c.base != "" {
 					want.Set("X-Amz-Security-Token", c.base)
 				}
-				if asked[0].Method != http.MethodPost || asked[0].Body != c.form || fmt.Sprint(asked[0].Header) != fmt.Sprint(want) {
-					t.Errorf("STS got %s\n%v\n%s, not\n%v\n%s", asked[0].Method, asked[0].Header, asked[0].Body, want, c.form)
+				if exchanges[0].Method != http.MethodPost || exchanges[0].Body != c.form || fmt.Sprint(exchanges[0].Header) != fmt.Sprint(want) {
+					t.Errorf("STS got %s\n%v\n%s, not\n%v\n%s", exchanges[0].Method, exchanges[0].Header, exchanges[0].Body, want, c.form)
 				}
 				checkSigned(t, got, 1, stamp)
 			})
@@ -226,9 +226,9 @@ func TestClockOfSTS(t *testing.T) {
 				refusal := answer(status, `{"Error":{"Code":"`+code+`","Message":"expired","Type":"Sender"}}`, there)
 				h.TokenEndpoint(stsURL, refusal, credentials(1, there.Add(time.Hour), there))
 				h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
-				asked := h.Exchanges()
-				if len(asked) != 2 || asked[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || asked[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
-					t.Errorf("asked = %v", asked)
+				exchanges := h.Exchanges()
+				if len(exchanges) != 2 || exchanges[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || exchanges[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
+					t.Errorf("asked = %v", exchanges)
 				}
 			})
 		})
@@ -257,8 +257,8 @@ func TestRefusalsOfSTS(t *testing.T) {
 				h.Canary("aws")
 				h.TokenEndpoint(stsURL, c.answer)
 				err := h.AuthenticateError(config(), hosttest.GET("https://api.test/v1"))
-				var refused *host.TokenError
-				if !errors.As(err, &refused) || refused.Status != c.status || refused.Problem != c.problem || err.Stage != host.StageToken {
+				var failure *host.TokenError
+				if !errors.As(err, &failure) || failure.Status != c.status || failure.Problem != c.problem || err.Stage != host.StageToken {
 					t.Errorf("err = %v", err)
 				}
 				warning := ""
@@ -303,18 +303,18 @@ func TestRevokedSessions(t *testing.T) {
 			h.Canary("aws")
 			end := h.Now().Add(time.Hour)
 			h.TokenEndpoint(stsURL, credentials(1, end, time.Time{}), credentials(2, end, time.Time{}), credentials(3, end, time.Time{}))
-			refused, fine := answer(status, `{}`, time.Time{}), answer(http.StatusOK, `{}`, time.Time{})
+			failure, fine := answer(status, `{}`, time.Time{}), answer(http.StatusOK, `{}`, time.Time{})
 			for _, step := range []struct {
 				after               time.Duration
 				answers             []hosttest.Answer
 				attempts, exchanges int
 				stamp               string
 			}{
-				{0, []hosttest.Answer{refused}, 1, 1, "20260102T030405Z"},
-				{299 * time.Second, []hosttest.Answer{refused}, 1, 1, "20260102T030904Z"},
-				{time.Second, []hosttest.Answer{refused, fine}, 2, 2, "20260102T030905Z"},
-				{time.Minute, []hosttest.Answer{refused}, 1, 2, "20260102T031005Z"},
-				{4 * time.Minute, []hosttest.Answer{refused, refused}, 2, 3, "20260102T031405Z"},
+				{0, []hosttest.Answer{failure}, 1, 1, "20260102T030405Z"},
+				{299 * time.Second, []hosttest.Answer{failure}, 1, 1, "20260102T030904Z"},
+				{time.Second, []hosttest.Answer{failure, fine}, 2, 2, "20260102T030905Z"},
+				{time.Minute, []hosttest.Answer{failure}, 1, 2, "20260102T031005Z"},
+				{4 * time.Minute, []hosttest.Answer{failure, failure}, 2, 3, "20260102T031405Z"},
 			} {
 				h.Advance(step.after)
 				h.API(step.answers...)
@@ -350,8 +350,8 @@ func TestRulesOfSignatures(t *testing.T) {
 		h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/v1")) // so that the host knows the time again
 		h.Advance(time.Hour)
 		h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/v1"))
-		if asked := h.Exchanges(); len(asked) != 2 || asked[1].Header.Get("X-Amz-Date") != "20260102T041405Z" {
-			t.Errorf("asked = %v", asked)
+		if exchanges := h.Exchanges(); len(exchanges) != 2 || exchanges[1].Header.Get("X-Amz-Date") != "20260102T041405Z" {
+			t.Errorf("asked = %v", exchanges)
 		}
 	})
 }

@@ -14,7 +14,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	// The access key ID and the session token are part of what a signature in the query covers.
-	sent := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
+	places := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "aws_sigv4",
@@ -22,13 +22,13 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A signature of AWS, Signature Version 4, in Authorization or in the query.",
 		Uses:    []sdk.Group{sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{
-			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Access key ID."},
+			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: places, Doc: "Access key ID."},
 			{
 				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
 				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}, Doc: "Secret access key.",
 				Obtain: "In the AWS console: IAM, Users, Security credentials, Create access key.",
 			},
-			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: sent, Doc: "Session token of temporary credentials."},
+			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: places, Doc: "Session token of temporary credentials."},
 		}, sigv4.Fields()),
 		Challenge: sigv4.Challenge(),
 	}

@@ -248,18 +248,18 @@ func TestSignedHeaders(t *testing.T) {
 // The time is written as AWS wants it, on every day.
 func TestTime(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		for _, at := range []string{
+		for _, place := range []string{
 			"2000-02-28T23:59:59Z", "2000-02-29T00:00:00Z", "2000-03-01T01:02:03Z", "2024-02-29T12:00:00Z", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z",
 			"2026-04-30T09:08:07Z", "2026-07-31T20:00:00Z", "2100-02-28T00:00:00Z", "2100-03-01T00:00:00Z", "2026-11-09T00:10:00Z",
 		} {
-			when, err := time.Parse(time.RFC3339, at)
+			when, err := time.Parse(time.RFC3339, place)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h.Advance(when.Sub(h.Now()))
 			got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
 			if want := when.Format("20060102T150405Z"); got.Header("X-Amz-Date") != want || !strings.Contains(got.Header("Authorization"), "/"+want[:8]+"/") {
-				t.Errorf("%s: got.Request.Header = %v", at, got.Request.Header)
+				t.Errorf("%s: got.Request.Header = %v", place, got.Request.Header)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 // The body is signed by its hash, or not at all, or as the request's own X-Amz-Content-Sha256 says.
 func TestPayload(t *testing.T) {
 	const body = "the body"
-	const other = "9095672bbd1f56dfc5b65f3e153adc8731a4a654192329106275f4c7b24d0b6e"
+	const header = "9095672bbd1f56dfc5b65f3e153adc8731a4a654192329106275f4c7b24d0b6e"
 	const trailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 	hash := sha256Of(body)
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -32,7 +32,7 @@ func TestPayload(t *testing.T) {
 			{"S3, unsigned", config("service", "s3", "unsigned_payload", true), "", "UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD"},
 			{"stated, unsigned", config("service", "s3"), "UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD", "UNSIGNED-PAYLOAD"},
 			{"stated, streaming", config("service", "s3"), trailer, trailer, trailer, trailer},
-			{"stated, a hash", config("unsigned_payload", true), other, other, other, other},
+			{"stated, a hash", config("unsigned_payload", true), header, header, header, header},
 		} {
 			request := func() *http.Request {
 				r := hosttest.POST("https://api.test/", body)
@@ -52,8 +52,8 @@ func TestPayload(t *testing.T) {
 			if got.Header("Authorization") != want || got.Header("X-Amz-Content-Sha256") != c.header {
 				t.Errorf("%s: %v, not %s", c.name, got.Request.Header, want)
 			}
-			if sent, err := io.ReadAll(got.Request.Body); err != nil || string(sent) != body {
-				t.Errorf("%s: the body is %q (%v)", c.name, sent, err)
+			if read, err := io.ReadAll(got.Request.Body); err != nil || string(read) != body {
+				t.Errorf("%s: the body is %q (%v)", c.name, read, err)
 			}
 			c.config["in"] = "query"
 			checkQuery(t, h.Authenticate(c.config, request()), c.stated, c.signedQuery, service)
@@ -90,8 +90,8 @@ func TestSingleReadBody(t *testing.T) {
 		if got.Request.ContentLength != 8 {
 			t.Errorf("Content-Length: %d", got.Request.ContentLength)
 		}
-		if sent, err := io.ReadAll(got.Request.Body); err != nil || string(sent) != "streamed" {
-			t.Errorf("the body is %q (%v)", sent, err)
+		if read, err := io.ReadAll(got.Request.Body); err != nil || string(read) != "streamed" {
+			t.Errorf("the body is %q (%v)", read, err)
 		}
 	})
 }

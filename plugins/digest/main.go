@@ -51,19 +51,19 @@ func (plugin) Describe() sdk.Description {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	known := c.Challenge()
-	if known.Status != 0 && known.Answers["challenged"] == "" {
+	challenge := c.Challenge()
+	if challenge.Status != 0 && challenge.Answers["challenged"] == "" {
 		c.Warn("the API answered 401 without a challenge of HTTP Digest that this type knows: check whether the API wants another auth type")
 		return sdk.Mutation{Pass: true}, nil
 	}
-	if repeats(c, &known) {
+	if repeats(c, &challenge) {
 		return sdk.Mutation{Pass: true}, nil
 	}
 	body := c.Body() // in any case, so that the host keeps a body that can be read only once for another attempt
-	if known.Answers["nonce"] == "" {
+	if challenge.Answers["nonce"] == "" {
 		return sdk.Mutation{}, nil
 	}
-	return sdk.Header("Authorization", credentials(c, &known, body)), nil
+	return sdk.Header("Authorization", credentials(c, &challenge, body)), nil
 }
 
 // keep is the time for which a challenge is kept.
@@ -72,14 +72,14 @@ const keep = 24 * time.Hour
 // repeats reports whether the API has refused the very answer that this call would send again. That is so if neither a count nor
 // another nonce makes the second answer differ. If the first attempt had no answer, the call begins anew, and sends its first one: an
 // entry of the cache that each answer reads shows which attempts had one.
-func repeats(c *sdk.Call, known *sdk.Challenged) bool {
+func repeats(c *sdk.Call, challenge *sdk.Challenged) bool {
 	const answered = "answered"
-	a := known.Answers
+	a := challenge.Answers
 	if a["nonce"] == "" || a["qop"] != "" || strings.HasSuffix(a["algorithm"], "-sess") {
 		return false
 	}
-	if known.Status != 0 {
-		if known.Count < 2 || a["stale"] == "true" {
+	if challenge.Status != 0 {
+		if challenge.Count < 2 || a["stale"] == "true" {
 			return false
 		}
 		_, had := c.Cached(answered)
@@ -94,8 +94,8 @@ func repeats(c *sdk.Call, known *sdk.Challenged) bool {
 
 // credentials returns the value of the header Authorization, section 3.4. With an algorithm -sess, each request has a session
 // of its own, as servers without a memory of sessions expect it.
-func credentials(c *sdk.Call, known *sdk.Challenged, body string) string {
-	answers, hash := known.Answers, sdk.DigestMD5 // also that of a challenge without an algorithm, section 3.3
+func credentials(c *sdk.Call, challenge *sdk.Challenged, body string) string {
+	answers, hash := challenge.Answers, sdk.DigestMD5 // also that of a challenge without an algorithm, section 3.3
 	algorithm, session := strings.CutSuffix(answers["algorithm"], "-sess")
 	switch algorithm {
 	case "SHA-256":
@@ -116,25 +116,25 @@ func credentials(c *sdk.Call, known *sdk.Challenged, body string) string {
 	if qop == "auth-int" {
 		a2 += ":" + h(body)
 	}
-	hashed, sent := "", ""
-	switch n := max(known.Count, 1); {
+	hashed, parameters := "", ""
+	switch n := max(challenge.Count, 1); {
 	case qop != "": // servers of RFC 2069 do not count
 		nc := c.Hex(string([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
-		hashed, sent = nc+":"+cnonce+":"+qop+":", ", nc="+nc+`, cnonce="`+cnonce+`", qop=`+qop
+		hashed, parameters = nc+":"+cnonce+":"+qop+":", ", nc="+nc+`, cnonce="`+cnonce+`", qop=`+qop
 	case session:
-		sent = `, cnonce="` + cnonce + `"`
+		parameters = `, cnonce="` + cnonce + `"`
 	}
-	sent += `, response="` + h(a1+":"+nonce+":"+hashed+h(a2)) + `"`
+	parameters += `, response="` + h(a1+":"+nonce+":"+hashed+h(a2)) + `"`
 	if opaque, there := answers["opaque"]; there { // also an empty one, section 3.4
-		sent += ", opaque=" + c.Quoted(opaque)
+		parameters += ", opaque=" + c.Quoted(opaque)
 	}
 	if answers["userhash"] == "true" {
-		sent += ", userhash=true"
+		parameters += ", userhash=true"
 	}
 	if answers["algorithm"] != "" {
 		algorithm = ", algorithm=" + answers["algorithm"]
 	}
-	return "Digest " + username(c, answers, h) + ", realm=" + c.Quoted(realm) + ", uri=" + c.Compose("{target|quoted}") + algorithm + ", nonce=" + c.Quoted(nonce) + sent
+	return "Digest " + username(c, answers, h) + ", realm=" + c.Quoted(realm) + ", uri=" + c.Compose("{target|quoted}") + algorithm + ", nonce=" + c.Quoted(nonce) + parameters
 }
 
 // username returns the parameter username, or username*, sections 3.4.3 and 3.4.4.

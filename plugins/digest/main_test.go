@@ -98,7 +98,7 @@ func TestServersWithoutQOP(t *testing.T) {
 			serve(h, s)
 			for _, attempts := range []int{2, 1} {
 				p := read(check(t, h, lion, once("body"), attempts).Header("Authorization"))
-				if _, counted := p["nc"]; counted || (p["cnonce"] != "") != want || p["qop"] != "" {
+				if _, hasCount := p["nc"]; hasCount || (p["cnonce"] != "") != want || p["qop"] != "" {
 					t.Errorf("p = %v", p)
 				}
 			}
@@ -172,10 +172,10 @@ func TestFirstAnswer(t *testing.T) {
 		s := newServer(t, "MD5", "")
 		s.constant = "always this"
 		serve(h, s)
-		others := 3
+		rest := 3
 		h.API(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/slow" && r.Header.Get("Authorization") == "" {
-				for range others {
+				for range rest {
 					h.Authenticate(lion, hosttest.GET("https://api.test/other"))
 				}
 			}

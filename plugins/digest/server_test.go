@@ -64,9 +64,9 @@ func (s *server) answer(r *http.Request) (*http.Response, error) {
 	s.seen = append(s.seen, parameters)
 	stale := false
 	if parameters != nil {
-		last, known := s.counts[parameters["nonce"]]
-		stale = !known
-		if known && s.verify(r, parameters, last) {
+		last, found := s.counts[parameters["nonce"]]
+		stale = !found
+		if found && s.verify(r, parameters, last) {
 			s.counts[parameters["nonce"]] = parameters["nc"]
 			response, err := hosttest.JSON(200, `{"in":true}`)(r)
 			if s.next {
@@ -124,30 +124,30 @@ func (s *server) verify(r *http.Request, p map[string]string, last string) bool 
 		}
 		a2 += ":" + h(string(body))
 	}
-	counted := ""
+	count := ""
 	if s.qop != "" {
-		counted = p["nc"] + ":" + p["cnonce"] + ":" + p["qop"] + ":"
+		count = p["nc"] + ":" + p["cnonce"] + ":" + p["qop"] + ":"
 		if len(p["nc"]) != len(last) || p["nc"] <= last || len(p["cnonce"]) < 16 || !strings.Contains(s.qop, p["qop"]) || p["qop"] == "" {
 			return false
 		}
 	}
 	_, algorithm := p["algorithm"]
 	_, opaque := p["opaque"]
-	return algorithm == (s.algorithm != "") && opaque == (s.opaque != "") && p["response"] == h(a1+":"+p["nonce"]+":"+counted+h(a2)) && p["realm"] == s.realm && p["algorithm"] == s.algorithm &&
+	return algorithm == (s.algorithm != "") && opaque == (s.opaque != "") && p["response"] == h(a1+":"+p["nonce"]+":"+count+h(a2)) && p["realm"] == s.realm && p["algorithm"] == s.algorithm &&
 		p["opaque"] == s.opaque && p["uri"] == r.URL.RequestURI()
 }
 
 // hashOf returns the function H of an algorithm, in hex.
 func hashOf(algorithm string) func(string) string {
-	made := md5.New
+	newHash := md5.New
 	switch strings.TrimSuffix(algorithm, "-sess") {
 	case "SHA-256":
-		made = sha256.New
+		newHash = sha256.New
 	case "SHA-512-256":
-		made = sha512.New512_256
+		newHash = sha512.New512_256
 	}
 	return func(text string) string {
-		h := made()
+		h := newHash()
 		_, _ = io.WriteString(h, text)
 		return hex.EncodeToString(h.Sum(nil))
 	}
@@ -166,19 +166,19 @@ func read(header string) map[string]string {
 	}
 	parameters := map[string]string{}
 	for rest != "" {
-		name, after, _ := strings.Cut(rest, "=")
+		name, tail, _ := strings.Cut(rest, "=")
 		value := ""
-		if strings.HasPrefix(after, `"`) {
+		if strings.HasPrefix(tail, `"`) {
 			i := 1
-			for ; i < len(after) && after[i] != '"'; i++ {
-				if after[i] == '\\' {
+			for ; i < len(tail) && tail[i] != '"'; i++ {
+				if tail[i] == '\\' {
 					i++
 				}
-				value += after[i : i+1]
+				value += tail[i : i+1]
 			}
-			rest = strings.TrimPrefix(after[i+1:], ", ")
+			rest = strings.TrimPrefix(tail[i+1:], ", ")
 		} else {
-			value, rest, _ = strings.Cut(after, ", ")
+			value, rest, _ = strings.Cut(tail, ", ")
 		}
 		parameters[name] = value
 	}

@@ -26,18 +26,18 @@ func TestGrantsAndClients(t *testing.T) {
 			h.TokenEndpoint(endpoint, with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", "the-nonce"), bound(theToken))
 			h.Authenticate(c, hosttest.GET(api))
 		}
-		sent := h.Exchanges()
-		_, first := h.JWT(sent[0].Form.Get("assertion"))
-		_, again := h.JWT(sent[1].Form.Get("assertion"))
-		if first["iss"] != "me" || first["sub"] != "ann" || first["aud"] != "https://login.test" || first["jti"] == again["jti"] || len(sent[0].Form) != 3 {
-			t.Errorf("the assertions are %v and %v in %v", first, again, sent[0].Form)
+		exchanges := h.Exchanges()
+		_, first := h.JWT(exchanges[0].Form.Get("assertion"))
+		_, second := h.JWT(exchanges[1].Form.Get("assertion"))
+		if first["iss"] != "me" || first["sub"] != "ann" || first["aud"] != "https://login.test" || first["jti"] == second["jti"] || len(exchanges[0].Form) != 3 {
+			t.Errorf("the assertions are %v and %v in %v", first, second, exchanges[0].Form)
 		}
-		_, first = h.JWT(sent[2].Form.Get("client_assertion"))
-		_, again = h.JWT(sent[3].Form.Get("client_assertion"))
-		if first["iss"] != "me" || first["aud"] != endpoint || first["jti"] == again["jti"] {
-			t.Errorf("the client's assertions are %v and %v", first, again)
+		_, first = h.JWT(exchanges[2].Form.Get("client_assertion"))
+		_, second = h.JWT(exchanges[3].Form.Get("client_assertion"))
+		if first["iss"] != "me" || first["aud"] != endpoint || first["jti"] == second["jti"] {
+			t.Errorf("the client's assertions are %v and %v", first, second)
 		}
-		if got := sent[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa&resource=urn%3Ab" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
+		if got := exchanges[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa&resource=urn%3Ab" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
 			t.Errorf("the request is %s with %s", got.Body, got.Header.Get("Authorization"))
 		}
 	})
@@ -52,14 +52,14 @@ func TestKeyOfTheProofs(t *testing.T) {
 		thumbprint := func(algorithm string, pairs ...any) string {
 			return proofIn(t, h, h.Authenticate(config(pairs...), hosttest.GET(api)).Request.Header, algorithm).thumbprint
 		}
-		given := []any{"proof_key", "{{ get_secret('proof') }}", "proof_algorithm", "EdDSA"}
-		if one, other := thumbprint("EdDSA", given...), thumbprint("EdDSA", append(given, "scope", "a")...); one != other {
+		fields := []any{"proof_key", "{{ get_secret('proof') }}", "proof_algorithm", "EdDSA"}
+		if one, two := thumbprint("EdDSA", fields...), thumbprint("EdDSA", append(fields, "scope", "a")...); one != two {
 			t.Error("the given key is not used everywhere")
 		}
-		if one, other := thumbprint("ES256"), thumbprint("ES256", "scope", "a"); one == other {
+		if one, two := thumbprint("ES256"), thumbprint("ES256", "scope", "a"); one == two {
 			t.Error("two configurations have the same generated key")
 		}
-		if one, again := thumbprint("EdDSA", "proof_algorithm", "EdDSA"), thumbprint("EdDSA", "proof_algorithm", "EdDSA"); one != again {
+		if one, two := thumbprint("EdDSA", "proof_algorithm", "EdDSA"), thumbprint("EdDSA", "proof_algorithm", "EdDSA"); one != two {
 			t.Error("one configuration has two generated keys")
 		}
 		err := h.AuthenticateError(config("proof_algorithm", "RS256"), hosttest.GET(api))

@@ -30,8 +30,8 @@ func (plugin) Describe() sdk.Description {
 	claim, bound := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
 	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
-	kept := nonce
-	kept.Keep = true
+	keptNonce := nonce
+	keptNonce.Keep = true
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "dpop",
@@ -52,7 +52,7 @@ func (plugin) Describe() sdk.Description {
 			nonce,
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: time.Hour, Answers: []sdk.Answer{
-			kept,
+			keptNonce,
 			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
 		}},
 	}

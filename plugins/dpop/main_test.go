@@ -123,11 +123,11 @@ func TestProofs(t *testing.T) {
 		if got.Header("Authorization") != "DPoP "+theToken || len(got.Request.Header) != 2 {
 			t.Errorf("the API gets %v", got.Request.Header)
 		}
-		sent := h.Exchanges()[0]
-		if sent.Form.Get("grant_type") != "client_credentials" || sent.Form.Get("client_id") != "me" || sent.Form.Get("scope") != "a b" || len(sent.Form) != 4 {
-			t.Errorf("the token request is %v", sent.Form)
+		exchange := h.Exchanges()[0]
+		if exchange.Form.Get("grant_type") != "client_credentials" || exchange.Form.Get("client_id") != "me" || exchange.Form.Get("scope") != "a b" || len(exchange.Form) != 4 {
+			t.Errorf("the token request is %v", exchange.Form)
 		}
-		first, second := proofIn(t, h, sent.Header, "ES256"), proofIn(t, h, got.Request.Header, "ES256")
+		first, second := proofIn(t, h, exchange.Header, "ES256"), proofIn(t, h, got.Request.Header, "ES256")
 		if !maps.Equal(first.claims, map[string]any{"htm": "POST", "htu": endpoint}) {
 			t.Errorf("the endpoint's proof has %v", first.claims)
 		}
@@ -340,12 +340,12 @@ func TestAPIRefusesEveryToken(t *testing.T) {
 // An API with another clock refuses a proof. The next one has its time (RFC 9449 section 11.1).
 func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		ahead := h.Now().Add(10 * time.Minute)
+		future := h.Now().Add(10 * time.Minute)
 		h.TokenEndpoint(endpoint, bound(theToken))
-		h.API(with(refusal("invalid_dpop_proof", "a-nonce"), "Date", ahead.Format(http.TimeFormat)), hosttest.JSON(200, `{}`))
+		h.API(with(refusal("invalid_dpop_proof", "a-nonce"), "Date", future.Format(http.TimeFormat)), hosttest.JSON(200, `{}`))
 		for range 2 {
 			got := h.Authenticate(config(), hosttest.GET(api))
-			if _, claims := h.JWT(got.Header("DPoP")); got.Response.StatusCode != http.StatusOK || len(h.Exchanges()) != 1 || claims["iat"] != json.Number(fmt.Sprint(ahead.Unix())) {
+			if _, claims := h.JWT(got.Header("DPoP")); got.Response.StatusCode != http.StatusOK || len(h.Exchanges()) != 1 || claims["iat"] != json.Number(fmt.Sprint(future.Unix())) {
 				t.Errorf("the proof's claims are %v", claims)
 			}
 		}

@@ -13,9 +13,9 @@ import (
 const (
 	// margin is the time before a token's expiry in which the token is not used.
 	margin = 60 * time.Second
-	// before and after are the seconds from the app's JWT's iat to now, and from now to its exp. GitHub refuses a JWT from
+	// leeway and lifetime are the seconds from the app's JWT's iat to now, and from now to its exp. GitHub refuses a JWT from
 	// the future, and one that lasts for more than 10 minutes.
-	before, after = 60, 9 * 60
+	leeway, lifetime = 60, 9 * 60
 )
 
 func init() { sdk.Register(plugin{}) }
@@ -117,8 +117,8 @@ func assertion(c *sdk.Call) (string, error) {
 	now := c.Now() + c.ClockOffset()
 	var claims sdk.Members
 	claims.String("iss", clientID+appID)
-	claims.Integer("iat", now-before)
-	claims.Integer("exp", now+after)
+	claims.Integer("iat", now-leeway)
+	claims.Integer("exp", now+lifetime)
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Claims: claims.JSON()}), nil
 }
 

@@ -80,14 +80,14 @@ func TestTheRequestForAToken(t *testing.T) {
 				if got.Header("Authorization") != "Bearer "+token || len(got.Request.Header) != 1 {
 					t.Errorf("headers: %v", got.Request.Header)
 				}
-				sent := h.Exchanges()[0]
-				if sent.Method != http.MethodPost || sent.Body != test.body {
-					t.Errorf("%s with %s", sent.Method, sent.Body)
+				exchange := h.Exchanges()[0]
+				if exchange.Method != http.MethodPost || exchange.Body != test.body {
+					t.Errorf("%s with %s", exchange.Method, exchange.Body)
 				}
-				if sent.Header.Get("Accept") != "application/vnd.github+json" || sent.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || sent.Header.Get("User-Agent") == "" {
-					t.Errorf("headers: %v", sent.Header)
+				if exchange.Header.Get("Accept") != "application/vnd.github+json" || exchange.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || exchange.Header.Get("User-Agent") == "" {
+					t.Errorf("headers: %v", exchange.Header)
 				}
-				signed := strings.TrimPrefix(sent.Header.Get("Authorization"), "Bearer ")
+				signed := strings.TrimPrefix(exchange.Header.Get("Authorization"), "Bearer ")
 				_, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{"RS256"}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
 				if err != nil {
 					t.Error(err)
@@ -264,17 +264,17 @@ func TestExplain(t *testing.T) {
 // A GitHub whose clock is not the host's gets a second JWT, with its own time, and the token lasts by that time.
 func TestClockOfGitHub(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		const ahead = 20 * time.Minute
+		const lead = 20 * time.Minute
 		h.Key("key", "RS256")
 		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
 			response, err := hosttest.JSON(http.StatusUnauthorized, `{"message":"'Expiration time' claim ('exp') must be a numeric value representing the future time"}`)(r)
-			response.Header.Set("Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))
+			response.Header.Set("Date", h.Now().Add(lead).UTC().Format(http.TimeFormat))
 			return response, err
-		}, issued(h, token, int((ahead+10*time.Minute)/time.Second)), issued(h, token, 3600))
+		}, issued(h, token, int((lead+10*time.Minute)/time.Second)), issued(h, token, 3600))
 		h.Authenticate(config(), get())
-		for i, at := range []int64{h.Now().Unix(), h.Now().Add(ahead).Unix()} {
+		for i, seconds := range []int64{h.Now().Unix(), h.Now().Add(lead).Unix()} {
 			_, claims := h.JWT(strings.TrimPrefix(h.Exchanges()[i].Header.Get("Authorization"), "Bearer "))
-			if claims["iat"] != json.Number(fmt.Sprint(at-60)) || claims["exp"] != json.Number(fmt.Sprint(at+540)) {
+			if claims["iat"] != json.Number(fmt.Sprint(seconds-60)) || claims["exp"] != json.Number(fmt.Sprint(seconds+540)) {
 				t.Errorf("JWT %d: %v", i, claims)
 			}
 		}

@@ -28,8 +28,8 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	claim := []sdk.Sink{sdk.ToClaim}
-	of := func(kinds ...string) []sdk.Condition { return []sdk.Condition{{Field: "token_type", Values: kinds}} }
-	requested := of(accessToken, idToken)
+	typeIs := func(kinds ...string) []sdk.Condition { return []sdk.Condition{{Field: "token_type", Values: kinds}} }
+	requested := typeIs(accessToken, idToken)
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "google_service_account",
@@ -42,20 +42,20 @@ func (plugin) Describe() sdk.Description {
 				Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Doc: "private_key of the key file.",
 				Obtain: "In the Google Cloud console: IAM, Service Accounts, Keys, Add key, JSON.",
 			},
-			{Name: "private_key_id", Kind: sdk.String, RequiredIf: of(selfSigned), Sinks: claim, Doc: "private_key_id of the key file."},
+			{Name: "private_key_id", Kind: sdk.String, RequiredIf: typeIs(selfSigned), Sinks: claim, Doc: "private_key_id of the key file."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"RS256"}, Default: "RS256", Doc: "Signature algorithm: Google knows one."},
 			{Name: "token_type", Kind: sdk.String, Enum: []string{accessToken, idToken, selfSigned}, Default: accessToken, Doc: "What the API gets."},
 			{
 				Name: "token_url", Kind: sdk.URL, RequiredIf: requested, OnlyIf: requested, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim},
 				Suggested: []string{"https://oauth2.googleapis.com/token"}, Doc: "token_uri of the key file.",
 			},
-			{Name: "scope", Kind: sdk.String, RequiredIf: of(accessToken), OnlyIf: of(accessToken, selfSigned), Sinks: claim, Doc: "Scopes, separated by spaces."},
-			{Name: "audience", Kind: sdk.String, OnlyIf: of(selfSigned), Sinks: claim, Doc: "In place of scope: the service, such as https://pubsub.googleapis.com/."},
+			{Name: "scope", Kind: sdk.String, RequiredIf: typeIs(accessToken), OnlyIf: typeIs(accessToken, selfSigned), Sinks: claim, Doc: "Scopes, separated by spaces."},
+			{Name: "audience", Kind: sdk.String, OnlyIf: typeIs(selfSigned), Sinks: claim, Doc: "In place of scope: the service, such as https://pubsub.googleapis.com/."},
 			{
-				Name: "target_audience", Kind: sdk.String, RequiredIf: of(idToken), OnlyIf: of(idToken), Sinks: claim,
+				Name: "target_audience", Kind: sdk.String, RequiredIf: typeIs(idToken), OnlyIf: typeIs(idToken), Sinks: claim,
 				Doc: "URL of a Cloud Run service, or client ID of an application behind IAP.",
 			},
-			{Name: "subject", Kind: sdk.String, OnlyIf: of(accessToken), Sinks: claim, Doc: "User to act for, by domain-wide delegation."},
+			{Name: "subject", Kind: sdk.String, OnlyIf: typeIs(accessToken), Sinks: claim, Doc: "User to act for, by domain-wide delegation."},
 		},
 		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true}},
 	}

@@ -134,7 +134,7 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 				keyFile(t, h)
 				h.As(host.User{Email: "ann@example.com"})
 				h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
-				at := func(pass, exchanges int) {
+				wantExchanges := func(pass, exchanges int) {
 					t.Helper()
 					h.Advance(time.Duration(pass) * time.Second)
 					got := h.Authenticate(test.config, get())
@@ -145,13 +145,13 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 						t.Errorf("%d exchanges, %d are right", n, exchanges)
 					}
 				}
-				at(0, 1)
+				wantExchanges(0, 1)
 				now := h.Now().Unix()
-				sent := h.Exchanges()[0]
-				if len(sent.Form) != 2 || sent.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
-					t.Errorf("form: %v", sent.Form)
+				exchange := h.Exchanges()[0]
+				if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+					t.Errorf("form: %v", exchange.Form)
 				}
-				header, claims := verified(t, h, sent.Form.Get("assertion"))
+				header, claims := verified(t, h, exchange.Form.Get("assertion"))
 				want := map[string]any{
 					"iss": email, "aud": endpoint, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 3600)),
 				}
@@ -159,8 +159,8 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 				if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT", "kid": keyID}) || !maps.Equal(claims, want) {
 					t.Errorf("assertion: %v %v", header, claims)
 				}
-				at(test.seconds-1, 1)
-				at(1, 2)
+				wantExchanges(test.seconds-1, 1)
+				wantExchanges(1, 2)
 			})
 		})
 	}
@@ -188,11 +188,11 @@ func TestSelfSigned(t *testing.T) {
 					t.Errorf("JWT: %v %v", header, claims)
 				}
 				h.Advance(3539 * time.Second)
-				if again := h.Authenticate(test.config, get()).Header("Authorization"); again != first {
+				if second := h.Authenticate(test.config, get()).Header("Authorization"); second != first {
 					t.Error("another JWT was signed too early")
 				}
 				h.Advance(time.Second)
-				if again := h.Authenticate(test.config, get()).Header("Authorization"); again == first {
+				if second := h.Authenticate(test.config, get()).Header("Authorization"); second == first {
 					t.Error("the JWT is used to its end")
 				}
 				if n := len(h.Exchanges()); n != 0 {

@@ -14,7 +14,7 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	sent := []sdk.Sink{sdk.ToHeader, sdk.ToQuery}
+	places := []sdk.Sink{sdk.ToHeader, sdk.ToQuery}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "hmac",
@@ -22,19 +22,19 @@ func (plugin) Describe() sdk.Description {
 		Summary: "An HMAC over parts of each request, which the configuration describes.",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
-			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToSign}, Derived: sent, Doc: "Secret key of the HMAC."},
+			{Name: "secret", Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToSign}, Derived: places, Doc: "Secret key of the HMAC."},
 			{Name: "secret_encoding", Kind: sdk.String, Enum: []string{"text", "base64", "base64url", "base32", "hex"}, Default: "text", Doc: "How the secret is written."},
 			{Name: "algorithm", Kind: sdk.String, Enum: []string{"SHA-1", "SHA-256", "SHA-384", "SHA-512"}, Default: "SHA-256", Doc: "Hash function of the HMAC."},
-			{Name: "message", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
+			{Name: "message", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: places, Escape: sdk.TemplateEscape, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
-			{Name: "key", Kind: sdk.String, Required: true, Sinks: sent, Doc: "Name of the header or query parameter with the signature."},
+			{Name: "key", Kind: sdk.String, Required: true, Sinks: places, Doc: "Name of the header or query parameter with the signature."},
 			{
-				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: sent, Escape: sdk.TemplateEscape, Doc: "Its value, with the placeholder {signature}.",
+				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: places, Escape: sdk.TemplateEscape, Doc: "Its value, with the placeholder {signature}.",
 				Pattern: `[\d\D]*\{signature[\d\D]*`, PatternMessage: "has no {signature}, so that the signature would not be sent",
 			},
-			{Name: "headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Further headers, such as the time; values may have placeholders."},
-			{Name: "query", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToQuery, sdk.ToDigest}, Derived: sent, Escape: sdk.TemplateEscape, Doc: "Further query parameters; values may have placeholders."},
+			{Name: "headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Derived: places, Escape: sdk.TemplateEscape, Doc: "Further headers, such as the time; values may have placeholders."},
+			{Name: "query", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToQuery, sdk.ToDigest}, Derived: places, Escape: sdk.TemplateEscape, Doc: "Further query parameters; values may have placeholders."},
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}

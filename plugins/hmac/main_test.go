@@ -163,17 +163,17 @@ func TestNonce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Canary("key")
 		c := config("{nonce}", "headers", map[string]any{"X-Nonce": "{nonce}"}, "query", map[string]any{"n": "{nonce}"}, "value", "{nonce}:{signature}")
-		seen := map[string]bool{}
+		nonces := map[string]bool{}
 		for range 3 {
 			got := h.Authenticate(c, hosttest.GET("https://api.test/"))
 			nonce := got.Header("X-Nonce")
-			if len(nonce) != 32 || seen[nonce] || got.Query().Get("n") != nonce {
+			if len(nonce) != 32 || nonces[nonce] || got.Query().Get("n") != nonce {
 				t.Errorf("nonce %s, query %s", nonce, got.Request.URL.RawQuery)
 			}
 			if got.Header("X-Signature") != nonce+":"+hex.EncodeToString(mac(sha256.New, key, nonce)) {
 				t.Errorf("X-Signature: %s", got.Header("X-Signature"))
 			}
-			seen[nonce] = true
+			nonces[nonce] = true
 		}
 	})
 }
@@ -268,8 +268,8 @@ func TestSingleReadBody(t *testing.T) {
 		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader(body)), nil, -1
 		got := h.Authenticate(config("{timestamp}{body}{body}"), r)
 		wantSigned(t, got, key, "1767323045"+body+body)
-		if sent, err := io.ReadAll(got.Request.Body); err != nil || string(sent) != body {
-			t.Errorf("a body of %d bytes was sent, %v", len(sent), err)
+		if read, err := io.ReadAll(got.Request.Body); err != nil || string(read) != body {
+			t.Errorf("a body of %d bytes was sent, %v", len(read), err)
 		}
 	})
 }

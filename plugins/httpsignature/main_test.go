@@ -45,9 +45,9 @@ func signed(t *testing.T, r *http.Request, label string, lines ...string) (base 
 	t.Helper()
 	stated, found := strings.CutPrefix(r.Header.Get("Signature-Input"), label+"=")
 	value, ok := strings.CutPrefix(r.Header.Get("Signature"), label+"=:")
-	value, ended := strings.CutSuffix(value, ":")
+	value, closed := strings.CutSuffix(value, ":")
 	signature, err := base64.StdEncoding.DecodeString(value)
-	if !found || !ok || !ended || err != nil {
+	if !found || !ok || !closed || err != nil {
 		t.Fatalf("Signature-Input: %s\nSignature: %s\n%v", r.Header.Get("Signature-Input"), r.Header.Get("Signature"), err)
 	}
 	return strings.Join(append(lines, `"@signature-params": `+stated), "\n"), signature
@@ -159,15 +159,15 @@ func TestParameters(t *testing.T) {
 func TestRandomNonce(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "EdDSA")
-		seen := map[string]bool{}
+		nonces := map[string]bool{}
 		for range 3 {
 			got := h.Authenticate(config("ed25519", "nonce", "random"), hosttest.GET("https://api.test/"))
 			_, nonce, _ := strings.Cut(got.Header("Signature-Input"), `nonce="`)
 			random, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(nonce, `"`))
-			if err != nil || len(random) != 64 || seen[nonce] {
+			if err != nil || len(random) != 64 || nonces[nonce] {
 				t.Errorf("Signature-Input: %s", got.Header("Signature-Input"))
 			}
-			seen[nonce] = true
+			nonces[nonce] = true
 		}
 	})
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // refusedAt returns a refusal by a server whose clock is ahead by a time.
-func refusedAt(h *hosttest.Harness, ahead time.Duration) hosttest.Answer {
+func refusedAt(h *hosttest.Harness, lead time.Duration) hosttest.Answer {
 	return func(r *http.Request) (*http.Response, error) {
 		response, err := hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
-		response.Header.Set("Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		response.Header.Set("Date", h.Now().Add(lead).UTC().Format(http.TimeFormat))
 		return response, err
 	}
 }
@@ -26,10 +26,10 @@ func refusedAt(h *hosttest.Harness, ahead time.Duration) hosttest.Answer {
 func TestClockOfTheEndpoint(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
-		wantTime := func(exchanges int, ahead time.Duration) {
+		wantTime := func(exchanges int, lead time.Duration) {
 			t.Helper()
 			_, claims := sentAssertion(h)
-			if n := len(h.Exchanges()); n != exchanges || claims["iat"] != json.Number(fmt.Sprint(h.Now().Add(ahead).Unix())) {
+			if n := len(h.Exchanges()); n != exchanges || claims["iat"] != json.Number(fmt.Sprint(h.Now().Add(lead).Unix())) {
 				t.Errorf("%d exchanges, the last with the time %v", n, claims["iat"])
 			}
 		}

@@ -102,8 +102,8 @@ func tokenRequest(c *sdk.Call) (r sdk.TokenRequest, err error) {
 	if c.Config("client_auth") != oauth.None {
 		r.Form, r.Headers = oauth.Authenticate(c, "", r.URL, r.Form)
 	}
-	further, err := sdk.Parameters(c.Config("parameters"))
-	r.Form = append(r.Form, further...)
+	parameters, err := sdk.Parameters(c.Config("parameters"))
+	r.Form = append(r.Form, parameters...)
 	return r, err
 }
 

@@ -188,10 +188,10 @@ func TestInvalidLifetimes(t *testing.T) {
 		}
 		// The largest integer does not overflow, and the token does not stay valid forever.
 		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
-		before := len(h.Exchanges())
+		earlier := len(h.Exchanges())
 		h.Advance(250 * 365 * 24 * time.Hour)
 		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
-		if len(h.Exchanges()) == before {
+		if len(h.Exchanges()) == earlier {
 			t.Error("the token is valid for ever")
 		}
 	})
@@ -228,17 +228,17 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 		c := config("token_ttl", 1, "jwt_headers", map[string]any{"kid": "key-2"}, "additional_claims", map[string]any{
 			"jti": "{{ uuid() }}", "nbf": "{{ now(-5) }}", "scope": "a \"b\" \\ \n c", "n": "7", "deep": map[string]any{"x": []any{1, "{{ user.id | default('-') }}"}},
 		})
-		seen := map[any]bool{}
+		ids := map[any]bool{}
 		for range 2 {
 			h.Authenticate(c, get())
 			header, claims := sentAssertion(h)
 			if header["kid"] != "key-2" || header["typ"] != "JWT" {
 				t.Errorf("header: %v", header)
 			}
-			if jti, _ := claims["jti"].(string); len(jti) != 36 || seen[jti] {
+			if jti, _ := claims["jti"].(string); len(jti) != 36 || ids[jti] {
 				t.Errorf("jti: %v", claims["jti"])
 			}
-			seen[claims["jti"]] = true
+			ids[claims["jti"]] = true
 			if claims["nbf"] != json.Number(fmt.Sprint(h.Now().Unix()-5)) || claims["n"] != "7" || claims["scope"] != "a \"b\" \\ \n c" ||
 				fmt.Sprint(claims["deep"]) != "map[x:[1 -]]" || claims["sub"] != "service" || len(claims) != 10 {
 				t.Errorf("claims: %v", claims)

@@ -76,9 +76,9 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	// It is read in any case, so that a template with other statuses is found before the API refuses a request.
-	again := c.Config("login_again")
+	statuses := c.Config("login_again")
 	if status := c.Challenge().Status; status != 0 { // the API has refused the request
-		over := strings.Contains(again, strconv.Itoa(status))
+		over := strings.Contains(statuses, strconv.Itoa(status))
 		if !over || !c.Drop("session") {
 			return sdk.Mutation{Pass: true}, nil
 		}
@@ -110,24 +110,24 @@ func login(c *sdk.Call) (session string, lifetime time.Duration, err error) {
 		}
 		step, first = "second", answers["first_answer"]
 	}
-	wanted := []string{"token", "expires_in", "expires_at"}
+	names := []string{"token", "expires_in", "expires_at"}
 	if c.Config("extra_header") != "" {
-		wanted = append(wanted, "extra")
+		names = append(names, "extra")
 	}
-	answers, err := exchange(c, step, first, wanted...)
+	answers, err := exchange(c, step, first, names...)
 	return answers["token"] + "\n" + answers["extra"], c.Lifetime(answers, usual), err
 }
 
 // exchange sends the request of a step, login or second, and returns the answers. In the second step, first replaces
 // the placeholder.
-func exchange(c *sdk.Call, step, first string, wanted ...string) (sdk.Answers, error) {
+func exchange(c *sdk.Call, step, first string, names ...string) (sdk.Answers, error) {
 	header, body, request := c.Config(step+"_headers"), c.Config(step+"_body"), c.Config(step+"_request")
 	if step == "second" {
 		answer := sdk.Pair{Name: "first_answer", Value: first}
 		header, body = sdk.Fill(header, answer), sdk.Fill(body, answer)
 	}
 	headers, err := sdk.Pairs(header)
-	e := sdk.Exchange{URL: c.Config(step + "_url"), Headers: headers, Answers: wanted}
+	e := sdk.Exchange{URL: c.Config(step + "_url"), Headers: headers, Answers: names}
 	switch {
 	case err != nil:
 	case request == "json":

@@ -111,12 +111,12 @@ func TestLogins(t *testing.T) {
 				if len(h.Exchanges()) != 1 {
 					t.Fatalf("%d logins", len(h.Exchanges()))
 				}
-				sent := h.Exchanges()[0]
-				if got := (wanted{sent.Method, sent.URL, sent.Body, sent.Header.Get("Content-Type")}); got != test.login {
+				exchange := h.Exchanges()[0]
+				if got := (wanted{exchange.Method, exchange.URL, exchange.Body, exchange.Header.Get("Content-Type")}); got != test.login {
 					t.Errorf("the login is\n%v\nnot\n%v", got, test.login)
 				}
-				if headers := test.config["login_headers"]; headers != nil && (sent.Header.Get("X-Login") != "ann:a-key-0123456789" || sent.Header.Get("X-Version") != "2") {
-					t.Errorf("headers of the login: %v", sent.Header)
+				if headers := test.config["login_headers"]; headers != nil && (exchange.Header.Get("X-Login") != "ann:a-key-0123456789" || exchange.Header.Get("X-Version") != "2") {
+					t.Errorf("headers of the login: %v", exchange.Header)
 				}
 			})
 		})
@@ -282,9 +282,9 @@ func TestEndedSession(t *testing.T) {
 					}
 					return
 				}
-				sent, _ := io.ReadAll(got.Request.Body)
-				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != http.StatusOK || string(sent) != "the body" {
-					t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, sent)
+				read, _ := io.ReadAll(got.Request.Body)
+				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != http.StatusOK || string(read) != "the body" {
+					t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, read)
 				}
 			})
 		})
@@ -294,11 +294,11 @@ func TestEndedSession(t *testing.T) {
 // Statuses from a template that do not end a session are an error, before anybody logs in.
 func TestStatusesKeepingSession(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		for _, again := range []string{"4010 1401 40", "401  403", "500", "401,403"} {
-			h.As(host.User{Username: again})
+		for _, statuses := range []string{"4010 1401 40", "401  403", "500", "401,403"} {
+			h.As(host.User{Username: statuses})
 			err := h.AuthenticateError(config("login_again", "{{ user.username }}"), get())
 			if !strings.Contains(err.Error(), "login_again may list these") || len(h.Exchanges()) != 0 {
-				t.Errorf("%s: %v, after %d logins", again, err, len(h.Exchanges()))
+				t.Errorf("%s: %v, after %d logins", statuses, err, len(h.Exchanges()))
 			}
 		}
 	})

@@ -19,7 +19,7 @@ type plugin struct{}
 // Describe has two fields for each shared secret. The secret of a signature can be nothing but a key. PLAINTEXT sends the
 // secrets themselves, so it has fields of its own, which may go into the header.
 func (plugin) Describe() sdk.Description {
-	sent, key, header := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []sdk.Sink{sdk.ToSign}, []sdk.Sink{sdk.ToHeader}
+	places, key, header := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody}, []sdk.Sink{sdk.ToSign}, []sdk.Sink{sdk.ToHeader}
 	signed := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToBody, sdk.ToDigest}
 	with := func(methods ...string) []sdk.Condition {
 		return []sdk.Condition{{Field: "signature_method", Values: methods}}
@@ -32,17 +32,17 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A signature of OAuth 1.0 (RFC 5849) for each request, in the header, the query or a form.",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
-			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: sent, Doc: "Identifier of the client: oauth_consumer_key."},
-			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the client."},
-			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: sent, Doc: "Access token: oauth_token."},
-			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: sent, Doc: "Secret of the token."},
+			{Name: "consumer_key", Kind: sdk.String, Required: true, Sinks: signed, Derived: places, Doc: "Identifier of the client: oauth_consumer_key."},
+			{Name: "consumer_secret", Kind: sdk.String, RequiredIf: hmac, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: places, Doc: "Secret of the client."},
+			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: places, Doc: "Access token: oauth_token."},
+			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: places, Doc: "Secret of the token."},
 			{
 				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1",
 				Doc: "How requests are signed.",
 			},
 			{
 				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []sdk.Purpose{sdk.ForMessage},
-				Derived: sent, Doc: "RSA key in PEM.",
+				Derived: places, Doc: "RSA key in PEM.",
 			},
 			{Name: "algorithm", Kind: sdk.String, OnlyIf: rsa, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
 			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the client, which PLAINTEXT sends."},
@@ -133,7 +133,7 @@ func secrets(c *sdk.Call, consumer, token string) string {
 // baseString returns the signature base string, section 3.4.1.1. form has the members of the body.
 func baseString(c *sdk.Call, form, own []sdk.Pair) (string, error) {
 	for _, p := range append(sdk.ParseQuery(c.Compose("{query}")), form...) {
-		if slices.ContainsFunc(own, func(other sdk.Pair) bool { return other.Name == p.Name }) || p.Name == "oauth_signature" {
+		if slices.ContainsFunc(own, func(reserved sdk.Pair) bool { return reserved.Name == p.Name }) || p.Name == "oauth_signature" {
 			return "", errors.New("the request has the parameter " + p.Name + ": leave it out, this auth type sets it")
 		}
 	}

@@ -180,9 +180,9 @@ func TestHeader(t *testing.T) {
 		} {
 			got := h.Authenticate(c, hosttest.GET("https://api.test")).Header("Authorization")
 			for _, name := range []string{"oauth_nonce", "oauth_signature"} {
-				before, rest, _ := strings.Cut(got, name+`="`)
-				_, after, _ := strings.Cut(rest, `"`)
-				got = before + name + `="*"` + after
+				head, rest, _ := strings.Cut(got, name+`="`)
+				_, tail, _ := strings.Cut(rest, `"`)
+				got = head + name + `="*"` + tail
 			}
 			if got != want {
 				t.Errorf("%s, not\n%s", got, want)
@@ -331,13 +331,13 @@ func TestSignedRequests(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("consumer")
 		h.Canary("token")
-		seen := map[string]bool{}
+		nonces := map[string]bool{}
 		for range 3 {
 			s := serve(t, h.Authenticate(config(), hosttest.GET("https://api.test/")).Request)
-			if s.own.Get("oauth_timestamp") != strconv.FormatInt(h.Now().Unix(), 10) || seen[s.own.Get("oauth_nonce")] {
+			if s.own.Get("oauth_timestamp") != strconv.FormatInt(h.Now().Unix(), 10) || nonces[s.own.Get("oauth_nonce")] {
 				t.Errorf("s.own = %v", s.own)
 			}
-			seen[s.own.Get("oauth_nonce")] = true
+			nonces[s.own.Get("oauth_nonce")] = true
 			h.Advance(time.Second)
 		}
 		if n := len(h.Exchanges()); n != 0 {

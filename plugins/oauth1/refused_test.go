@@ -16,10 +16,10 @@ func TestRefused(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("consumer")
 		h.Canary("token")
-		ahead := h.Now().Add(time.Hour)
+		future := h.Now().Add(time.Hour)
 		h.API(func(r *http.Request) (*http.Response, error) {
 			response, err := hosttest.JSON(401, `{"oauth_problem":"timestamp_refused"}`)(r)
-			response.Header.Set("Date", ahead.Format(http.TimeFormat))
+			response.Header.Set("Date", future.Format(http.TimeFormat))
 			return response, err
 		}, hosttest.JSON(200, "{}"))
 		first := h.Authenticate(config(), hosttest.GET("https://api.test/"))
@@ -27,7 +27,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%d attempts, status %d", first.Attempts, first.Response.StatusCode)
 		}
 		s := serve(t, h.Authenticate(config(), hosttest.GET("https://api.test/")).Request)
-		if got := s.own.Get("oauth_timestamp"); got != strconv.FormatInt(ahead.Unix(), 10) {
+		if got := s.own.Get("oauth_timestamp"); got != strconv.FormatInt(future.Unix(), 10) {
 			t.Errorf("the time is %s", got)
 		}
 	})

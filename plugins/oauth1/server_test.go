@@ -233,7 +233,7 @@ func configuration(random *randv2.Rand, form bool) map[string]any {
 			delete(config, "body_hash")
 		}
 	}
-	if place, given := config["in"]; (!given || place == "header") && random.IntN(2) == 0 {
+	if place, found := config["in"]; (!found || place == "header") && random.IntN(2) == 0 {
 		config["realm"] = "a realm"
 	}
 	if random.IntN(2) == 0 {
@@ -269,11 +269,11 @@ func TestIndependentServer(t *testing.T) {
 		v.PublicKey = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
 		requests = append(requests, v, tampered(random, v))
 	}
-	failed, seen := 0, map[string]int{}
+	failed, results := 0, map[string]int{}
 	for i, v := range verify(t, requests) {
 		request := requests[i]
 		if i%2 == 0 {
-			seen[fmt.Sprint(request.config["signature_method"], " ", request.config["in"])]++
+			results[fmt.Sprint(request.config["signature_method"], " ", request.config["in"])]++
 		}
 		if valid := i%2 == 0; v.Valid == valid && v.Error == "" || !valid && request.config["signature_method"] == "PLAINTEXT" {
 			continue
@@ -282,7 +282,7 @@ func TestIndependentServer(t *testing.T) {
 			t.Errorf("the verdict on request %d is %+v:\n%+v", i, v, request)
 		}
 	}
-	t.Logf("%d of %d verdicts are wrong; requests: %v", failed, 2*count, seen)
+	t.Logf("%d of %d verdicts are wrong; requests: %v", failed, 2*count, results)
 }
 
 // tampered returns a copy of a request with a new nonce, or with a change of the method, the URL or the form.

@@ -100,7 +100,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
 				key := h.Key("key", algorithm)
 				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-				seen := map[any]bool{}
+				ids := map[any]bool{}
 				for range 2 {
 					h.Authenticate(assertionConfig("algorithm", algorithm, "jwt_headers", map[string]any{"kid": "k1"}), get())
 					exchanges := h.Exchanges()
@@ -118,7 +118,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 					if !maps.Equal(header, map[string]any{"alg": algorithm, "typ": "JWT", "kid": "k1"}) {
 						t.Errorf("the header is %v", header)
 					}
-					seen[claims["jti"]] = true
+					ids[claims["jti"]] = true
 					delete(claims, "jti")
 					now := h.Now().Unix()
 					if !maps.Equal(claims, map[string]any{
@@ -128,8 +128,8 @@ func TestPrivateKeyJWT(t *testing.T) {
 					}
 					h.Advance(5 * time.Minute)
 				}
-				if len(seen) != 2 {
-					t.Errorf("the jti are %v, want two", seen)
+				if len(ids) != 2 {
+					t.Errorf("the jti are %v, want two", ids)
 				}
 			})
 		})

@@ -20,10 +20,10 @@ func TestClockOfTheClientsAssertion(t *testing.T) {
 			return response, err
 		}, hosttest.Token("the-access-token", 3600))
 		h.Authenticate(assertionConfig("assertion_ttl", 60), get())
-		for i, ahead := range []int64{0, 300} {
+		for i, lead := range []int64{0, 300} {
 			_, claims := h.JWT(h.Exchanges()[i].Form.Get("client_assertion"))
-			at := h.Now().Unix() + ahead
-			if claims["iat"] != json.Number(fmt.Sprint(at)) || claims["exp"] != json.Number(fmt.Sprint(at+60)) {
+			moment := h.Now().Unix() + lead
+			if claims["iat"] != json.Number(fmt.Sprint(moment)) || claims["exp"] != json.Number(fmt.Sprint(moment+60)) {
 				t.Errorf("assertion %d: %v", i, claims)
 			}
 		}

@@ -68,7 +68,7 @@ func TestTokenLifetime(t *testing.T) {
 			run(t, func(t *testing.T, h *hosttest.Harness) {
 				h.Canary("crm")
 				h.TokenEndpoint(endpoint, hosttest.JSON(200, answer))
-				at := func(seconds, exchanges int) {
+				wantExchanges := func(seconds, exchanges int) {
 					t.Helper()
 					h.Advance(time.Date(2026, time.January, 2, 3, 4, 5+seconds, 0, time.UTC).Sub(h.Now()))
 					if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer the-access-token" {
@@ -78,12 +78,12 @@ func TestTokenLifetime(t *testing.T) {
 						t.Errorf("after %d s: %d exchanges, %d are right", seconds, n, exchanges)
 					}
 				}
-				at(0, 1)
-				at(1, 1)
-				at(3539, 1)
-				at(3540, 2)
-				at(3540+3539, 2)
-				at(3540+3540, 3)
+				wantExchanges(0, 1)
+				wantExchanges(1, 1)
+				wantExchanges(3539, 1)
+				wantExchanges(3540, 2)
+				wantExchanges(3540+3539, 2)
+				wantExchanges(3540+3540, 3)
 				if calls := h.Calls(); !calls[1].Cached || calls[3].Cached {
 					t.Errorf("calls: %+v", calls)
 				}

@@ -61,8 +61,8 @@ func TestExchange(t *testing.T) {
 				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
 					t.Errorf("the API gets %v", got.Request.Header)
 				}
-				if sent := h.Exchanges()[0]; sent.Body != test.body || sent.Header.Get("Authorization") != test.header {
-					t.Errorf("the request is %s\nAuthorization: %s", sent.Body, sent.Header.Get("Authorization"))
+				if exchange := h.Exchanges()[0]; exchange.Body != test.body || exchange.Header.Get("Authorization") != test.header {
+					t.Errorf("the request is %s\nAuthorization: %s", exchange.Body, exchange.Header.Get("Authorization"))
 				}
 			})
 		})

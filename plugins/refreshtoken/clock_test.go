@@ -25,7 +25,7 @@ func TestClockOfTheClientsAssertion(t *testing.T) {
 		if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
 			t.Errorf("Authorization: %s", got)
 		}
-		if got := sent(h); got != seed+", "+seed {
+		if got := refreshTokens(h); got != seed+", "+seed {
 			t.Errorf("the refresh tokens are %s", got)
 		}
 		h.Advance(9*time.Minute - time.Second)
@@ -45,10 +45,10 @@ func TestStaleClockOffset(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const behind = time.Hour
 		h.Key("key", "RS256")
-		answer := func(refused bool, offset time.Duration) hosttest.Answer {
+		answer := func(refusal bool, offset time.Duration) hosttest.Answer {
 			return func(r *http.Request) (*http.Response, error) {
 				a := hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"an-access-token","token_type":"Bearer","expires_at":%d}`, h.Now().Add(59*time.Minute+offset).Unix()))
-				if refused {
+				if refusal {
 					a = hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 				}
 				response, err := a(r)

@@ -42,8 +42,8 @@ func rotated(access, refresh string) hosttest.Answer {
 	return hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"bearer","expires_in":300,"refresh_token":%q}`, access, refresh))
 }
 
-// sent returns the refresh tokens that the endpoint got.
-func sent(h *hosttest.Harness) string {
+// refreshTokens returns the refresh tokens that the endpoint got.
+func refreshTokens(h *hosttest.Harness) string {
 	var all []string
 	for _, e := range h.Exchanges() {
 		all = append(all, e.Form.Get("refresh_token"))
@@ -126,7 +126,7 @@ func TestRotatingRefreshToken(t *testing.T) {
 		if got := h.Authenticate(config(), get()); got.Attempts != 2 || got.Header("Authorization") != "Bearer access-token-4" {
 			t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
 		}
-		if got := sent(h); got != seed+", refresh-2, refresh-3, refresh-4" {
+		if got := refreshTokens(h); got != seed+", refresh-2, refresh-3, refresh-4" {
 			t.Errorf("the endpoint got %s", got)
 		}
 	})
@@ -140,7 +140,7 @@ func TestLastingRefreshToken(t *testing.T) {
 			h.Authenticate(config(), get())
 			h.Advance(time.Hour)
 		}
-		if got := sent(h); got != seed+", "+seed+", "+seed {
+		if got := refreshTokens(h); got != seed+", "+seed+", "+seed {
 			t.Errorf("the endpoint got %s", got)
 		}
 	})
@@ -157,7 +157,7 @@ func TestNewRefreshTokenKept(t *testing.T) {
 			t.Error(err)
 		}
 		h.Authenticate(config(), get())
-		if got := sent(h); got != seed+", the-second-token, the-third-token" || len(h.Warnings()) != 1 {
+		if got := refreshTokens(h); got != seed+", the-second-token, the-third-token" || len(h.Warnings()) != 1 {
 			t.Errorf("the endpoint got %s; the warnings are %q", got, h.Warnings())
 		}
 	})
@@ -182,7 +182,7 @@ func TestALostGrant(t *testing.T) {
 			}
 			h.Secret("seed", "the-second-token")
 			h.Authenticate(config(), get())
-			if got := sent(h); got != seed+", the-second-token" {
+			if got := refreshTokens(h); got != seed+", the-second-token" {
 				t.Errorf("the endpoint got %s", got)
 			}
 		})
@@ -203,7 +203,7 @@ func TestAnUncertainGrant(t *testing.T) {
 		}
 		h.Advance(time.Second)
 		h.Authenticate(config(), get())
-		if got := sent(h); got != seed+", "+seed {
+		if got := refreshTokens(h); got != seed+", "+seed {
 			t.Errorf("the endpoint got %s", got)
 		}
 	})
@@ -220,7 +220,7 @@ func TestARefusedClient(t *testing.T) {
 		}
 		h.Advance(answer.RetryAfter)
 		h.Authenticate(config(), get())
-		if got := sent(h); got != seed+", "+seed {
+		if got := refreshTokens(h); got != seed+", "+seed {
 			t.Errorf("the endpoint got %s", got)
 		}
 	})

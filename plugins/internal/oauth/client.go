@@ -15,15 +15,15 @@ const (
 // Client returns the fields of a client: client_id, client_secret and client_auth, with prefix before each name. ways are
 // the values of client_auth. The first of them is its default.
 func Client(prefix string, ways ...string) []sdk.Field {
-	at := "."
+	sentence := "."
 	if prefix != "" {
-		at = " at " + prefix + "url."
+		sentence = " at " + prefix + "url."
 	}
 	auth := prefix + "client_auth"
 	secret := []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}}
-	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + at}
-	if known := without(ways, None); len(known) < len(ways) {
-		id.RequiredIf = []sdk.Condition{{Field: auth, Values: known}}
+	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + sentence}
+	if authenticated := remove(ways, None); len(authenticated) < len(ways) {
+		id.RequiredIf = []sdk.Condition{{Field: auth, Values: authenticated}}
 	} else {
 		id.Required = true
 	}
@@ -31,9 +31,9 @@ func Client(prefix string, ways ...string) []sdk.Field {
 		id,
 		{
 			Name: prefix + "client_secret", Kind: sdk.String, RequiredIf: secret, OnlyIf: secret, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
-			Doc: "OAuth client secret" + at,
+			Doc: "OAuth client secret" + sentence,
 		},
-		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + at},
+		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + sentence},
 	}
 	if prefix != "" {
 		here := []sdk.Condition{{Field: prefix + "url"}}
@@ -42,15 +42,15 @@ func Client(prefix string, ways ...string) []sdk.Field {
 	return fields
 }
 
-// without returns a list without one of its texts.
-func without(list []string, text string) []string {
-	others := make([]string, 0, len(list)) // not grown, so that TinyGo can run it while it compiles
-	for _, other := range list {
-		if other != text {
-			others = append(others, other)
+// remove returns a list without one of its texts.
+func remove(list []string, text string) []string {
+	rest := make([]string, 0, len(list)) // not grown, so that TinyGo can run it while it compiles
+	for _, element := range list {
+		if element != text {
+			rest = append(rest, element)
 		}
 	}
-	return others
+	return rest
 }
 
 // Signs returns the condition that the client with a prefix signs assertions.

@@ -100,8 +100,8 @@ func named(form []sdk.Pair, name string) (values []string) {
 // token returns the token of an answer.
 func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
 	lifetime := answers.Time("expires_in")
-	if at := answers.Time("expires_at"); lifetime == 0 && at != 0 {
-		lifetime = at - c.Now()
+	if end := answers.Time("expires_at"); lifetime == 0 && end != 0 {
+		lifetime = end - c.Now()
 		if offset := c.ClockOffset(); lifetime > offset { // a new token is not over: the host's clock was set right since it was learnt
 			lifetime -= offset
 		}

@@ -73,8 +73,8 @@ func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error
 	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
 	r.Form = Optional(r.Form, "scope", strings.Join(strings.Fields(c.Config("scope")), " ")) // RFC 6749 section 3.3
 	r.Form = Words(c, r.Form, "audience", "resource")
-	further, err := sdk.Parameters(c.Config("parameters"))
-	r.Form = append(r.Form, further...)
+	parameters, err := sdk.Parameters(c.Config("parameters"))
+	r.Form = append(r.Form, parameters...)
 	return r, err
 }
 
