@@ -7,12 +7,10 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "apikey.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "apikey.wasm")
 
 func config(key, in string) hosttest.Config {
 	return hosttest.Config{"key": key, "value": "{{ get_secret('crm') }}", "in": in}
@@ -89,9 +87,7 @@ func TestPath(t *testing.T) {
 			"holds no {token}": {"a-secret", "https://api.test/v1"},
 		} {
 			h.Secret("crm", test.secret)
-			if err := h.AuthenticateError(config("{token}", "path"), hosttest.GET(test.target)); err.Stage != host.StageMutation || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: stage %s: %v", test.target, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config("{token}", "path"), hosttest.GET(test.target), host.StageMutation, text)
 		}
 	})
 }
@@ -107,9 +103,7 @@ func TestCookie(t *testing.T) {
 			t.Errorf("headers: %v", got.Request.Header)
 		}
 		h.Secret("crm", "a-session;evil=1")
-		if err := h.AuthenticateError(config("sid", "cookie"), r); err.Stage != host.StageMutation {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
+		plugintest.Refuses(t, h, config("sid", "cookie"), r, host.StageMutation, "")
 	})
 }
 
@@ -124,9 +118,7 @@ func TestForm(t *testing.T) {
 		if string(body) != "a=b&a=%7e&my+key=a+b%26c%3Dd%2F%C3%BC%2B1" || err != nil {
 			t.Errorf("body: %s, %v", body, err)
 		}
-		if err := h.AuthenticateError(config("key", "form"), hosttest.GET("https://api.test/v1")); err.Stage != host.StageMutation {
-			t.Errorf("a GET: stage %s: %v", err.Stage, err)
-		}
+		plugintest.Refuses(t, h, config("key", "form"), hosttest.GET("https://api.test/v1"), host.StageMutation, "")
 	})
 }
 
@@ -136,15 +128,11 @@ func TestNamesOfCookiesAndPlaceholders(t *testing.T) {
 		h.Canary("crm")
 		for in, names := range map[string][]string{"cookie": {"a b", "a=b", "a;b", "é"}, "path": {"a/b", "{a}?", "#a", "%7Ba%7D"}} {
 			for _, name := range names {
-				if problems := h.Problems(config(name, in)); len(problems) != 1 || problems[0].Path != "auth.config.key" {
-					t.Errorf("%q in %s: %v", name, in, problems)
-				}
+				plugintest.Problems(t, h, config(name, in), "key")
 			}
 		}
 		for in, name := range map[string]string{"cookie": "Host", "path": "{any thing}", "form": "a b", "query": "a/b"} {
-			if problems := h.Problems(config(name, in)); problems != nil {
-				t.Errorf("%q in %s: %v", name, in, problems)
-			}
+			plugintest.Problems(t, h, config(name, in), "")
 		}
 	})
 }
@@ -186,9 +174,7 @@ func TestInvalidHeaderNames(t *testing.T) {
 				t.Errorf("%q from a template was sent", name)
 			}
 		}
-		if problems := h.Problems(config("Host", "query")); len(problems) != 0 {
-			t.Errorf("a query parameter may be called Host: %v", problems)
-		}
+		plugintest.Problems(t, h, config("Host", "query"), "")
 	})
 }
 
@@ -224,14 +210,9 @@ func TestRefusedRequests(t *testing.T) {
 			host.StageConfig, "in is none of header, query, path, cookie, form",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", test.secret)
-				err := h.AuthenticateError(test.config, hosttest.GET("https://api.test"))
-				if err.Stage != test.stage || !strings.Contains(err.Error(), test.text) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", test.secret)
+			plugintest.Refuses(t, h, test.config, hosttest.GET("https://api.test"), test.stage, test.text)
 		})
 	}
 }
@@ -252,14 +233,7 @@ func TestTemplateLikeSecret(t *testing.T) {
 // (specification.md 3.5).
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		var paths []string
-		for _, problem := range h.Problems(hosttest.Config{"key": 5, "in": "Header", "extra": true}) {
-			paths = append(paths, problem.Path)
-		}
-		want := "auth.config.key auth.config.value auth.config.in auth.config.extra"
-		if got := strings.Join(paths, " "); got != want {
-			t.Errorf("problems at %s", got)
-		}
+		plugintest.Problems(t, h, hosttest.Config{"key": 5, "in": "Header", "extra": true}, "key value in extra")
 	})
 }
 

@@ -19,13 +19,11 @@ func TestTheBrowserSeesNoSecret(t *testing.T) {
 		"auth.config.authorization_url": config("authorization_url", "https://login.test/?a={{ get_secret('crm') }}"),
 		"auth.config.issuer":            config("issuer", "https://login.test/{{ get_secret('crm') }}"),
 	} {
-		t.Run(path, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				problems := h.Problems(c)
-				if len(problems) != 1 || problems[0].Path != path || !strings.Contains(problems[0].Message, "a secret is in the authorization request") {
-					t.Errorf("the problems are %+v", problems)
-				}
-			})
+		run.Case(t, path, func(t *testing.T, h *hosttest.Harness) {
+			problems := h.Problems(c)
+			if len(problems) != 1 || problems[0].Path != path || !strings.Contains(problems[0].Message, "a secret is in the authorization request") {
+				t.Errorf("the problems are %+v", problems)
+			}
 		})
 	}
 }
@@ -36,19 +34,17 @@ func TestReservedParameters(t *testing.T) {
 		"state":    config("authorization_url", "https://login.test/?state=mine"),
 		"template": config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "{{ get_variable('v') }}"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.Variable("v", "https://login.test/?response_type=token")
-				err := h.Consent(c, func(u *url.URL) url.Values {
-					t.Errorf("the browser goes to %s", u)
-					return url.Values{}
-				})
-				var failure *host.Error
-				if !errors.As(err, &failure) || failure.Stage != host.StageConfig {
-					t.Errorf("the error is %v", err)
-				}
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.Variable("v", "https://login.test/?response_type=token")
+			err := h.Consent(c, func(u *url.URL) url.Values {
+				t.Errorf("the browser goes to %s", u)
+				return url.Values{}
 			})
+			var failure *host.Error
+			if !errors.As(err, &failure) || failure.Stage != host.StageConfig {
+				t.Errorf("the error is %v", err)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // renewals is the endpoint for refresh tokens of servers that have two.
@@ -76,45 +77,43 @@ var servers = []server{
 // 3.46).
 func TestServersWithWaysOfTheirOwn(t *testing.T) {
 	for _, s := range servers {
-		t.Run(s.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", `a "secret"`)
-				renewing := endpoint
-				if s.config["refresh_url"] != nil {
-					renewing = renewals
-					h.TokenEndpoint(endpoint, s.code)
-					h.TokenEndpoint(renewals, s.refreshed)
-				} else {
-					h.TokenEndpoint(endpoint, s.code, s.refreshed)
+		run.Case(t, s.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", `a "secret"`)
+			renewing := endpoint
+			if s.config["refresh_url"] != nil {
+				renewing = renewals
+				h.TokenEndpoint(endpoint, s.code)
+				h.TokenEndpoint(renewals, s.refreshed)
+			} else {
+				h.TokenEndpoint(endpoint, s.code, s.refreshed)
+			}
+			back := s.back
+			if back == nil {
+				back = url.Values{"code": {"CODE"}}
+			}
+			var challenge string
+			if err := h.Consent(s.config, func(u *url.URL) url.Values { challenge = u.Query().Get("code_challenge"); return back }); err != nil {
+				t.Fatal(err)
+			}
+			if (challenge == "") != (s.config["pkce"] == "none") {
+				t.Errorf("the code_challenge is %q", challenge)
+			}
+			s.compare(t, h, 0, endpoint, s.connects)
+			s.request(t, h)
+			if s.renews != "" {
+				s.compare(t, h, 1, renewing, s.renews)
+			}
+			exchanges := len(h.Exchanges())
+			for _, pause := range []time.Duration{s.lasting - time.Second, 2 * time.Second} {
+				h.Advance(max(pause, 0))
+				if s.lasting > 0 && len(h.Exchanges()) != exchanges {
+					t.Errorf("the endpoint was asked %d times", len(h.Exchanges()))
 				}
-				back := s.back
-				if back == nil {
-					back = url.Values{"code": {"CODE"}}
-				}
-				var challenge string
-				if err := h.Consent(s.config, func(u *url.URL) url.Values { challenge = u.Query().Get("code_challenge"); return back }); err != nil {
-					t.Fatal(err)
-				}
-				if (challenge == "") != (s.config["pkce"] == "none") {
-					t.Errorf("the code_challenge is %q", challenge)
-				}
-				s.compare(t, h, 0, endpoint, s.connects)
 				s.request(t, h)
-				if s.renews != "" {
-					s.compare(t, h, 1, renewing, s.renews)
-				}
-				exchanges := len(h.Exchanges())
-				for _, pause := range []time.Duration{s.lasting - time.Second, 2 * time.Second} {
-					h.Advance(max(pause, 0))
-					if s.lasting > 0 && len(h.Exchanges()) != exchanges {
-						t.Errorf("the endpoint was asked %d times", len(h.Exchanges()))
-					}
-					s.request(t, h)
-				}
-				if s.lasting > 0 && len(h.Exchanges()) != exchanges+1 {
-					t.Errorf("after the token's end the endpoint was asked %d times, want %d", len(h.Exchanges()), exchanges+1)
-				}
-			})
+			}
+			if s.lasting > 0 && len(h.Exchanges()) != exchanges+1 {
+				t.Errorf("after the token's end the endpoint was asked %d times, want %d", len(h.Exchanges()), exchanges+1)
+			}
 		})
 	}
 }
@@ -181,9 +180,7 @@ func TestProblemsOfTheDialect(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		own := config("pkce", "none", "client_auth", "none", "client_secret", nil, "token_headers", map[string]any{"Authorization": "Bearer {{ get_secret('crm') }}"})
-		if problems := h.Problems(own); len(problems) != 0 {
-			t.Errorf("a client that authenticates with a header: %v", problems)
-		}
+		plugintest.Problems(t, h, own, "")
 		if err := h.Consent(config("callback_code_parameter", "state"), grants); err == nil || !strings.Contains(err.Error(), "the code may not come in") {
 			t.Errorf("a code in state: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -20,23 +21,14 @@ const (
 	revocation = "https://login.test/revoke"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "authcode.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "authcode.wasm")
 
 // config returns a configuration of a client with a secret. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"authorization_url": "https://login.test/authorize?tenant=one", "token_url": endpoint, "client_id": "me",
 		"client_secret": "{{ get_secret('crm') }}", "scope": "read  write",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -95,36 +87,34 @@ func TestTheRequests(t *testing.T) {
 			"", "https://login.test/o",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", "a secret of the client")
-				h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "refresh_token", "the-first-refresh-token", "expires_in", 300))
-				var query url.Values
-				err := h.Consent(test.config, func(u *url.URL) url.Values {
-					query = u.Query()
-					if got := u.Scheme + "://" + u.Host + u.Path; got != test.where {
-						t.Errorf("the browser goes to %s", got)
-					}
-					return grants(u)
-				})
-				if err != nil {
-					t.Fatal(err)
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", "a secret of the client")
+			h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "refresh_token", "the-first-refresh-token", "expires_in", 300))
+			var query url.Values
+			err := h.Consent(test.config, func(u *url.URL) url.Values {
+				query = u.Query()
+				if got := u.Scheme + "://" + u.Host + u.Path; got != test.where {
+					t.Errorf("the browser goes to %s", got)
 				}
-				got := h.Exchanges()[0]
-				challenge := sha256.Sum256([]byte(got.Form.Get("code_verifier")))
-				test.query["response_type"], test.query["redirect_uri"] = []string{"code"}, []string{"https://gateway.test/connect/test/callback"}
-				test.query["code_challenge"], test.query["code_challenge_method"] = []string{base64.RawURLEncoding.EncodeToString(challenge[:])}, []string{"S256"}
-				test.query["state"], test.query["nonce"] = query["state"], query["nonce"]
-				if query.Encode() != test.query.Encode() || len(query.Get("state")) < 43 || len(query.Get("nonce")) < 43 || query.Get("state") == query.Get("nonce") {
-					t.Errorf("the browser sends %s\nwant %s", query.Encode(), test.query.Encode())
-				}
-				test.form["grant_type"], test.form["code"] = []string{"authorization_code"}, []string{"the-code-of-the-user"}
-				test.form["redirect_uri"], test.form["code_verifier"] = test.query["redirect_uri"], got.Form["code_verifier"]
-				authorization := strings.TrimPrefix(got.Header.Get("Authorization"), "Basic ")
-				if got.Form.Encode() != test.form.Encode() || authorization != test.basic || len(got.Form.Get("code_verifier")) < 43 {
-					t.Errorf("the token request is %s, with %q\nwant %s", got.Form.Encode(), authorization, test.form.Encode())
-				}
+				return grants(u)
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := h.Exchanges()[0]
+			challenge := sha256.Sum256([]byte(got.Form.Get("code_verifier")))
+			test.query["response_type"], test.query["redirect_uri"] = []string{"code"}, []string{"https://gateway.test/connect/test/callback"}
+			test.query["code_challenge"], test.query["code_challenge_method"] = []string{base64.RawURLEncoding.EncodeToString(challenge[:])}, []string{"S256"}
+			test.query["state"], test.query["nonce"] = query["state"], query["nonce"]
+			if query.Encode() != test.query.Encode() || len(query.Get("state")) < 43 || len(query.Get("nonce")) < 43 || query.Get("state") == query.Get("nonce") {
+				t.Errorf("the browser sends %s\nwant %s", query.Encode(), test.query.Encode())
+			}
+			test.form["grant_type"], test.form["code"] = []string{"authorization_code"}, []string{"the-code-of-the-user"}
+			test.form["redirect_uri"], test.form["code_verifier"] = test.query["redirect_uri"], got.Form["code_verifier"]
+			authorization := strings.TrimPrefix(got.Header.Get("Authorization"), "Basic ")
+			if got.Form.Encode() != test.form.Encode() || authorization != test.basic || len(got.Form.Get("code_verifier")) < 43 {
+				t.Errorf("the token request is %s, with %q\nwant %s", got.Form.Encode(), authorization, test.form.Encode())
+			}
 		})
 	}
 }
@@ -150,9 +140,7 @@ func TestRequestsAfterConsent(t *testing.T) {
 			{"refresh-of-the-code", "access-token-2"}, {"refresh-token-2", "access-token-3"}, {"refresh-token-2", "access-token-4"},
 		} {
 			for range 2 { // the second one has the cached token
-				if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+want.access {
-					t.Errorf("the request has %q, want %s", got, want.access)
-				}
+				plugintest.Sends(t, h, config(), get(), "Bearer "+want.access)
 			}
 			exchanges := h.Exchanges()
 			form := exchanges[len(exchanges)-1].Form
@@ -161,9 +149,7 @@ func TestRequestsAfterConsent(t *testing.T) {
 			}
 			h.Advance(241 * time.Second)
 		}
-		if n := len(h.Exchanges()); n != 4 {
-			t.Errorf("there were %d token requests, want 4", n)
-		}
+		plugintest.Exchanges(t, h, 4)
 		for _, stranger := range []host.User{{ID: "bob", TenantID: "acme"}, {ID: "ann", TenantID: "other"}, {}} {
 			h.As(stranger)
 			refuse(t, h, host.ConditionNotConnected)
@@ -196,9 +182,7 @@ func TestAccessTokenOnly(t *testing.T) {
 			h.TokenEndpoint(endpoint, tokens(members...))
 			consent(t, h, config())
 			for range 3 {
-				if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer the-only-access-token" {
-					t.Errorf("the request has %q", got)
-				}
+				plugintest.Sends(t, h, config(), get(), "Bearer the-only-access-token")
 				h.Advance(2 * time.Hour)
 			}
 			if n, warnings := len(h.Exchanges()), h.Warnings(); n != 1 || lasting != (len(warnings) == 0) {
@@ -246,20 +230,18 @@ func TestRefusedConsents(t *testing.T) {
 		{"no token", nil, grants(nil), hosttest.JSON(200, `{"refresh_token":"the-first-refresh-token"}`), "", "", true},
 		{"another type of token", nil, grants(nil), hosttest.JSON(200, `{"access_token":"an-access-token","token_type":"mac"}`), "", "", true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.TokenEndpoint(endpoint, test.answer)
-				err := h.Consent(config("issuer", test.issuer), func(*url.URL) url.Values { return test.back })
-				var failure *host.ConsentError
-				if is := errors.As(err, &failure); err == nil || is != (test.want != "") || is && (failure.Reason != test.want || failure.Code != test.code) {
-					t.Errorf("the error is %#v: %v", err, err)
-				}
-				if exchanged := len(h.Exchanges()) > 0; exchanged != test.asked {
-					t.Errorf("the token endpoint was asked: %v", exchanged)
-				}
-				refuse(t, h, host.ConditionNotConnected)
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.TokenEndpoint(endpoint, test.answer)
+			err := h.Consent(config("issuer", test.issuer), func(*url.URL) url.Values { return test.back })
+			var failure *host.ConsentError
+			if is := errors.As(err, &failure); err == nil || is != (test.want != "") || is && (failure.Reason != test.want || failure.Code != test.code) {
+				t.Errorf("the error is %#v: %v", err, err)
+			}
+			if exchanged := len(h.Exchanges()) > 0; exchanged != test.asked {
+				t.Errorf("the token endpoint was asked: %v", exchanged)
+			}
+			refuse(t, h, host.ConditionNotConnected)
 		})
 	}
 }
@@ -267,23 +249,21 @@ func TestRefusedConsents(t *testing.T) {
 // The right iss, or none of a server that promises none, and an ID token with the nonce that was sent, are accepted.
 func TestIssuerAndNonce(t *testing.T) {
 	for name, iss := range map[string][]string{"iss": {"https://login.test"}, "no iss": nil} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				c := config("issuer", "https://login.test")
-				err := h.Consent(c, func(u *url.URL) url.Values {
-					h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "id_token", idToken(`{"nonce":"`+u.Query().Get("nonce")+`","sub":"x"}`)))
-					back := url.Values{"code": {"the-code-of-the-user"}}
-					if iss != nil {
-						back["iss"] = iss
-					}
-					return back
-				})
-				if err != nil {
-					t.Fatal(err)
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			c := config("issuer", "https://login.test")
+			err := h.Consent(c, func(u *url.URL) url.Values {
+				h.TokenEndpoint(endpoint, tokens("access_token", "the-first-access-token", "id_token", idToken(`{"nonce":"`+u.Query().Get("nonce")+`","sub":"x"}`)))
+				back := url.Values{"code": {"the-code-of-the-user"}}
+				if iss != nil {
+					back["iss"] = iss
 				}
-				h.Authenticate(c, get())
+				return back
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Authenticate(c, get())
 		})
 	}
 }
@@ -311,9 +291,7 @@ func TestANewConsentAndNone(t *testing.T) {
 				tokens("access_token", "access-of-the-code", "refresh_token", "refresh-token-"+name, "expires_in", 300),
 				tokens("access_token", "access-token-"+name, "expires_in", 300))
 			consent(t, h, config())
-			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer access-token-"+name {
-				t.Errorf("after the %s consent the request has %q", name, got)
-			}
+			plugintest.Sends(t, h, config(), get(), "Bearer access-token-"+name)
 		}
 		if err := h.Disconnect(config()); err != nil {
 			t.Error(err)
@@ -326,31 +304,29 @@ func TestANewConsentAndNone(t *testing.T) {
 // has nothing to say may answer 204.
 func TestRevocation(t *testing.T) {
 	for _, hint := range []string{"refresh_token", "access_token"} {
-		t.Run(hint, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", "a secret of the client")
-				h.TokenEndpoint(endpoint, tokens("access_token", "the-access_token", hint, "the-"+hint))
-				h.TokenEndpoint(revocation, hosttest.JSON(200, ""), hosttest.JSON(204, ""), hosttest.JSON(503, ""))
-				c := config("revocation_url", revocation)
-				if err := h.Disconnect(c); err != nil || len(h.Exchanges()) > 0 {
-					t.Errorf("without a grant: %v", err)
+		run.Case(t, hint, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", "a secret of the client")
+			h.TokenEndpoint(endpoint, tokens("access_token", "the-access_token", hint, "the-"+hint))
+			h.TokenEndpoint(revocation, hosttest.JSON(200, ""), hosttest.JSON(204, ""), hosttest.JSON(503, ""))
+			c := config("revocation_url", revocation)
+			if err := h.Disconnect(c); err != nil || len(h.Exchanges()) > 0 {
+				t.Errorf("without a grant: %v", err)
+			}
+			for _, fails := range []bool{false, false, true} {
+				consent(t, h, c)
+				if err := h.Disconnect(c); errors.Is(err, host.ErrNotRevoked) != fails || (err == nil) == fails {
+					t.Errorf("the error is %v", err)
 				}
-				for _, fails := range []bool{false, false, true} {
-					consent(t, h, c)
-					if err := h.Disconnect(c); errors.Is(err, host.ErrNotRevoked) != fails || (err == nil) == fails {
-						t.Errorf("the error is %v", err)
-					}
-					exchanges := h.Exchanges()
-					last := exchanges[len(exchanges)-1]
-					want := url.Values{"token": {"the-" + hint}, "token_type_hint": {hint}, "client_id": {"me"}, "client_secret": {"a secret of the client"}}
-					if last.URL != revocation || last.Form.Encode() != want.Encode() {
-						t.Errorf("%s gets %s", last.URL, last.Form.Encode())
-					}
-					if got := h.Connection(c).Condition; got != host.ConditionNotConnected {
-						t.Errorf("the condition is %s", got)
-					}
+				exchanges := h.Exchanges()
+				last := exchanges[len(exchanges)-1]
+				want := url.Values{"token": {"the-" + hint}, "token_type_hint": {hint}, "client_id": {"me"}, "client_secret": {"a secret of the client"}}
+				if last.URL != revocation || last.Form.Encode() != want.Encode() {
+					t.Errorf("%s gets %s", last.URL, last.Form.Encode())
 				}
-			})
+				if got := h.Connection(c).Condition; got != host.ConditionNotConnected {
+					t.Errorf("the condition is %s", got)
+				}
+			}
 		})
 	}
 }
@@ -373,8 +349,6 @@ func TestProblems(t *testing.T) {
 				t.Errorf("%s.%s: problems = %v", test.field, test.member, problems)
 			}
 		}
-		if problems := h.Problems(config("client_id", nil, "client_auth", "none", "client_secret", nil)); len(problems) != 1 || problems[0].Path != "auth.config.client_id" {
-			t.Errorf("without client_id: %v", problems)
-		}
+		plugintest.Problems(t, h, config("client_id", nil, "client_auth", "none", "client_secret", nil), "client_id")
 	})
 }

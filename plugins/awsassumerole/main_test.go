@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -23,21 +24,14 @@ const (
 	role      = "arn:aws:iam::123456789012:role/reports"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "awsassumerole.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "awsassumerole.wasm")
 
 // config returns a configuration. Further fields are pairs of name and value.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"access_key_id": "AKIABASE", "secret_access_key": "{{ get_secret('aws') }}", "role_arn": role, "sts_url": stsURL,
 		"region": "eu-central-1", "service": "execute-api",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	}, pairs...)
 }
 
 // credentials returns an answer of STS in its JSON, which has the expiration as a number with an exponent.
@@ -103,36 +97,34 @@ func TestAssumedRole(t *testing.T) {
 			"us-east-1", "the/base+token==",
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				secret := h.Canary("aws")
-				h.Secret("base", "the/base+token==")
-				h.Secret("external", "ex/ternal id+1")
-				h.As(host.User{Email: "ann@example.com"})
-				h.TokenEndpoint(stsURL, credentials(1, h.Now().Add(time.Hour), time.Time{}))
-				got := h.Authenticate(c.config, hosttest.GET("https://api.test/v1"))
-				exchanges := h.Exchanges()
-				if len(exchanges) != 1 {
-					t.Fatalf("%d exchanges", len(exchanges))
-				}
-				lines := []string{"POST", "/", "", "content-type:application/x-www-form-urlencoded", "host:sts.eu-central-1.amazonaws.com", "x-amz-date:" + stamp}
-				names := "content-type;host;x-amz-date"
-				if c.base != "" {
-					lines, names = append(lines, "x-amz-security-token:"+c.base), names+";x-amz-security-token"
-				}
-				lines = append(lines, "", names, sha256Of(c.form))
-				want := http.Header{
-					"Accept": {"application/json"}, "User-Agent": {"keywright"}, "Content-Type": {"application/x-www-form-urlencoded"}, "X-Amz-Date": {stamp},
-					"Authorization": {authorization("AKIABASE", secret, c.region+"/sts", strings.Join(lines, "\n"))},
-				}
-				if c.base != "" {
-					want.Set("X-Amz-Security-Token", c.base)
-				}
-				if exchanges[0].Method != http.MethodPost || exchanges[0].Body != c.form || fmt.Sprint(exchanges[0].Header) != fmt.Sprint(want) {
-					t.Errorf("STS got %s\n%v\n%s, not\n%v\n%s", exchanges[0].Method, exchanges[0].Header, exchanges[0].Body, want, c.form)
-				}
-				checkSigned(t, got, 1, stamp)
-			})
+		run.Case(t, c.name, func(t *testing.T, h *hosttest.Harness) {
+			secret := h.Canary("aws")
+			h.Secret("base", "the/base+token==")
+			h.Secret("external", "ex/ternal id+1")
+			h.As(host.User{Email: "ann@example.com"})
+			h.TokenEndpoint(stsURL, credentials(1, h.Now().Add(time.Hour), time.Time{}))
+			got := h.Authenticate(c.config, hosttest.GET("https://api.test/v1"))
+			exchanges := h.Exchanges()
+			if len(exchanges) != 1 {
+				t.Fatalf("%d exchanges", len(exchanges))
+			}
+			lines := []string{"POST", "/", "", "content-type:application/x-www-form-urlencoded", "host:sts.eu-central-1.amazonaws.com", "x-amz-date:" + stamp}
+			names := "content-type;host;x-amz-date"
+			if c.base != "" {
+				lines, names = append(lines, "x-amz-security-token:"+c.base), names+";x-amz-security-token"
+			}
+			lines = append(lines, "", names, sha256Of(c.form))
+			want := http.Header{
+				"Accept": {"application/json"}, "User-Agent": {"keywright"}, "Content-Type": {"application/x-www-form-urlencoded"}, "X-Amz-Date": {stamp},
+				"Authorization": {authorization("AKIABASE", secret, c.region+"/sts", strings.Join(lines, "\n"))},
+			}
+			if c.base != "" {
+				want.Set("X-Amz-Security-Token", c.base)
+			}
+			if exchanges[0].Method != http.MethodPost || exchanges[0].Body != c.form || fmt.Sprint(exchanges[0].Header) != fmt.Sprint(want) {
+				t.Errorf("STS got %s\n%v\n%s, not\n%v\n%s", exchanges[0].Method, exchanges[0].Header, exchanges[0].Body, want, c.form)
+			}
+			checkSigned(t, got, 1, stamp)
 		})
 	}
 }
@@ -161,9 +153,7 @@ func TestCachedCredentials(t *testing.T) {
 		checkSigned(t, request(), 1, "20260102T040304Z")
 		h.Advance(time.Second)
 		checkSigned(t, request(), 2, "20260102T040305Z")
-		if n := len(h.Exchanges()); n != 2 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Exchanges(t, h, 2)
 	})
 }
 
@@ -176,14 +166,10 @@ func TestLifetimeByTheClockOfSTS(t *testing.T) {
 		h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
 		h.Advance(9*time.Minute - time.Second)
 		h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
-		if n := len(h.Exchanges()); n != 1 {
-			t.Errorf("%d exchanges before the end", n)
-		}
+		plugintest.Exchanges(t, h, 1)
 		h.Advance(time.Second)
 		h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
-		if n := len(h.Exchanges()); n != 2 {
-			t.Errorf("%d exchanges after the end", n)
-		}
+		plugintest.Exchanges(t, h, 2)
 	})
 }
 
@@ -219,18 +205,16 @@ func TestSessionsOfUsers(t *testing.T) {
 // STS refuses a signature of another time. The host asks again with the time of STS.
 func TestClockOfSTS(t *testing.T) {
 	for code, status := range map[string]int{"SignatureDoesNotMatch": http.StatusForbidden, "RequestExpired": http.StatusBadRequest} {
-		t.Run(code, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("aws")
-				there := h.Now().Add(10 * time.Minute)
-				refusal := answer(status, `{"Error":{"Code":"`+code+`","Message":"expired","Type":"Sender"}}`, there)
-				h.TokenEndpoint(stsURL, refusal, credentials(1, there.Add(time.Hour), there))
-				h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
-				exchanges := h.Exchanges()
-				if len(exchanges) != 2 || exchanges[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || exchanges[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
-					t.Errorf("asked = %v", exchanges)
-				}
-			})
+		run.Case(t, code, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("aws")
+			there := h.Now().Add(10 * time.Minute)
+			refusal := answer(status, `{"Error":{"Code":"`+code+`","Message":"expired","Type":"Sender"}}`, there)
+			h.TokenEndpoint(stsURL, refusal, credentials(1, there.Add(time.Hour), there))
+			h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
+			exchanges := h.Exchanges()
+			if len(exchanges) != 2 || exchanges[0].Header.Get("X-Amz-Date") != "20260102T030405Z" || exchanges[1].Header.Get("X-Amz-Date") != "20260102T031405Z" {
+				t.Errorf("asked = %v", exchanges)
+			}
 		})
 	}
 }
@@ -252,25 +236,23 @@ func TestRefusalsOfSTS(t *testing.T) {
 		{"no expiration", answer(200, `{"AssumeRoleResponse":{"AssumeRoleResult":{"Credentials":{"AccessKeyId":"ASIAROLE0001","SecretAccessKey":"the-secret-of-it","SessionToken":"the-token-of-it"}}}}`, time.Time{}), 200, "without expiration", ""},
 		{"no credentials", answer(200, `{}`, time.Time{}), 200, "without access_key_id", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("aws")
-				h.TokenEndpoint(stsURL, c.answer)
-				err := h.AuthenticateError(config(), hosttest.GET("https://api.test/v1"))
-				var failure *host.TokenError
-				if !errors.As(err, &failure) || failure.Status != c.status || failure.Problem != c.problem || err.Stage != host.StageToken {
-					t.Errorf("err = %v", err)
+		run.Case(t, c.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("aws")
+			h.TokenEndpoint(stsURL, c.answer)
+			err := h.AuthenticateError(config(), hosttest.GET("https://api.test/v1"))
+			var failure *host.TokenError
+			if !errors.As(err, &failure) || failure.Status != c.status || failure.Problem != c.problem || err.Stage != host.StageToken {
+				t.Errorf("err = %v", err)
+			}
+			warning := ""
+			for _, w := range h.Warnings() {
+				if _, reason, found := strings.Cut(w, "AWS STS does not let these credentials assume the role: "); found {
+					warning += reason
 				}
-				warning := ""
-				for _, w := range h.Warnings() {
-					if _, reason, found := strings.Cut(w, "AWS STS does not let these credentials assume the role: "); found {
-						warning += reason
-					}
-				}
-				if len(h.Exchanges()) != 1 || warning != c.warning {
-					t.Errorf("%d exchanges, warnings %q", len(h.Exchanges()), h.Warnings())
-				}
-			})
+			}
+			if len(h.Exchanges()) != 1 || warning != c.warning {
+				t.Errorf("%d exchanges, warnings %q", len(h.Exchanges()), h.Warnings())
+			}
 		})
 	}
 }
@@ -340,12 +322,8 @@ func TestRulesOfSignatures(t *testing.T) {
 			t.Errorf("%d attempts, %v", got.Attempts, query)
 		}
 		h.API(answer(http.StatusForbidden, `{}`, h.Now().Add(10*time.Minute))) // the time of the signature
-		if got := h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/v1")); got.Attempts != 1 || got.Response.StatusCode != http.StatusForbidden {
-			t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
-		}
-		if n := len(h.Exchanges()); n != 1 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Answers(t, h, config("in", "query"), hosttest.GET("https://api.test/v1"), http.StatusForbidden, 1)
+		plugintest.Exchanges(t, h, 1)
 		h.API(answer(http.StatusForbidden, `{}`, h.Now().Add(10*time.Minute)), answer(http.StatusOK, `{}`, time.Time{}))
 		h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/v1")) // so that the host knows the time again
 		h.Advance(time.Hour)
@@ -382,16 +360,12 @@ func TestRefusedConfigurations(t *testing.T) {
 		for name, value := range map[string]any{
 			"role_arn": "arn:aws:iam::123456789012:user/reports", "duration_seconds": 899, "sts_url": "http://sts.amazonaws.com", "region": "a/b", "sts_region": "a b", "expires_seconds": 604801,
 		} {
-			if problems := h.Problems(config(name, value)); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: problems = %v", name, problems)
-			}
+			plugintest.Problems(t, h, config(name, value), name)
 		}
 		for _, name := range []string{"access_key_id", "secret_access_key", "role_arn", "sts_url", "region", "service"} {
 			c := config()
 			delete(c, name)
-			if problems := h.Problems(c); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: problems = %v", name, problems)
-			}
+			plugintest.Problems(t, h, c, name)
 		}
 		for seconds, wrong := range map[any]int{43200: 0, 43201: 1, "100000": 1, "{{ user.id }}": 0} {
 			if problems := h.Problems(config("duration_seconds", seconds)); len(problems) != wrong {
@@ -431,16 +405,13 @@ func TestAnswersOfSTSInXML(t *testing.T) {
 			`2026-01-02T04:04:05.123Z</x:Expiration><x:SecretAccessKey>the/secret+of-role-1</x:SecretAccessKey><x:AccessKeyId>ASIAROLE0001</x:AccessKeyId>` +
 			`</x:Credentials></x:AssumeRoleResult></x:AssumeRoleResponse>`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("aws")
-				h.TokenEndpoint(stsURL, answer(http.StatusOK, body, time.Time{}))
-				checkSigned(t, h.Authenticate(config(), hosttest.GET("https://api.test/v1")), 1, "20260102T030405Z")
-				h.Advance(time.Hour - 61*time.Second)
-				if h.Authenticate(config(), hosttest.GET("https://api.test/v1")); len(h.Exchanges()) != 1 {
-					t.Errorf("%d exchanges", len(h.Exchanges()))
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("aws")
+			h.TokenEndpoint(stsURL, answer(http.StatusOK, body, time.Time{}))
+			checkSigned(t, h.Authenticate(config(), hosttest.GET("https://api.test/v1")), 1, "20260102T030405Z")
+			h.Advance(time.Hour - 61*time.Second)
+			h.Authenticate(config(), hosttest.GET("https://api.test/v1"))
+			plugintest.Exchanges(t, h, 1)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -28,25 +29,17 @@ const (
 // signedAt is the time of the requests of the tests.
 var signedAt = time.Date(2015, time.August, 30, 12, 36, 0, 0, time.UTC)
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "awssigv4.wasm", func(t *testing.T, h *hosttest.Harness) {
-		h.Secret("aws", secretKey)
-		h.Secret("session", token)
-		h.Advance(signedAt.Sub(h.Now()))
-		test(t, h)
-	})
-}
+var run = plugintest.Of(plugin{}, "awssigv4.wasm", func(h *hosttest.Harness) {
+	h.Secret("aws", secretKey)
+	h.Secret("session", token)
+	h.Advance(signedAt.Sub(h.Now()))
+})
 
 // config returns a configuration. Further fields are pairs of name and value.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"access_key_id": keyID, "secret_access_key": "{{ get_secret('aws') }}", "region": "us-east-1", "service": "service",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	}, pairs...)
 }
 
 // sign returns the signature of a canonical request, which the test writes by the rules of AWS. Only the stamp and the scope
@@ -174,9 +167,7 @@ func TestURL(t *testing.T) {
 			s3 := strings.Replace(scope, "service", "s3", 1)
 			want = authorization(canonical("GET", c.s3, c.query, "host:"+r.URL.Host, "x-amz-content-sha256:"+emptyHash, "x-amz-date:20150830T123600Z", "",
 				"host;x-amz-content-sha256;x-amz-date", emptyHash), s3)
-			if got := h.Authenticate(config("service", "s3"), r); got.Header("Authorization") != want {
-				t.Errorf("%s, S3: %s, not %s", c.url, got.Header("Authorization"), want)
-			}
+			plugintest.Sends(t, h, config("service", "s3"), r, want)
 		}
 	})
 }
@@ -239,9 +230,7 @@ func TestSignedHeaders(t *testing.T) {
 		r = hosttest.GET("https://api.test/")
 		r.Header.Set("Content-Length", "0") // as a server has it; net/http does not send it
 		want = authorization(canonical("GET", "/", "", "host:api.test", "x-amz-date:20150830T123600Z", "", "host;x-amz-date", emptyHash), scope)
-		if got := h.Authenticate(config(), r); got.Header("Authorization") != want {
-			t.Errorf("without a body: %s, not %s", got.Header("Authorization"), want)
-		}
+		plugintest.Sends(t, h, config(), r, want)
 	})
 }
 
@@ -287,18 +276,14 @@ func TestRefusedConfigurations(t *testing.T) {
 			}
 		}
 		for _, c := range []hosttest.Config{config("expires_seconds", 604800), config("expires_seconds", 99999), config("region", "{{ 'a/b' }}")} {
-			if problems := h.Problems(c); problems != nil {
-				t.Errorf("%v: problems = %v", c, problems)
-			}
+			plugintest.Problems(t, h, c, "")
 		}
 		for words, c := range map[string]hosttest.Config{
 			"region has a slash or a space: write only the name": config("region", "{{ 'a/b' }}"),
 			"service has a slash or a space":                     config("service", "{{ 's3 x' }}"),
 			"expires_seconds is more than 604800":                config("in", "query", "expires_seconds", "{{ 604801 }}"),
 		} {
-			if err := h.AuthenticateError(c, hosttest.GET("https://api.test/")); err.Stage != host.StageConfig || !strings.Contains(err.Error(), words) {
-				t.Errorf("%v: stage %s: %v", c, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, c, hosttest.GET("https://api.test/"), host.StageConfig, words)
 		}
 	})
 }
@@ -309,14 +294,10 @@ func TestRequiredFields(t *testing.T) {
 		for _, name := range []string{"access_key_id", "secret_access_key", "region", "service"} {
 			c := config()
 			delete(c, name)
-			if problems := h.Problems(c); len(problems) != 1 || problems[0].Path != "auth.config."+name {
-				t.Errorf("%s: problems = %v", name, problems)
-			}
+			plugintest.Problems(t, h, c, name)
 		}
 		h.Secret("aws", " ")
-		if err := h.AuthenticateError(config(), hosttest.GET("https://api.test/")); err.Stage != host.StageTemplate {
-			t.Errorf("an empty secret: %v", err)
-		}
+		plugintest.Refuses(t, h, config(), hosttest.GET("https://api.test/"), host.StageTemplate, "")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const encodedToken = "AQoDYXdzEPT%2F%2F%2F%2F%2F%2F%2F%2F%2F%2FwEXAMPLEtc764bNrC9SAPBSM22w%2BDOk4x4HIZ8j4FZTwdQ%3D%3D"
@@ -100,10 +101,7 @@ func TestPresignedRequests(t *testing.T) {
 			"X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature", "X-Amz-SignedHeaders", "X%2DAmz-Date",
 		} {
 			for _, in := range []string{"header", "query"} {
-				err := h.AuthenticateError(config("in", in), hosttest.GET("https://api.test/?a=b&"+name+"=x"))
-				if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "send it one that is not presigned") {
-					t.Errorf("%s: err = %v", name, err)
-				}
+				plugintest.Refuses(t, h, config("in", in), hosttest.GET("https://api.test/?a=b&"+name+"=x"), host.StagePlugin, "send it one that is not presigned")
 			}
 		}
 		h.Authenticate(config("in", "query"), hosttest.GET("https://api.test/?x-amz-acl=private&X-Amz-Target=x"))
@@ -188,22 +186,18 @@ func TestOtherRefusals(t *testing.T) {
 		{"401", http.StatusUnauthorized, "Sun, 30 Aug 2015 12:36:00 GMT"},
 		{"another status", http.StatusNotFound, "Sun, 30 Aug 2015 12:51:00 GMT"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.API(dated(c.status, c.date))
-				got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
-				if got.Attempts != 1 || got.Response.StatusCode != c.status {
-					t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
-				}
-			})
+		run.Case(t, c.name, func(t *testing.T, h *hosttest.Harness) {
+			h.API(dated(c.status, c.date))
+			got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
+			if got.Attempts != 1 || got.Response.StatusCode != c.status {
+				t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
+			}
 		})
 	}
 	for _, date := range []string{"Sun, 30 Aug 2015 12:35:00 GMT", "Sun, 30 Aug 2015 12:37:00 GMT"} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.API(dated(http.StatusForbidden, date))
-			if got := h.Authenticate(config(), hosttest.GET("https://api.test/")); got.Attempts != 2 || got.Response.StatusCode != http.StatusForbidden {
-				t.Errorf("%s: %d attempts, status %d", date, got.Attempts, got.Response.StatusCode)
-			}
+			plugintest.Answers(t, h, config(), hosttest.GET("https://api.test/"), http.StatusForbidden, 2)
 		})
 	}
 }
@@ -218,31 +212,29 @@ func TestSigningKeyLifetime(t *testing.T) {
 		"the API is 5 minutes ahead":  {"Sun, 30 Aug 2015 12:41:00 GMT", time.Date(2015, time.August, 31, 23, 55, 0, 0, time.UTC)},
 		"the API is 5 minutes behind": {"Sun, 30 Aug 2015 12:31:00 GMT", time.Date(2015, time.September, 1, 0, 5, 0, 0, time.UTC)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.API(dated(http.StatusForbidden, c.api), dated(http.StatusOK, ""))
-				send := func() host.Attempt {
-					h.Authenticate(config(), hosttest.GET("https://api.test/"))
-					calls := h.Calls()
-					return calls[len(calls)-1]
-				}
-				send() // from now on the clock of the API is known
-				h.Advance(24 * time.Hour)
-				if send().Cached {
-					t.Error("the key of the day before is still there")
-				}
-				if got := send(); !got.Cached || !got.Expires.IsZero() {
-					t.Errorf("the key is kept: %t, and a token ends at %s, which there is not", got.Cached, got.Expires)
-				}
-				h.Advance(c.end.Add(-time.Second).Sub(h.Now()))
-				if !send().Cached {
-					t.Error("the key is made again in the last second of the day")
-				}
-				h.Advance(time.Second)
-				if send().Cached {
-					t.Error("the key is kept longer than the day")
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.API(dated(http.StatusForbidden, c.api), dated(http.StatusOK, ""))
+			send := func() host.Attempt {
+				h.Authenticate(config(), hosttest.GET("https://api.test/"))
+				calls := h.Calls()
+				return calls[len(calls)-1]
+			}
+			send() // from now on the clock of the API is known
+			h.Advance(24 * time.Hour)
+			if send().Cached {
+				t.Error("the key of the day before is still there")
+			}
+			if got := send(); !got.Cached || !got.Expires.IsZero() {
+				t.Errorf("the key is kept: %t, and a token ends at %s, which there is not", got.Cached, got.Expires)
+			}
+			h.Advance(c.end.Add(-time.Second).Sub(h.Now()))
+			if !send().Cached {
+				t.Error("the key is made again in the last second of the day")
+			}
+			h.Advance(time.Second)
+			if send().Cached {
+				t.Error("the key is kept longer than the day")
+			}
 		})
 	}
 }

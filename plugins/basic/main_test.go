@@ -7,12 +7,10 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "basic.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "basic.wasm")
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
 
@@ -30,24 +28,22 @@ func TestVectors(t *testing.T) {
 		"user name beyond ASCII":    {"ännchen", "pässwörter", "Basic w6RubmNoZW46cMOkc3N3w7ZydGVy"},
 		"user name that is a space": {" ", "a-password", "Basic IDphLXBhc3N3b3Jk"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("pw", test.password)
-				c := hosttest.Config{"username": test.username, "password": "{{ get_secret('pw') }}"}
-				if test.username == "" {
-					delete(c, "username")
-				}
-				r := get()
-				r.Header.Set("Authorization", "Bearer of-the-caller")
-				got := h.Authenticate(c, r)
-				user, password, ok := got.Request.BasicAuth()
-				if got.Header("Authorization") != test.want || user != test.username || password != test.password || !ok {
-					t.Errorf("Authorization: %s, of %q and %q", got.Header("Authorization"), user, password)
-				}
-				if len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
-					t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("pw", test.password)
+			c := hosttest.Config{"username": test.username, "password": "{{ get_secret('pw') }}"}
+			if test.username == "" {
+				delete(c, "username")
+			}
+			r := get()
+			r.Header.Set("Authorization", "Bearer of-the-caller")
+			got := h.Authenticate(c, r)
+			user, password, ok := got.Request.BasicAuth()
+			if got.Header("Authorization") != test.want || user != test.username || password != test.password || !ok {
+				t.Errorf("Authorization: %s, of %q and %q", got.Header("Authorization"), user, password)
+			}
+			if len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
+				t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
+			}
 		})
 	}
 }
@@ -80,17 +76,12 @@ func TestInvalidUserNames(t *testing.T) {
 				t.Errorf("%q: problems = %v", username, problems)
 			}
 			h.As(host.User{Email: username})
-			err := h.AuthenticateError(config("{{ user.email }}"), get())
-			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), "username "+text) {
-				t.Errorf("%q: stage %s: %v", username, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config("{{ user.email }}"), get(), host.StageConfig, "username "+text)
 		}
 		h.As(host.User{Email: "ann@example.com"})
 		h.Authenticate(config("{{ user.email }}"), get())
 		for _, username := range []string{"{{ get_secret('user') }}", "a{{ get_secret('user') }}"} {
-			if err := h.AuthenticateError(config(username), get()); err.Stage != host.StageConfig || !strings.Contains(err.Error(), "username "+text) {
-				t.Errorf("%s: stage %s: %v", username, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config(username), get(), host.StageConfig, "username "+text)
 		}
 	})
 }
@@ -102,9 +93,7 @@ func TestNoCredential(t *testing.T) {
 			"neither username nor password": {},
 			"holds no credential":           {"username": "ann"},
 		} {
-			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), text) {
-				t.Errorf("%v: err = %v", c, err)
-			}
+			plugintest.Refuses(t, h, c, get(), "", text)
 		}
 		h.Secret("pw", " ")
 		err := h.AuthenticateError(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
@@ -119,10 +108,7 @@ func TestARefusal(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("pw")
 		h.API(hosttest.JSON(401, `{}`))
-		got := h.Authenticate(hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get())
-		if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
-			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
-		}
+		plugintest.Answers(t, h, hosttest.Config{"username": "ann", "password": "{{ get_secret('pw') }}"}, get(), http.StatusUnauthorized, 1)
 	})
 }
 

@@ -8,20 +8,14 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "bearer.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "bearer.wasm")
 
 // config returns a configuration with a token. Pairs of name and value add fields.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"token": "{{ get_secret('crm') }}"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"token": "{{ get_secret('crm') }}"}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://server.example.com/resource?x=y") }
@@ -42,20 +36,18 @@ func TestHeader(t *testing.T) {
 		"no prefix":            {config("prefix", ""), token},
 		"from a template":      {config("prefix", "{{ get_variable('scheme') }}"), "SSWS " + token},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", token)
-				h.Variable("scheme", "SSWS")
-				r := get()
-				r.Header.Set("Authorization", "Basic of-the-caller")
-				got := h.Authenticate(test.config, r)
-				if values := got.Request.Header["Authorization"]; len(values) != 1 || values[0] != test.want {
-					t.Errorf("Authorization: %q", values)
-				}
-				if len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "x=y" {
-					t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", token)
+			h.Variable("scheme", "SSWS")
+			r := get()
+			r.Header.Set("Authorization", "Basic of-the-caller")
+			got := h.Authenticate(test.config, r)
+			if values := got.Request.Header["Authorization"]; len(values) != 1 || values[0] != test.want {
+				t.Errorf("Authorization: %q", values)
+			}
+			if len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "x=y" {
+				t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
+			}
 		})
 	}
 }
@@ -92,10 +84,8 @@ func TestForm(t *testing.T) {
 		}
 		json := hosttest.POST("https://server.example.com/resource", "{}")
 		json.Header.Set("Content-Type", "application/json")
-		for name, r := range map[string]*http.Request{"JSON": json, "GET": get()} {
-			if err := h.AuthenticateError(config("in", "form"), r); err.Stage != host.StageMutation {
-				t.Errorf("%s: stage %s: %v", name, err.Stage, err)
-			}
+		for _, r := range map[string]*http.Request{"JSON": json, "GET": get()} {
+			plugintest.Refuses(t, h, config("in", "form"), r, host.StageMutation, "")
 		}
 	})
 }
@@ -110,17 +100,13 @@ func TestInvalidPrefixes(t *testing.T) {
 				t.Errorf("%q: problems = %v", prefix, problems)
 			}
 			h.As(host.User{ID: prefix})
-			if err := h.AuthenticateError(config("prefix", "{{ user.id }}"), get()); !strings.Contains(err.Error(), "prefix is not one word") {
-				t.Errorf("%q: err = %v", prefix, err)
-			}
+			plugintest.Refuses(t, h, config("prefix", "{{ user.id }}"), get(), "", "prefix is not one word")
 		}
 		for _, in := range []string{"query", "form"} {
 			if problems := h.Problems(config("in", in, "prefix", "Token")); len(problems) != 1 || !strings.Contains(problems[0].Message, "unless in is header") {
 				t.Errorf("in %s: %v", in, problems)
 			}
-			if problems := h.Problems(config("in", in)); problems != nil {
-				t.Errorf("in %s: %v", in, problems)
-			}
+			plugintest.Problems(t, h, config("in", in), "")
 		}
 	})
 }
@@ -129,20 +115,10 @@ func TestInvalidPrefixes(t *testing.T) {
 func TestInvalidTokens(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "a-token\nX-Evil: 1")
-		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageMutation || !strings.Contains(err.Error(), "line break") {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
+		plugintest.Refuses(t, h, config(), get(), host.StageMutation, "line break")
 		h.Secret("crm", " ")
-		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageTemplate {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
-		var paths []string
-		for _, problem := range h.Problems(hosttest.Config{"in": "cookie", "key": "a"}) {
-			paths = append(paths, problem.Path)
-		}
-		if got := strings.Join(paths, " "); got != "auth.config.token auth.config.in auth.config.key" {
-			t.Errorf("problems at %s", got)
-		}
+		plugintest.Refuses(t, h, config(), get(), host.StageTemplate, "")
+		plugintest.Problems(t, h, hosttest.Config{"in": "cookie", "key": "a"}, "token in key")
 	})
 }
 
@@ -151,8 +127,6 @@ func TestARefusal(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("crm")
 		h.API(hosttest.JSON(401, `{}`))
-		if got := h.Authenticate(config(), get()); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
-			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
-		}
+		plugintest.Answers(t, h, config(), get(), http.StatusUnauthorized, 1)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // A nonce that the server does not know any more is replaced within the same request.
@@ -160,10 +161,7 @@ func TestWrongPassword(t *testing.T) {
 		h.API(s.answer)
 		h.Secret("lion", "the password of a hyena")
 		for range 2 {
-			got := h.Authenticate(lion, hosttest.GET("https://api.test"))
-			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 2 {
-				t.Errorf("status %d after %d attempts", got.Response.StatusCode, got.Attempts)
-			}
+			plugintest.Answers(t, h, lion, hosttest.GET("https://api.test"), http.StatusUnauthorized, 2)
 		}
 	})
 }
@@ -186,8 +184,6 @@ func TestNoChallenge(t *testing.T) {
 				t.Errorf("status %d after %d attempts, not %v: %s", got.Response.StatusCode, got.Attempts, want, body)
 			}
 		}
-		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "without a challenge of HTTP Digest") {
-			t.Errorf("warnings: %q", w)
-		}
+		plugintest.Warns(t, h, "without a challenge of HTTP Digest")
 	})
 }

@@ -8,12 +8,10 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "digest.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "digest.wasm")
 
 var lion = hosttest.Config{"username": "Mufasa", "password": "{{ get_secret('lion') }}"}
 
@@ -45,27 +43,25 @@ func once(body string) *http.Request {
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess", ""} {
 		for _, qop := range []string{"auth", "auth-int", "auth-int, auth", "auth,auth-int"} {
-			t.Run(algorithm+" "+qop, func(t *testing.T) {
-				run(t, func(t *testing.T, h *hosttest.Harness) {
-					s := newServer(t, algorithm, qop)
-					serve(h, s)
-					check(t, h, lion, hosttest.GET("https://api.test"), 2)
-					for _, r := range []*http.Request{
-						hosttest.GET("https://api.test/?"), hosttest.POST("https://api.test/a%2Fb//c;d?e=\"f\"&g=%zz", "a body"),
-						once("another body"), hosttest.GET("https://api.test/x#y"),
-					} {
-						check(t, h, lion, r, 1)
-					}
-					if s.seen[0] != nil || s.seen[1]["nc"] != "00000001" || s.seen[5]["nc"] != "00000005" || s.nonces != 1 {
-						t.Errorf("the server has seen %v", s.seen)
-					}
-					if want := map[bool]string{true: "auth-int", false: "auth"}[qop == "auth-int"]; s.seen[5]["qop"] != want {
-						t.Errorf("qop is %s", s.seen[5]["qop"])
-					}
-					if s.seen[4]["cnonce"] == s.seen[5]["cnonce"] {
-						t.Error("two requests have the same cnonce")
-					}
-				})
+			run.Case(t, algorithm+" "+qop, func(t *testing.T, h *hosttest.Harness) {
+				s := newServer(t, algorithm, qop)
+				serve(h, s)
+				check(t, h, lion, hosttest.GET("https://api.test"), 2)
+				for _, r := range []*http.Request{
+					hosttest.GET("https://api.test/?"), hosttest.POST("https://api.test/a%2Fb//c;d?e=\"f\"&g=%zz", "a body"),
+					once("another body"), hosttest.GET("https://api.test/x#y"),
+				} {
+					check(t, h, lion, r, 1)
+				}
+				if s.seen[0] != nil || s.seen[1]["nc"] != "00000001" || s.seen[5]["nc"] != "00000005" || s.nonces != 1 {
+					t.Errorf("the server has seen %v", s.seen)
+				}
+				if want := map[bool]string{true: "auth-int", false: "auth"}[qop == "auth-int"]; s.seen[5]["qop"] != want {
+					t.Errorf("qop is %s", s.seen[5]["qop"])
+				}
+				if s.seen[4]["cnonce"] == s.seen[5]["cnonce"] {
+					t.Error("two requests have the same cnonce")
+				}
 			})
 		}
 	}
@@ -123,9 +119,7 @@ func TestRefusedAnswer(t *testing.T) {
 			s.constant = tt.nonce
 			serve(h, s)
 			s.password = "changed at the API"
-			if got := h.Authenticate(lion, hosttest.GET("https://api.test")); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 2 {
-				t.Errorf("%+v: at first, status %d after %d attempts", tt, got.Response.StatusCode, got.Attempts)
-			}
+			plugintest.Answers(t, h, lion, hosttest.GET("https://api.test"), http.StatusUnauthorized, 2)
 			got := h.Authenticate(lion, once("a body"))
 			if got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != tt.attempts {
 				t.Errorf("%+v: status %d after %d attempts", tt, got.Response.StatusCode, got.Attempts)
@@ -196,17 +190,15 @@ func TestUserNames(t *testing.T) {
 		{"Jäsøn Doe", "", "username", "Jäsøn Doe"},
 		{"Jäsøn Doe", ", charset=UTF-8, userhash=true", "username", hashOf("MD5")("Jäsøn Doe:savannah")},
 	} {
-		t.Run(test.user+test.more, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				s := newServer(t, "MD5", "auth")
-				s.user, s.more = test.user, test.more
-				serve(h, s)
-				c := hosttest.Config{"username": test.user, "password": "{{ get_secret('lion') }}"}
-				p := read(check(t, h, c, hosttest.GET("https://api.test"), 2).Header("Authorization"))
-				if p[test.parameter] != test.want {
-					t.Errorf("p = %v", p)
-				}
-			})
+		run.Case(t, test.user+test.more, func(t *testing.T, h *hosttest.Harness) {
+			s := newServer(t, "MD5", "auth")
+			s.user, s.more = test.user, test.more
+			serve(h, s)
+			c := hosttest.Config{"username": test.user, "password": "{{ get_secret('lion') }}"}
+			p := read(check(t, h, c, hosttest.GET("https://api.test"), 2).Header("Authorization"))
+			if p[test.parameter] != test.want {
+				t.Errorf("p = %v", p)
+			}
 		})
 	}
 }
@@ -241,9 +233,7 @@ func TestOversizedBody(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("lion")
 		h.Limits(host.Limits{BodyBytes: 9})
-		if err := h.AuthenticateError(lion, once("ten bytes.")); err.Stage != host.StageBody {
-			t.Errorf("stage %s: %v", err.Stage, err)
-		}
+		plugintest.Refuses(t, h, lion, once("ten bytes."), host.StageBody, "")
 	})
 }
 
@@ -256,13 +246,7 @@ func TestProblems(t *testing.T) {
 			"password":          {"username": "u", "password": " "},
 			"realm":             {"username": "u", "password": "a password", "realm": "r"},
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-			}
-			if got := strings.Join(paths, " "); got != want {
-				t.Errorf("problems at %q, not at %q", got, want)
-			}
+			plugintest.Problems(t, h, c, want)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // The headers are those of RFC 7616 section 3.9.1, for both algorithms, and of section 3.9.2. The userhash and the response
@@ -38,21 +39,17 @@ func TestExamplesOfTheRFC(t *testing.T) {
 				`opaque="HRPCssKJSGjCrkzDg8OhwpzCiGPChXYjwrI2QmXDnsOS", userhash=true`,
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.AllowHTTP()
-				h.Secret("password", test.password)
-				h.Random(test.cnonce)
-				h.API(func(r *http.Request) (*http.Response, error) {
-					response, err := hosttest.JSON(401, "{}")(r)
-					response.Header.Set("WWW-Authenticate", test.challenge)
-					return response, err
-				}, hosttest.JSON(200, "{}"))
-				c := hosttest.Config{"username": test.user, "password": "{{ get_secret('password') }}"}
-				if got := h.Authenticate(c, hosttest.GET(test.url)).Header("Authorization"); got != test.want {
-					t.Errorf("%s, not\n%s", got, test.want)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.AllowHTTP()
+			h.Secret("password", test.password)
+			h.Random(test.cnonce)
+			h.API(func(r *http.Request) (*http.Response, error) {
+				response, err := hosttest.JSON(401, "{}")(r)
+				response.Header.Set("WWW-Authenticate", test.challenge)
+				return response, err
+			}, hosttest.JSON(200, "{}"))
+			c := hosttest.Config{"username": test.user, "password": "{{ get_secret('password') }}"}
+			plugintest.Sends(t, h, c, hosttest.GET(test.url), test.want)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -28,23 +29,13 @@ const (
 	theHash  = "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "dpop.wasm", func(t *testing.T, h *hosttest.Harness) {
-		h.Canary("crm")
-		test(t, h)
-	})
-}
+var run = plugintest.Of(plugin{}, "dpop.wasm", func(h *hosttest.Harness) {
+	h.Canary("crm")
+})
 
 // config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	return plugintest.With(hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}, pairs...)
 }
 
 // bound returns the answer of a token endpoint that issues a bound token for an hour.
@@ -141,9 +132,7 @@ func TestProofs(t *testing.T) {
 		if first.jti == second.jti || second.jti == third.jti || first.thumbprint != second.thumbprint || second.thumbprint != third.thumbprint {
 			t.Errorf("the proofs are %v, %v and %v", first, second, third)
 		}
-		if n := len(h.Exchanges()); n != 1 {
-			t.Errorf("there are %d token requests", n)
-		}
+		plugintest.Exchanges(t, h, 1)
 	})
 }
 
@@ -191,22 +180,20 @@ func TestNonceOfTheTokenEndpoint(t *testing.T) {
 		{"no nonce", []hosttest.Answer{hosttest.JSON(400, `{"error":"use_dpop_nonce"}`)}, 1, "400 (use_dpop_nonce)"},
 		{"another error", []hosttest.Answer{with(hosttest.JSON(400, `{"error":"invalid_dpop_proof"}`), "DPoP-Nonce", "n")}, 1, "400 (invalid_dpop_proof)"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, test.answers...)
-				_, err := h.Try(config(), hosttest.GET(api))
-				if (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
-					t.Errorf("the error is %v", err)
-				}
-				exchanges := h.Exchanges()
-				if len(exchanges) != test.requests {
-					t.Fatalf("there are %d token requests", len(exchanges))
-				}
-				first, last := proofIn(t, h, exchanges[0].Header, "ES256"), proofIn(t, h, exchanges[len(exchanges)-1].Header, "ES256")
-				if first.claims["nonce"] != nil || len(exchanges) > 1 && (last.claims["nonce"] != "first-nonce" || last.jti == first.jti) {
-					t.Errorf("the proofs are %v and %v", first, last)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, test.answers...)
+			_, err := h.Try(config(), hosttest.GET(api))
+			if (err == nil) != (test.text == "") || err != nil && !strings.Contains(err.Error(), test.text) {
+				t.Errorf("the error is %v", err)
+			}
+			exchanges := h.Exchanges()
+			if len(exchanges) != test.requests {
+				t.Fatalf("there are %d token requests", len(exchanges))
+			}
+			first, last := proofIn(t, h, exchanges[0].Header, "ES256"), proofIn(t, h, exchanges[len(exchanges)-1].Header, "ES256")
+			if first.claims["nonce"] != nil || len(exchanges) > 1 && (last.claims["nonce"] != "first-nonce" || last.jti == first.jti) {
+				t.Errorf("the proofs are %v and %v", first, last)
+			}
 		})
 	}
 }
@@ -258,20 +245,18 @@ func TestRefusedTokenReplacement(t *testing.T) {
 	for name, answer := range map[string]hosttest.Answer{
 		"invalid_token": refusal("invalid_token", "a-nonce"), "another code": refusal("unknown", "a-nonce"), "no code": hosttest.JSON(401, `{}`),
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"))
-				h.Authenticate(config(), hosttest.GET(api))
-				h.API(answer, hosttest.JSON(200, `{}`))
-				got := h.Authenticate(config(), hosttest.GET(api))
-				if got.Attempts != 2 || got.Header("Authorization") != "DPoP second-bound-token" {
-					t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
-				}
-				exchanges := h.Exchanges()
-				if len(exchanges) != 2 || proofIn(t, h, exchanges[0].Header, "ES256").thumbprint != proofIn(t, h, exchanges[1].Header, "ES256").thumbprint {
-					t.Errorf("there are %d token requests, or they have proofs of two keys", len(exchanges))
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, bound("first-bound-token"), bound("second-bound-token"))
+			h.Authenticate(config(), hosttest.GET(api))
+			h.API(answer, hosttest.JSON(200, `{}`))
+			got := h.Authenticate(config(), hosttest.GET(api))
+			if got.Attempts != 2 || got.Header("Authorization") != "DPoP second-bound-token" {
+				t.Errorf("%d attempts, the last with %s", got.Attempts, got.Header("Authorization"))
+			}
+			exchanges := h.Exchanges()
+			if len(exchanges) != 2 || proofIn(t, h, exchanges[0].Header, "ES256").thumbprint != proofIn(t, h, exchanges[1].Header, "ES256").thumbprint {
+				t.Errorf("there are %d token requests, or they have proofs of two keys", len(exchanges))
+			}
 		})
 	}
 }
@@ -285,9 +270,7 @@ func TestTokenReuse(t *testing.T) {
 			token string
 		}{{0, "first"}, {3539 * time.Second, "first"}, {time.Second, "second"}} {
 			h.Advance(step.pass)
-			if got := h.Authenticate(config(), hosttest.GET(api)).Header("Authorization"); got != "DPoP "+step.token+"-bound-token" {
-				t.Errorf("the API gets %s, want the %s", got, step.token)
-			}
+			plugintest.Sends(t, h, config(), hosttest.GET(api), "DPoP "+step.token+"-bound-token")
 		}
 		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":"dpop"}`))
 		for range 2 {
@@ -305,9 +288,7 @@ func TestUnboundTokens(t *testing.T) {
 	for _, tokenType := range []string{`"Bearer"`, `null`, `"mac"`} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"`+theToken+`","token_type":`+tokenType+`,"expires_in":300}`))
-			if err := h.AuthenticateError(config(), hosttest.GET(api)); !strings.Contains(err.Error(), "token_type is not DPoP") {
-				t.Errorf("token_type %s: %v", tokenType, err)
-			}
+			plugintest.Refuses(t, h, config(), hosttest.GET(api), "", "token_type is not DPoP")
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -26,20 +27,11 @@ const (
 	token    = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "githubapp.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "githubapp.wasm")
 
 // config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"client_id": "Iv1.8a61f9b3a7aba766", "private_key": "{{ get_secret('key') }}", "installation_id": 4711, "api_url": api}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	return plugintest.With(hosttest.Config{"client_id": "Iv1.8a61f9b3a7aba766", "private_key": "{{ get_secret('key') }}", "installation_id": 4711, "api_url": api}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET(api + "/repos/octo-org/hello-world/issues") }
@@ -70,35 +62,33 @@ func TestTheRequestForAToken(t *testing.T) {
 			"Iv1.8a61f9b3a7aba766", `{"permissions":{"contents":"read","issues":"write"},"repositories":["hello-world"]}`,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Variable("app", "678")
-				h.Variable("access", "read")
-				public := h.Key("key", "RS256")
-				h.TokenEndpoint(endpoint, issued(h, token, 3600))
-				got := h.Authenticate(test.config, get())
-				if got.Header("Authorization") != "Bearer "+token || len(got.Request.Header) != 1 {
-					t.Errorf("headers: %v", got.Request.Header)
-				}
-				exchange := h.Exchanges()[0]
-				if exchange.Method != http.MethodPost || exchange.Body != test.body {
-					t.Errorf("%s with %s", exchange.Method, exchange.Body)
-				}
-				if exchange.Header.Get("Accept") != "application/vnd.github+json" || exchange.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || exchange.Header.Get("User-Agent") == "" {
-					t.Errorf("headers: %v", exchange.Header)
-				}
-				signed := strings.TrimPrefix(exchange.Header.Get("Authorization"), "Bearer ")
-				_, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{"RS256"}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
-				if err != nil {
-					t.Error(err)
-				}
-				header, claims := h.JWT(signed)
-				now := h.Now().Unix()
-				want := map[string]any{"iss": test.issuer, "iat": json.Number(fmt.Sprint(now - 60)), "exp": json.Number(fmt.Sprint(now + 540))}
-				if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT"}) || !maps.Equal(claims, want) {
-					t.Errorf("JWT: %v %v", header, claims)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Variable("app", "678")
+			h.Variable("access", "read")
+			public := h.Key("key", "RS256")
+			h.TokenEndpoint(endpoint, issued(h, token, 3600))
+			got := h.Authenticate(test.config, get())
+			if got.Header("Authorization") != "Bearer "+token || len(got.Request.Header) != 1 {
+				t.Errorf("headers: %v", got.Request.Header)
+			}
+			exchange := h.Exchanges()[0]
+			if exchange.Method != http.MethodPost || exchange.Body != test.body {
+				t.Errorf("%s with %s", exchange.Method, exchange.Body)
+			}
+			if exchange.Header.Get("Accept") != "application/vnd.github+json" || exchange.Header.Get("X-GitHub-Api-Version") != "2022-11-28" || exchange.Header.Get("User-Agent") == "" {
+				t.Errorf("headers: %v", exchange.Header)
+			}
+			signed := strings.TrimPrefix(exchange.Header.Get("Authorization"), "Bearer ")
+			_, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithValidMethods([]string{"RS256"}), jwt.WithTimeFunc(h.Now), jwt.WithIssuedAt())
+			if err != nil {
+				t.Error(err)
+			}
+			header, claims := h.JWT(signed)
+			now := h.Now().Unix()
+			want := map[string]any{"iss": test.issuer, "iat": json.Number(fmt.Sprint(now - 60)), "exp": json.Number(fmt.Sprint(now + 540))}
+			if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT"}) || !maps.Equal(claims, want) {
+				t.Errorf("JWT: %v %v", header, claims)
+			}
 		})
 	}
 }
@@ -111,16 +101,14 @@ func TestTheKeyFileOfGitHub(t *testing.T) {
 	}
 	file := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 	for name, text := range map[string]string{"file": file, "one line": strings.ReplaceAll(file, "\n", `\n`)} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("key", text)
-				h.TokenEndpoint(endpoint, issued(h, token, 3600))
-				h.Authenticate(config(), get())
-				signed := strings.TrimPrefix(h.Exchanges()[0].Header.Get("Authorization"), "Bearer ")
-				if _, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return key.Public(), nil }, jwt.WithTimeFunc(h.Now)); err != nil {
-					t.Error(err)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("key", text)
+			h.TokenEndpoint(endpoint, issued(h, token, 3600))
+			h.Authenticate(config(), get())
+			signed := strings.TrimPrefix(h.Exchanges()[0].Header.Get("Authorization"), "Bearer ")
+			if _, err := jwt.Parse(signed, func(*jwt.Token) (any, error) { return key.Public(), nil }, jwt.WithTimeFunc(h.Now)); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -149,16 +137,10 @@ func TestTokenLifetime(t *testing.T) {
 			exchanges int
 		}{{0, 1}, {3539 * time.Second, 1}, {time.Second, 2}, {3539 * time.Second, 2}, {time.Second, 3}} {
 			h.Advance(step.pass)
-			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+token {
-				t.Errorf("Authorization: %s", got)
-			}
-			if n := len(h.Exchanges()); n != step.exchanges {
-				t.Errorf("%d exchanges, %d are right", n, step.exchanges)
-			}
+			plugintest.Sends(t, h, config(), get(), "Bearer "+token)
+			plugintest.Exchanges(t, h, step.exchanges)
 		}
-		if w := h.Warnings(); len(w) != 0 {
-			t.Errorf("warnings: %q", w)
-		}
+		plugintest.Warns(t, h, "")
 	})
 }
 
@@ -171,9 +153,8 @@ func TestExpiredToken(t *testing.T) {
 			for range 2 {
 				h.Authenticate(config(), get())
 			}
-			if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") || len(h.Exchanges()) != 2 {
-				t.Errorf("%d exchanges, warnings: %q", len(h.Exchanges()), w)
-			}
+			plugintest.Warns(t, h, "not cached")
+			plugintest.Exchanges(t, h, 2)
 		})
 	}
 }
@@ -198,29 +179,23 @@ func TestRefusals(t *testing.T) {
 		401: "answered 401; it is asked again in 1s: check client_id or app_id, private_key", 403: "the installation may be suspended",
 		404: ": check installation_id", 422: ": the installation does not have all of repositories or permissions", 500: "answered 500: see the status",
 	} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Key("key", "RS256")
-				h.TokenEndpoint(endpoint, hosttest.JSON(status, `{"message":"of GitHub's own"}`))
-				err := h.AuthenticateError(config(), get())
-				var answer *host.TokenError
-				if !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "own") || !errors.As(err, &answer) || answer.Status != status {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, fmt.Sprint(status), func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", "RS256")
+			h.TokenEndpoint(endpoint, hosttest.JSON(status, `{"message":"of GitHub's own"}`))
+			err := h.AuthenticateError(config(), get())
+			var answer *host.TokenError
+			if !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "own") || !errors.As(err, &answer) || answer.Status != status {
+				t.Errorf("stage %s: %v", err.Stage, err)
+			}
 		})
 	}
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
 		h.Variable("app", "678")
 		h.TokenEndpoint(endpoint, hosttest.JSON(201, `{"token":"`+token+`"}`))
-		if err := h.AuthenticateError(config(), get()); err.Stage != host.StageToken || !strings.Contains(err.Error(), "without expires_at") {
-			t.Errorf("no expires_at: stage %s: %v", err.Stage, err)
-		}
-		for name, c := range map[string]hosttest.Config{"no ID": config("client_id", nil), "both IDs": config("app_id", "{{ get_variable('app') }}")} {
-			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), "set one of client_id and app_id") {
-				t.Errorf("%s: err = %v", name, err)
-			}
+		plugintest.Refuses(t, h, config(), get(), host.StageToken, "without expires_at")
+		for _, c := range map[string]hosttest.Config{"no ID": config("client_id", nil), "both IDs": config("app_id", "{{ get_variable('app') }}")} {
+			plugintest.Refuses(t, h, c, get(), "", "set one of client_id and app_id")
 		}
 	})
 }
@@ -236,13 +211,7 @@ func TestProblems(t *testing.T) {
 			"app_id":              config("app_id", 12345),
 			"":                    config("repositories", "one two"),
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-			}
-			if got := strings.Join(paths, " "); got != text {
-				t.Errorf("problems at %q, not at %q", got, text)
-			}
+			plugintest.Problems(t, h, c, text)
 		}
 	})
 }
@@ -279,12 +248,10 @@ func TestClockOfGitHub(t *testing.T) {
 			}
 		}
 		h.Advance(9*time.Minute - time.Second)
-		if h.Authenticate(config(), get()); len(h.Exchanges()) != 2 {
-			t.Errorf("%d exchanges before the end of the token", len(h.Exchanges()))
-		}
+		h.Authenticate(config(), get())
+		plugintest.Exchanges(t, h, 2)
 		h.Advance(time.Second)
-		if h.Authenticate(config(), get()); len(h.Exchanges()) != 3 {
-			t.Errorf("%d exchanges after it", len(h.Exchanges()))
-		}
+		h.Authenticate(config(), get())
+		plugintest.Exchanges(t, h, 3)
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -29,23 +30,14 @@ const (
 	anIDToken = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL3J1bi50ZXN0In0.c2lnbmF0dXJlLW9mLWdvb2dsZQ"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "googleserviceaccount.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "googleserviceaccount.wasm")
 
 // config returns a configuration with the members of a key file. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
 	member := func(name string) string { return "{{ json_get(get_secret('sa.json'), '" + name + "') }}" }
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"client_email": member("client_email"), "private_key": member("private_key"), "private_key_id": member("private_key_id"), "token_url": member("token_uri"),
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	}, pairs...)
 }
 
 // selfSigning returns a configuration of self-signed JWTs.
@@ -129,39 +121,35 @@ func TestTokensOfTheEndpoint(t *testing.T) {
 			anIDToken, 3540,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				keyFile(t, h)
-				h.As(host.User{Email: "ann@example.com"})
-				h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
-				wantExchanges := func(pass, exchanges int) {
-					t.Helper()
-					h.Advance(time.Duration(pass) * time.Second)
-					got := h.Authenticate(test.config, get())
-					if got.Header("Authorization") != "Bearer "+test.want || len(got.Request.Header) != 1 {
-						t.Errorf("headers: %v", got.Request.Header)
-					}
-					if n := len(h.Exchanges()); n != exchanges {
-						t.Errorf("%d exchanges, %d are right", n, exchanges)
-					}
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			keyFile(t, h)
+			h.As(host.User{Email: "ann@example.com"})
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
+			wantExchanges := func(pass, exchanges int) {
+				t.Helper()
+				h.Advance(time.Duration(pass) * time.Second)
+				got := h.Authenticate(test.config, get())
+				if got.Header("Authorization") != "Bearer "+test.want || len(got.Request.Header) != 1 {
+					t.Errorf("headers: %v", got.Request.Header)
 				}
-				wantExchanges(0, 1)
-				now := h.Now().Unix()
-				exchange := h.Exchanges()[0]
-				if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
-					t.Errorf("form: %v", exchange.Form)
-				}
-				header, claims := verified(t, h, exchange.Form.Get("assertion"))
-				want := map[string]any{
-					"iss": email, "aud": endpoint, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 3600)),
-				}
-				maps.Copy(want, test.claims)
-				if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT", "kid": keyID}) || !maps.Equal(claims, want) {
-					t.Errorf("assertion: %v %v", header, claims)
-				}
-				wantExchanges(test.seconds-1, 1)
-				wantExchanges(1, 2)
-			})
+				plugintest.Exchanges(t, h, exchanges)
+			}
+			wantExchanges(0, 1)
+			now := h.Now().Unix()
+			exchange := h.Exchanges()[0]
+			if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+				t.Errorf("form: %v", exchange.Form)
+			}
+			header, claims := verified(t, h, exchange.Form.Get("assertion"))
+			want := map[string]any{
+				"iss": email, "aud": endpoint, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 3600)),
+			}
+			maps.Copy(want, test.claims)
+			if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT", "kid": keyID}) || !maps.Equal(claims, want) {
+				t.Errorf("assertion: %v %v", header, claims)
+			}
+			wantExchanges(test.seconds-1, 1)
+			wantExchanges(1, 2)
 		})
 	}
 }
@@ -176,29 +164,25 @@ func TestSelfSigned(t *testing.T) {
 		"audience": {selfSigning("audience", "https://pubsub.googleapis.com/"), map[string]any{"aud": "https://pubsub.googleapis.com/"}},
 		"scope":    {selfSigning("scope", scope), map[string]any{"scope": scope}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				keyFile(t, h)
-				first := h.Authenticate(test.config, get()).Header("Authorization")
-				header, claims := verified(t, h, first)
-				now := h.Now().Unix()
-				want := map[string]any{"iss": email, "sub": email, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 3600))}
-				maps.Copy(want, test.claims)
-				if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT", "kid": keyID}) || !maps.Equal(claims, want) {
-					t.Errorf("JWT: %v %v", header, claims)
-				}
-				h.Advance(3539 * time.Second)
-				if second := h.Authenticate(test.config, get()).Header("Authorization"); second != first {
-					t.Error("another JWT was signed too early")
-				}
-				h.Advance(time.Second)
-				if second := h.Authenticate(test.config, get()).Header("Authorization"); second == first {
-					t.Error("the JWT is used to its end")
-				}
-				if n := len(h.Exchanges()); n != 0 {
-					t.Errorf("%d exchanges", n)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			keyFile(t, h)
+			first := h.Authenticate(test.config, get()).Header("Authorization")
+			header, claims := verified(t, h, first)
+			now := h.Now().Unix()
+			want := map[string]any{"iss": email, "sub": email, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 3600))}
+			maps.Copy(want, test.claims)
+			if !maps.Equal(header, map[string]any{"alg": "RS256", "typ": "JWT", "kid": keyID}) || !maps.Equal(claims, want) {
+				t.Errorf("JWT: %v %v", header, claims)
+			}
+			h.Advance(3539 * time.Second)
+			if second := h.Authenticate(test.config, get()).Header("Authorization"); second != first {
+				t.Error("another JWT was signed too early")
+			}
+			h.Advance(time.Second)
+			if second := h.Authenticate(test.config, get()).Header("Authorization"); second == first {
+				t.Error("the JWT is used to its end")
+			}
+			plugintest.Exchanges(t, h, 0)
 		})
 	}
 }
@@ -208,17 +192,15 @@ func TestRevokedToken(t *testing.T) {
 	for name, c := range map[string]hosttest.Config{
 		"access token": config("scope", scope), "self-signed": selfSigning("audience", "https://pubsub.googleapis.com/"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				keyFile(t, h)
-				h.TokenEndpoint(endpoint, hosttest.Token(token, 3600), hosttest.Token("another-access-token", 3600))
-				first := h.Authenticate(c, get()).Header("Authorization")
-				h.Advance(time.Second)
-				h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
-				if got := h.Authenticate(c, get()); got.Attempts != 2 || got.Header("Authorization") == first {
-					t.Errorf("%d attempts", got.Attempts)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			keyFile(t, h)
+			h.TokenEndpoint(endpoint, hosttest.Token(token, 3600), hosttest.Token("another-access-token", 3600))
+			first := h.Authenticate(c, get()).Header("Authorization")
+			h.Advance(time.Second)
+			h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
+			if got := h.Authenticate(c, get()); got.Attempts != 2 || got.Header("Authorization") == first {
+				t.Errorf("%d attempts", got.Attempts)
+			}
 		})
 	}
 }
@@ -254,14 +236,10 @@ func TestRefusals(t *testing.T) {
 		"no access token":      {config("scope", scope), hosttest.JSON(200, `{"id_token":"`+anIDToken+`"}`), "answered 200 without an access_token"},
 		"another type":         {config("scope", scope), hosttest.JSON(200, `{"access_token":"`+token+`","token_type":"mac"}`), "another type than bearer"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				keyFile(t, h)
-				h.TokenEndpoint(endpoint, test.answer)
-				if err := h.AuthenticateError(test.config, get()); err.Stage != host.StageToken || !strings.Contains(err.Error(), test.text) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			keyFile(t, h)
+			h.TokenEndpoint(endpoint, test.answer)
+			plugintest.Refuses(t, h, test.config, get(), host.StageToken, test.text)
 		})
 	}
 }
@@ -274,32 +252,25 @@ func TestMissingFields(t *testing.T) {
 			"either audience or scope": {selfSigning(), selfSigning("scope", scope, "audience", "{{ user.id | default('a') }}")},
 		} {
 			for _, c := range configs {
-				if err := h.AuthenticateError(c, get()); err.Stage != host.StagePlugin || !strings.Contains(err.Error(), text) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
+				plugintest.Refuses(t, h, c, get(), host.StagePlugin, text)
 			}
 		}
 		h.Secret("sa.json", `{"type":"service_account","client_email":"`+email+`"}`)
-		if err := h.AuthenticateError(config("scope", scope), get()); err.Stage != host.StageTemplate || !strings.Contains(err.Error(), "there is no such member") {
-			t.Errorf("a file without a key: stage %s: %v", err.Stage, err)
-		}
+		plugintest.Refuses(t, h, config("scope", scope), get(), host.StageTemplate, "there is no such member")
 	})
 }
 
 // A token serves one request, with a warning, if it has no expires_in above 60 seconds.
 func TestUncachedToken(t *testing.T) {
 	for name, answer := range map[string]hosttest.Answer{"no expires_in": hosttest.JSON(200, `{"access_token":"`+token+`"}`), "60 seconds": hosttest.Token(token, 60)} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				keyFile(t, h)
-				h.TokenEndpoint(endpoint, answer)
-				for range 2 {
-					h.Authenticate(config("scope", scope), get())
-				}
-				if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") || len(h.Exchanges()) != 2 {
-					t.Errorf("%d exchanges, warnings: %q", len(h.Exchanges()), w)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			keyFile(t, h)
+			h.TokenEndpoint(endpoint, answer)
+			for range 2 {
+				h.Authenticate(config("scope", scope), get())
+			}
+			plugintest.Warns(t, h, "not cached")
+			plugintest.Exchanges(t, h, 2)
 		})
 	}
 }
@@ -321,13 +292,7 @@ func TestProblems(t *testing.T) {
 			"algorithm token_type token_url scope": config("algorithm", "ES256", "token_type", "jwt", "token_url", "http://a.test", "scope", []any{"a"}),
 			"":                                     config("scope", scope),
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-			}
-			if got := strings.Join(paths, " "); got != text {
-				t.Errorf("problems at %q, not at %q", got, text)
-			}
+			plugintest.Problems(t, h, c, text)
 		}
 	})
 }

@@ -17,20 +17,14 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "hmac.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "hmac.wasm")
 
 // config returns a configuration with the secret "key" that signs message. Further fields are pairs of name and value.
 func config(message string, pairs ...any) hosttest.Config {
-	c := hosttest.Config{"secret": "{{ get_secret('key') }}", "message": message, "key": "X-Signature"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"secret": "{{ get_secret('key') }}", "message": message, "key": "X-Signature"}, pairs...)
 }
 
 // mac returns an HMAC.
@@ -81,12 +75,10 @@ func TestPlaceholders(t *testing.T) {
 		"{method} {path} {method}.": "POST /a%2Fb/c POST.",
 		`a}\n\t\r\\\{method} "é"`:   "a}\n\t\r\\{method} \"é\"",
 	} {
-		t.Run(message, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Canary("key")
-				h.Advance(678 * time.Millisecond)
-				wantSigned(t, h.Authenticate(config(message), request()), key, want)
-			})
+		run.Case(t, message, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Canary("key")
+			h.Advance(678 * time.Millisecond)
+			wantSigned(t, h.Authenticate(config(message), request()), key, want)
 		})
 	}
 }
@@ -121,11 +113,9 @@ func TestFormats(t *testing.T) {
 		"{query|form}":                       "x%3D1%26y%3D%257e%2Bz",
 		"{method}{header:X-Two|hex}":         "POST" + hex.EncodeToString([]byte("a, b")),
 	} {
-		t.Run(message, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Canary("key")
-				wantSigned(t, h.Authenticate(config(message), request()), key, want)
-			})
+		run.Case(t, message, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Canary("key")
+			wantSigned(t, h.Authenticate(config(message), request()), key, want)
 		})
 	}
 }
@@ -279,9 +269,7 @@ func TestUnauthorized(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Canary("key")
 		h.API(hosttest.JSON(http.StatusUnauthorized, `{}`))
-		if got := h.Authenticate(config("{method}"), hosttest.GET("https://api.test/")); got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
-		}
+		plugintest.Answers(t, h, config("{method}"), hosttest.GET("https://api.test/"), http.StatusUnauthorized, 1)
 	})
 }
 
@@ -351,9 +339,7 @@ func TestProblems(t *testing.T) {
 			{"query", map[string]any{"X-Signature": "1"}},
 			{"in", "query", "headers", map[string]any{"X-Signature": "1"}},
 		} {
-			if problems := h.Problems(config("{method}", fields...)); len(problems) != 0 {
-				t.Errorf("%v: problems = %v", fields, problems)
-			}
+			plugintest.Problems(t, h, config("{method}", fields...), "")
 		}
 	})
 }
@@ -378,10 +364,7 @@ func TestRefusedRequests(t *testing.T) {
 			{host.StageMutation, "twice", []any{"headers", map[string]any{"x-signature": "1"}, "key", "{{ 'X-Signature' }}"}},
 			{host.StagePlugin, "sinks", []any{"value", "{signature}{body}"}},
 		} {
-			err := h.AuthenticateError(config("{method}", test.fields...), hosttest.GET("https://api.test/"))
-			if err.Stage != test.stage || !strings.Contains(err.Error(), test.text) {
-				t.Errorf("%v: stage %s: %v", test.fields, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config("{method}", test.fields...), hosttest.GET("https://api.test/"), test.stage, test.text)
 		}
 	})
 }

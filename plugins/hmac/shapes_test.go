@@ -131,21 +131,19 @@ func TestSchemes(t *testing.T) {
 			query:   "ccy=BTC",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("key", test.secret)
-				setTime(h, test.millis)
-				test.fields["secret"] = "{{ get_secret('key') }}"
-				got := h.Authenticate(test.fields, test.request())
-				for name, want := range test.headers {
-					if got.Header(name) != want {
-						t.Errorf("%s: %s\nis not %s", name, got.Header(name), want)
-					}
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("key", test.secret)
+			setTime(h, test.millis)
+			test.fields["secret"] = "{{ get_secret('key') }}"
+			got := h.Authenticate(test.fields, test.request())
+			for name, want := range test.headers {
+				if got.Header(name) != want {
+					t.Errorf("%s: %s\nis not %s", name, got.Header(name), want)
 				}
-				if len(got.Request.Header) != len(test.headers) || got.Request.URL.RawQuery != test.query {
-					t.Errorf("headers %v, query %s", got.Request.Header, got.Request.URL.RawQuery)
-				}
-			})
+			}
+			if len(got.Request.Header) != len(test.headers) || got.Request.URL.RawQuery != test.query {
+				t.Errorf("headers %v, query %s", got.Request.Header, got.Request.URL.RawQuery)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // Each component has the value that the API derives from the request that it receives, RFC 9421 sections 2.1 and 2.2
@@ -47,18 +48,16 @@ func TestComponents(t *testing.T) {
 		{"header with an equals sign", "x-equals", "https://www.example.com/", `"x-equals": =a=b`},
 		{"length of the body", "content-length", "https://www.example.com/", `"content-length": 5`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Key("key", "HS256")
-				r := hosttest.POST(test.target, "hello")
-				r.Header = http.Header{"X-One": {" 1\t"}, "Cache-Control": {"max-age=60", "  must-revalidate"}, "X-Empty": {""}, "X-Equals": {"=a=b"}}
-				got := h.Authenticate(config("hmac-sha256", "components", test.component), r)
-				base, signature := signed(t, got.Request, "sig1", test.want)
-				if identifier, _, _ := strings.Cut(test.want, ": "); !strings.Contains(base, "("+identifier+");created=") {
-					t.Errorf("Signature-Input: %s", got.Header("Signature-Input"))
-				}
-				verify(t, "hmac-sha256", key, base, signature)
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Key("key", "HS256")
+			r := hosttest.POST(test.target, "hello")
+			r.Header = http.Header{"X-One": {" 1\t"}, "Cache-Control": {"max-age=60", "  must-revalidate"}, "X-Empty": {""}, "X-Equals": {"=a=b"}}
+			got := h.Authenticate(config("hmac-sha256", "components", test.component), r)
+			base, signature := signed(t, got.Request, "sig1", test.want)
+			if identifier, _, _ := strings.Cut(test.want, ": "); !strings.Contains(base, "("+identifier+");created=") {
+				t.Errorf("Signature-Input: %s", got.Header("Signature-Input"))
+			}
+			verify(t, "hmac-sha256", key, base, signature)
 		})
 	}
 }
@@ -102,10 +101,7 @@ func TestContentLength(t *testing.T) {
 		stated := hosttest.GET("https://api.test/")
 		stated.Header.Set("Content-Length", "7") // net/http does not send it
 		for _, r := range []*http.Request{hosttest.GET("https://api.test/"), stated, streamed} {
-			err := h.AuthenticateError(c, r)
-			if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), "has no {header:content-length}") {
-				t.Errorf("stage %s: %v", err.Stage, err)
-			}
+			plugintest.Refuses(t, h, c, r, host.StagePlugin, "has no {header:content-length}")
 		}
 	})
 }
@@ -119,14 +115,9 @@ func TestMissingComponents(t *testing.T) {
 		{"parameter that is there twice", "@query-param;name=a", "https://api.test/?a=1&%61=2", "a more than once"},
 		{"Signature-Agent that is not configured", "signature-agent;key=x", "https://api.test/", "needs the field signature_agent"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Key("key", "HS256")
-				err := h.AuthenticateError(config("hmac-sha256", "components", test.components), hosttest.GET(test.target))
-				if err.Stage != host.StagePlugin || !strings.Contains(err.Error(), test.text) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", "HS256")
+			plugintest.Refuses(t, h, config("hmac-sha256", "components", test.components), hosttest.GET(test.target), host.StagePlugin, test.text)
 		})
 	}
 }
@@ -214,9 +205,7 @@ func TestProblems(t *testing.T) {
 		if problems := h.Problems(hosttest.Config{}); len(problems) != 2 {
 			t.Errorf("private_key and algorithm are required: %v", problems)
 		}
-		if problems := h.Problems(config("{{ user.id }}", "components", "{{ user.id }}", "label", "{{ user.id }}", "signature_agent", "{{ user.id }}")); len(problems) != 0 {
-			t.Errorf("templates: %v", problems)
-		}
+		plugintest.Problems(t, h, config("{{ user.id }}", "components", "{{ user.id }}", "label", "{{ user.id }}", "signature_agent", "{{ user.id }}"), "")
 	})
 }
 
@@ -241,10 +230,7 @@ func TestRefusedRequests(t *testing.T) {
 			{"label may have lower-case letters", []any{"label", "{{ user.username }}"}},
 			{"algorithm is none of", []any{"algorithm", "{{ user.id }}"}},
 		} {
-			err := h.AuthenticateError(config("ed25519", test.fields...), hosttest.GET("https://api.test/"))
-			if !strings.Contains(err.Error(), test.text) {
-				t.Errorf("%s is not in: %v", test.text, err)
-			}
+			plugintest.Refuses(t, h, config("ed25519", test.fields...), hosttest.GET("https://api.test/"), "", test.text)
 		}
 	})
 }

@@ -17,21 +17,15 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "httpsignature.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "httpsignature.wasm")
 
 // config returns a configuration with the secret "key". Further fields are pairs of name and value.
 func config(algorithm string, pairs ...any) hosttest.Config {
-	c := hosttest.Config{"private_key": "{{ get_secret('key') }}", "algorithm": algorithm}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"private_key": "{{ get_secret('key') }}", "algorithm": algorithm}, pairs...)
 }
 
 // jose has the names of RFC 7518 and RFC 8037 for the algorithms.
@@ -88,16 +82,14 @@ func verify(t *testing.T, algorithm string, key any, base string, signature []by
 // Every algorithm of RFC 9421 section 3.3 signs. With alg, the signature names it.
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range sdk.HTTPSignatureAlgorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Key("key", jose[algorithm])
-				got := h.Authenticate(config(algorithm, "components", "@method", "keyid", "k1", "alg", true), hosttest.GET("https://api.test/"))
-				base, signature := signed(t, got.Request, "sig1", `"@method": GET`)
-				if want := `("@method");created=1767323045;keyid="k1";alg="` + algorithm + `"`; !strings.HasSuffix(base, want) {
-					t.Errorf("%s has not the parameters %s", base, want)
-				}
-				verify(t, algorithm, key, base, signature)
-			})
+		run.Case(t, algorithm, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Key("key", jose[algorithm])
+			got := h.Authenticate(config(algorithm, "components", "@method", "keyid", "k1", "alg", true), hosttest.GET("https://api.test/"))
+			base, signature := signed(t, got.Request, "sig1", `"@method": GET`)
+			if want := `("@method");created=1767323045;keyid="k1";alg="` + algorithm + `"`; !strings.HasSuffix(base, want) {
+				t.Errorf("%s has not the parameters %s", base, want)
+			}
+			verify(t, algorithm, key, base, signature)
 		})
 	}
 }
@@ -141,16 +133,14 @@ func TestParameters(t *testing.T) {
 			[]any{"tag", "t", "nonce", "n", "expires_seconds", 301, "alg", true, "keyid", "k"},
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("key", pemFile(t, "ed25519"))
-				got := h.Authenticate(config("ed25519", append(test.fields, "components", "()", "label", "a-*.1_")...), hosttest.GET("https://api.test/"))
-				if input := got.Header("Signature-Input"); input != "a-*.1_="+test.want {
-					t.Errorf("Signature-Input: %s\nis not         a-*.1_=%s", input, test.want)
-				}
-				base, signature := signed(t, got.Request, "a-*.1_")
-				verify(t, "ed25519", public(t, pemFile(t, "ed25519")), base, signature)
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("key", pemFile(t, "ed25519"))
+			got := h.Authenticate(config("ed25519", append(test.fields, "components", "()", "label", "a-*.1_")...), hosttest.GET("https://api.test/"))
+			if input := got.Header("Signature-Input"); input != "a-*.1_="+test.want {
+				t.Errorf("Signature-Input: %s\nis not         a-*.1_=%s", input, test.want)
+			}
+			base, signature := signed(t, got.Request, "a-*.1_")
+			verify(t, "ed25519", public(t, pemFile(t, "ed25519")), base, signature)
 		})
 	}
 }
@@ -192,9 +182,7 @@ func TestUnauthorized(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS256")
 		h.API(hosttest.JSON(http.StatusUnauthorized, `{}`))
-		if got := h.Authenticate(config("hmac-sha256"), hosttest.GET("https://api.test/")); got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%d attempts, status %d", got.Attempts, got.Response.StatusCode)
-		}
+		plugintest.Answers(t, h, config("hmac-sha256"), hosttest.GET("https://api.test/"), http.StatusUnauthorized, 1)
 	})
 }
 
@@ -237,14 +225,9 @@ func TestUnfitKeys(t *testing.T) {
 	for _, test := range []struct{ key, algorithm string }{
 		{"RS256", "ed25519"}, {"EdDSA", "hmac-sha256"}, {"HS256", "ecdsa-p256-sha256"}, {"ES256", "ecdsa-p384-sha384"}, {"ES384", "rsa-pss-sha512"},
 	} {
-		t.Run(test.key+" with "+test.algorithm, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Key("key", test.key)
-				err := h.AuthenticateError(config(test.algorithm), hosttest.GET("https://api.test/"))
-				if err.Stage != host.StageSign || !strings.Contains(err.Error(), "private_key") {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, test.key+" with "+test.algorithm, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", test.key)
+			plugintest.Refuses(t, h, config(test.algorithm), hosttest.GET("https://api.test/"), host.StageSign, "private_key")
 		})
 	}
 }

@@ -116,33 +116,31 @@ func TestSignaturesOfTheRFC(t *testing.T) {
 			fields:    []any{"keyid", "test-key-ed25519"},
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("key", test.key)
-				setTime(h, 1618884473)
-				list, _, _ := strings.Cut(test.input, ")")
-				got := h.Authenticate(config(test.algorithm, append(test.fields, "components", list+")", "label", test.label)...), testRequest())
-				if input := got.Header("Signature-Input"); input != test.label+"="+test.input {
-					t.Errorf("Signature-Input: %s", input)
-				}
-				var lines []string
-				for _, identifier := range strings.Fields(strings.TrimPrefix(list, "(")) {
-					lines = append(lines, identifier+": "+testLines[strings.Trim(identifier, `"`)])
-				}
-				base, signature := signed(t, got.Request, test.label, lines...)
-				want, _ := base64.StdEncoding.DecodeString(test.signature)
-				var key any
-				if test.algorithm == "hmac-sha256" {
-					key, _ = base64.StdEncoding.DecodeString(sharedSecret)
-				} else {
-					key = public(t, test.key)
-				}
-				verify(t, test.algorithm, key, base, signature)
-				verify(t, test.algorithm, key, base, want)
-				if test.deterministic && !bytes.Equal(signature, want) {
-					t.Errorf("Signature: %s", got.Header("Signature"))
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("key", test.key)
+			setTime(h, 1618884473)
+			list, _, _ := strings.Cut(test.input, ")")
+			got := h.Authenticate(config(test.algorithm, append(test.fields, "components", list+")", "label", test.label)...), testRequest())
+			if input := got.Header("Signature-Input"); input != test.label+"="+test.input {
+				t.Errorf("Signature-Input: %s", input)
+			}
+			var lines []string
+			for _, identifier := range strings.Fields(strings.TrimPrefix(list, "(")) {
+				lines = append(lines, identifier+": "+testLines[strings.Trim(identifier, `"`)])
+			}
+			base, signature := signed(t, got.Request, test.label, lines...)
+			want, _ := base64.StdEncoding.DecodeString(test.signature)
+			var key any
+			if test.algorithm == "hmac-sha256" {
+				key, _ = base64.StdEncoding.DecodeString(sharedSecret)
+			} else {
+				key = public(t, test.key)
+			}
+			verify(t, test.algorithm, key, base, signature)
+			verify(t, test.algorithm, key, base, want)
+			if test.deterministic && !bytes.Equal(signature, want) {
+				t.Errorf("Signature: %s", got.Header("Signature"))
+			}
 		})
 	}
 }
@@ -175,16 +173,14 @@ func TestContentDigest(t *testing.T) {
 		{"sha-512", "sha-512", `{"hello": "world"}`, testDigest},
 		{"no body", "sha-256", "", "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Key("key", "HS256")
-				got := h.Authenticate(config("hmac-sha256", "components", "content-digest", "content_digest", test.algorithm), hosttest.POST("https://api.test/", test.body))
-				if got.Header("Content-Digest") != test.want {
-					t.Errorf("Content-Digest: %s", got.Header("Content-Digest"))
-				}
-				base, signature := signed(t, got.Request, "sig1", `"content-digest": `+test.want)
-				verify(t, "hmac-sha256", key, base, signature)
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Key("key", "HS256")
+			got := h.Authenticate(config("hmac-sha256", "components", "content-digest", "content_digest", test.algorithm), hosttest.POST("https://api.test/", test.body))
+			if got.Header("Content-Digest") != test.want {
+				t.Errorf("Content-Digest: %s", got.Header("Content-Digest"))
+			}
+			base, signature := signed(t, got.Request, "sig1", `"content-digest": `+test.want)
+			verify(t, "hmac-sha256", key, base, signature)
 		})
 	}
 }

@@ -14,21 +14,15 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "jwt.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "jwt.wasm")
 
 // config returns a configuration with these claims. Further fields are pairs of name and value.
 func config(claims map[string]any, pairs ...any) hosttest.Config {
-	c := hosttest.Config{"private_key": "{{ get_secret('key') }}", "claims": claims}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"private_key": "{{ get_secret('key') }}", "claims": claims}, pairs...)
 }
 
 // authenticate sends a request and returns the header and the claims of its token.
@@ -45,29 +39,25 @@ func authenticate(t *testing.T, h *hosttest.Harness, c hosttest.Config) (header,
 // (specification.md 3.10, 3.17 and 3.18).
 func TestEveryAlgorithm(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
-		t.Run("algorithm "+algorithm, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				c, want := config(map[string]any{"sub": "{{ user.email }}"}), algorithm
-				if algorithm == "" {
-					want = "RS256"
-				} else {
-					c["algorithm"] = algorithm
-				}
-				key := h.Key("key", want)
-				h.As(host.User{Email: "ann@example.com"})
-				got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))
-				token, found := strings.CutPrefix(got.Header("Authorization"), "Bearer ")
-				parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{want}))
-				if err != nil || !found {
-					t.Fatalf("%s: err = %v", got.Header("Authorization"), err)
-				}
-				if subject, _ := parsed.Claims.GetSubject(); subject != "ann@example.com" {
-					t.Errorf("claims: %v", parsed.Claims)
-				}
-				if w := h.Warnings(); len(w) != 0 {
-					t.Errorf("warnings: %q", w)
-				}
-			})
+		run.Case(t, "algorithm "+algorithm, func(t *testing.T, h *hosttest.Harness) {
+			c, want := config(map[string]any{"sub": "{{ user.email }}"}), algorithm
+			if algorithm == "" {
+				want = "RS256"
+			} else {
+				c["algorithm"] = algorithm
+			}
+			key := h.Key("key", want)
+			h.As(host.User{Email: "ann@example.com"})
+			got := h.Authenticate(c, hosttest.GET("https://api.test/v1"))
+			token, found := strings.CutPrefix(got.Header("Authorization"), "Bearer ")
+			parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{want}))
+			if err != nil || !found {
+				t.Fatalf("%s: err = %v", got.Header("Authorization"), err)
+			}
+			if subject, _ := parsed.Claims.GetSubject(); subject != "ann@example.com" {
+				t.Errorf("claims: %v", parsed.Claims)
+			}
+			plugintest.Warns(t, h, "")
 		})
 	}
 }
@@ -87,9 +77,7 @@ func TestSignedForEveryRequest(t *testing.T) {
 			}
 			h.Advance(time.Second)
 		}
-		if n := len(h.Exchanges()); n != 0 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Exchanges(t, h, 0)
 	})
 }
 
@@ -127,10 +115,7 @@ func TestReservedHeaderMembers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
 		for _, name := range []string{"Alg", "CRIT", "B64", "TYP", "tYp"} {
-			problems := h.Problems(config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}))
-			if len(problems) != 1 || problems[0].Path != "auth.config.jwt_headers."+name {
-				t.Errorf("%s: problems = %v", name, problems)
-			}
+			plugintest.Problems(t, h, config(map[string]any{}, "jwt_headers", map[string]any{name: "x"}), "jwt_headers."+name)
 		}
 	})
 }
@@ -181,15 +166,13 @@ func TestUnfitKeys(t *testing.T) {
 		{"text with EdDSA", "HS256", "EdDSA"},
 		{"Ed25519 with PS512", "EdDSA", "PS512"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Key("key", test.key)
-				c := config(map[string]any{"a": "b"}, "algorithm", test.algorithm)
-				err := h.AuthenticateError(c, hosttest.GET("https://api.test"))
-				if err.Stage != host.StageSign || !strings.Contains(err.Error(), "private_key") || !strings.Contains(err.Error(), test.algorithm) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", test.key)
+			c := config(map[string]any{"a": "b"}, "algorithm", test.algorithm)
+			err := h.AuthenticateError(c, hosttest.GET("https://api.test"))
+			if err.Stage != host.StageSign || !strings.Contains(err.Error(), "private_key") || !strings.Contains(err.Error(), test.algorithm) {
+				t.Errorf("stage %s: %v", err.Stage, err)
+			}
 		})
 	}
 }
@@ -201,9 +184,7 @@ func TestShortHMACKey(t *testing.T) {
 		for range 3 {
 			authenticate(t, h, config(map[string]any{}, "algorithm", "HS256"))
 		}
-		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "private_key") {
-			t.Errorf("warnings: %q", w)
-		}
+		plugintest.Warns(t, h, "private_key")
 	})
 }
 
@@ -219,9 +200,7 @@ func TestRefusedRequests(t *testing.T) {
 			},
 			"64 bits": {"private_key": "a key that is written out", "algorithm": "HS256", "claims": map[string]any{"exp": "99999999999999999999"}},
 		} {
-			if err := h.AuthenticateError(c, hosttest.GET("https://api.test")); !strings.Contains(err.Error(), text) {
-				t.Errorf("%s is not in: %v", text, err)
-			}
+			plugintest.Refuses(t, h, c, hosttest.GET("https://api.test"), "", text)
 		}
 	})
 }
@@ -230,20 +209,14 @@ func TestRefusedRequests(t *testing.T) {
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
-			"auth.config.private_key auth.config.claims":    {},
-			"auth.config.algorithm":                         config(map[string]any{}, "algorithm", "none"),
-			"auth.config.claims auth.config.jwt_headers":    {"private_key": "x", "claims": "sub", "jwt_headers": []any{}},
-			"auth.config.claims.sub":                        config(map[string]any{"sub": "{{ usr.email }}"}),
-			"auth.config.private_key auth.config.token_url": {"private_key": " ", "claims": map[string]any{}, "token_url": "https://login.test"},
-			"": config(map[string]any{}),
+			"private_key claims":    {},
+			"algorithm":             config(map[string]any{}, "algorithm", "none"),
+			"claims jwt_headers":    {"private_key": "x", "claims": "sub", "jwt_headers": []any{}},
+			"claims.sub":            config(map[string]any{"sub": "{{ usr.email }}"}),
+			"private_key token_url": {"private_key": " ", "claims": map[string]any{}, "token_url": "https://login.test"},
+			"":                      config(map[string]any{}),
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, problem.Path)
-			}
-			if got := strings.Join(paths, " "); got != text {
-				t.Errorf("problems at %q, not at %q", got, text)
-			}
+			plugintest.Problems(t, h, c, text)
 		}
 	})
 }

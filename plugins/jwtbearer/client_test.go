@@ -29,17 +29,15 @@ func TestClientAuth(t *testing.T) {
 		{"tls", config("client_auth", "tls_client_auth"), "&client_id=me", ""},
 		{"parameters", config("parameters", map[string]any{"scope": "a b", "resource": []any{"urn:a", "urn:b"}}), "&resource=urn%3Aa&resource=urn%3Ab&scope=a+b", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Key("key", "ES256")
-				h.Secret("crm", "a:b c-secret")
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
-				h.Authenticate(test.config, get())
-				got := h.Exchanges()[0]
-				if got.Body != grant+got.Form.Get("assertion")+test.more || got.Header.Get("Authorization") != test.header {
-					t.Errorf("the request is %s\nAuthorization: %s", got.Body, got.Header.Get("Authorization"))
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", "ES256")
+			h.Secret("crm", "a:b c-secret")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+			h.Authenticate(test.config, get())
+			got := h.Exchanges()[0]
+			if got.Body != grant+got.Form.Get("assertion")+test.more || got.Header.Get("Authorization") != test.header {
+				t.Errorf("the request is %s\nAuthorization: %s", got.Body, got.Header.Get("Authorization"))
+			}
 		})
 	}
 }

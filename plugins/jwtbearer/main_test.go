@@ -15,26 +15,20 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
 
 const endpoint = "https://login.test/token"
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "jwtbearer.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "jwtbearer.wasm")
 
 // config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"client_id": "me", "private_key": "{{ get_secret('key') }}", "algorithm": "ES256", "token_url": endpoint,
 		"subject": "{{ user.email | default('service') }}", "audience": "https://login.test",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -48,41 +42,39 @@ func sentAssertion(h *hosttest.Harness) (header, claims map[string]any) {
 // The assertion is sent to the token endpoint and never to the API (specification.md 3.13, 3.14 and 3.15).
 func TestExchange(t *testing.T) {
 	for _, algorithm := range append(sdk.Algorithms(), "") {
-		t.Run("algorithm "+algorithm, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				c, want := config("algorithm", algorithm), algorithm
-				if algorithm == "" {
-					delete(c, "algorithm")
-					want = "RS256"
-				}
-				key := h.Key("key", want)
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
-				h.As(host.User{Email: "ann@example.com"})
-				got := h.Authenticate(c, get())
-				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
-					t.Errorf("headers: %v", got.Request.Header)
-				}
-				exchange := h.Exchanges()[0]
-				if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
-					t.Errorf("form: %v", exchange.Form)
-				}
-				_, err := jwt.Parse(exchange.Form.Get("assertion"), func(*jwt.Token) (any, error) { return key, nil },
-					jwt.WithValidMethods([]string{want}), jwt.WithTimeFunc(h.Now))
-				if err != nil {
-					t.Error(err)
-				}
-				header, claims := sentAssertion(h)
-				now := h.Now().Unix()
-				if !maps.Equal(header, map[string]any{"alg": want, "typ": "JWT"}) {
-					t.Errorf("header: %v", header)
-				}
-				if !maps.Equal(claims, map[string]any{
-					"iss": "me", "sub": "ann@example.com", "aud": "https://login.test",
-					"iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 180)),
-				}) {
-					t.Errorf("claims: %v", claims)
-				}
-			})
+		run.Case(t, "algorithm "+algorithm, func(t *testing.T, h *hosttest.Harness) {
+			c, want := config("algorithm", algorithm), algorithm
+			if algorithm == "" {
+				delete(c, "algorithm")
+				want = "RS256"
+			}
+			key := h.Key("key", want)
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+			h.As(host.User{Email: "ann@example.com"})
+			got := h.Authenticate(c, get())
+			if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+				t.Errorf("headers: %v", got.Request.Header)
+			}
+			exchange := h.Exchanges()[0]
+			if len(exchange.Form) != 2 || exchange.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+				t.Errorf("form: %v", exchange.Form)
+			}
+			_, err := jwt.Parse(exchange.Form.Get("assertion"), func(*jwt.Token) (any, error) { return key, nil },
+				jwt.WithValidMethods([]string{want}), jwt.WithTimeFunc(h.Now))
+			if err != nil {
+				t.Error(err)
+			}
+			header, claims := sentAssertion(h)
+			now := h.Now().Unix()
+			if !maps.Equal(header, map[string]any{"alg": want, "typ": "JWT"}) {
+				t.Errorf("header: %v", header)
+			}
+			if !maps.Equal(claims, map[string]any{
+				"iss": "me", "sub": "ann@example.com", "aud": "https://login.test",
+				"iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 180)),
+			}) {
+				t.Errorf("claims: %v", claims)
+			}
 		})
 	}
 }
@@ -102,31 +94,23 @@ func TestTokenLifetime(t *testing.T) {
 		{"numeric text", "61", 0, `{"access_token":"the-access-token"}`},
 		{"template", "{{ get_variable('ttl') }}", 7139 * time.Second, `{"access_token":"the-access-token"}`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Variable("ttl", "7200")
-				h.Key("key", "ES256")
-				h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
-				c := config()
-				if test.ttl != nil {
-					c["token_ttl"] = test.ttl
-				}
-				for _, step := range []struct {
-					pass      time.Duration
-					exchanges int
-				}{{0, 1}, {test.last, 1}, {time.Second, 2}, {test.last, 2}, {time.Second, 3}} {
-					h.Advance(step.pass)
-					if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
-						t.Errorf("Authorization: %s", got)
-					}
-					if n := len(h.Exchanges()); n != step.exchanges {
-						t.Errorf("at %s: %d exchanges, %d are right", h.Now(), n, step.exchanges)
-					}
-				}
-				if w := h.Warnings(); len(w) != 0 {
-					t.Errorf("warnings: %q", w)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Variable("ttl", "7200")
+			h.Key("key", "ES256")
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, test.answer))
+			c := config()
+			if test.ttl != nil {
+				c["token_ttl"] = test.ttl
+			}
+			for _, step := range []struct {
+				pass      time.Duration
+				exchanges int
+			}{{0, 1}, {test.last, 1}, {time.Second, 2}, {test.last, 2}, {time.Second, 3}} {
+				h.Advance(step.pass)
+				plugintest.Sends(t, h, c, get(), "Bearer the-access-token")
+				plugintest.Exchanges(t, h, step.exchanges)
+			}
+			plugintest.Warns(t, h, "")
 		})
 	}
 }
@@ -140,14 +124,10 @@ func TestAShorterExpiresIn(t *testing.T) {
 		h.Authenticate(config(), get())
 		h.Advance(3539 * time.Second)
 		h.Authenticate(config(), get())
-		if n := len(h.Exchanges()); n != 1 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Exchanges(t, h, 1)
 		h.Advance(time.Second)
 		h.Authenticate(config(), get())
-		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "shorter than token_ttl") {
-			t.Errorf("warnings: %q", w)
-		}
+		plugintest.Warns(t, h, "shorter than token_ttl")
 	})
 }
 
@@ -159,12 +139,8 @@ func TestATimeToLiveOfAMinute(t *testing.T) {
 		for range 3 {
 			h.Authenticate(config("token_ttl", 60), get())
 		}
-		if n := len(h.Exchanges()); n != 3 {
-			t.Errorf("%d exchanges", n)
-		}
-		if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") {
-			t.Errorf("warnings: %q", w)
-		}
+		plugintest.Exchanges(t, h, 3)
+		plugintest.Warns(t, h, "not cached")
 	})
 }
 
@@ -174,17 +150,11 @@ func TestInvalidLifetimes(t *testing.T) {
 		h.Key("key", "ES256")
 		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
 		for _, ttl := range []any{0, -1, 1.5, true, "", "soon", "1h", "12.0", "99999999999999999999", []any{}} {
-			problems := h.Problems(config("token_ttl", ttl))
-			if len(problems) != 1 || problems[0].Path != "auth.config.token_ttl" {
-				t.Errorf("%#v: problems = %v", ttl, problems)
-			}
+			plugintest.Problems(t, h, config("token_ttl", ttl), "token_ttl")
 		}
 		for _, ttl := range []string{"0", "-3600", "soon", "12.0", "99999999999999999999"} {
 			h.As(host.User{ID: ttl})
-			err := h.AuthenticateError(config("token_ttl", "{{ user.id }}"), get())
-			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), "token_ttl") {
-				t.Errorf("%q: stage %s: %v", ttl, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config("token_ttl", "{{ user.id }}"), get(), host.StageConfig, "token_ttl")
 		}
 		// The largest integer does not overflow, and the token does not stay valid forever.
 		h.Authenticate(config("token_ttl", "9223372036854775807"), get())
@@ -213,9 +183,7 @@ func TestReservedClaims(t *testing.T) {
 				}
 			}
 		}
-		if problems := h.Problems(config("additional_claims", map[string]any{"subject": "x", "su": "x", "NBF": 1, "": "x"})); len(problems) != 0 {
-			t.Errorf("claims that are nobody's: %v", problems)
-		}
+		plugintest.Problems(t, h, config("additional_claims", map[string]any{"subject": "x", "su": "x", "NBF": 1, "": "x"}), "")
 	})
 }
 
@@ -314,14 +282,10 @@ func TestTokenOwner(t *testing.T) {
 			{"ann@example.com", "first-token"},
 		} {
 			h.As(host.User{Email: step.email})
-			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.want {
-				t.Errorf("%s gets %s", step.email, got)
-			}
+			plugintest.Sends(t, h, config(), get(), "Bearer "+step.want)
 		}
 		h.Key("key", "ES256")
-		if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer third-token" {
-			t.Errorf("with another key: %s", got)
-		}
+		plugintest.Sends(t, h, config(), get(), "Bearer third-token")
 	})
 }
 
@@ -334,13 +298,7 @@ func TestProblems(t *testing.T) {
 			"additional_claims jwt_headers scope":              config("additional_claims", "x", "jwt_headers", 1, "scope", "x"),
 			"":                                                 config(),
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-			}
-			if got := strings.Join(paths, " "); got != text {
-				t.Errorf("problems at %q, not at %q", got, text)
-			}
+			plugintest.Problems(t, h, c, text)
 		}
 	})
 }

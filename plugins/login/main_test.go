@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -21,29 +22,19 @@ const (
 // object is an object of the configuration.
 type object = map[string]any
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "login.wasm", func(t *testing.T, h *hosttest.Harness) {
-		h.Secret("pw", password)
-		for _, token := range []string{"first-session", "second-session", "third-session", "the-csrf-token", "the-first-answer"} {
-			h.Secret(token, token) // is searched for, although the place of the token is a field
-		}
-		test(t, h)
-	})
-}
+var run = plugintest.Of(plugin{}, "login.wasm", func(h *hosttest.Harness) {
+	h.Secret("pw", password)
+	for _, token := range []string{"first-session", "second-session", "third-session", "the-csrf-token", "the-first-answer"} {
+		h.Secret(token, token) // is searched for, although the place of the token is a field
+	}
+})
 
 // config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"login_url": endpoint, "login_body": object{"username": "ann", "password": "{{ get_secret('pw') }}"},
 		"token_from": "json:/token", "key": "Authorization", "prefix": "Bearer",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
@@ -98,27 +89,23 @@ func TestLogins(t *testing.T) {
 			wanted{"POST", endpoint, query[1:], "application/x-www-form-urlencoded"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("key", "a-key-0123456789")
-				h.TokenEndpoint(test.login.target, test.answer)
-				for range 2 {
-					got := h.Authenticate(test.config, get())
-					if got.Header("Authorization") != "Bearer first-session" || len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
-						t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
-					}
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("key", "a-key-0123456789")
+			h.TokenEndpoint(test.login.target, test.answer)
+			for range 2 {
+				got := h.Authenticate(test.config, get())
+				if got.Header("Authorization") != "Bearer first-session" || len(got.Request.Header) != 1 || got.Request.URL.RawQuery != "a=b" {
+					t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
 				}
-				if len(h.Exchanges()) != 1 {
-					t.Fatalf("%d logins", len(h.Exchanges()))
-				}
-				exchange := h.Exchanges()[0]
-				if got := (wanted{exchange.Method, exchange.URL, exchange.Body, exchange.Header.Get("Content-Type")}); got != test.login {
-					t.Errorf("the login is\n%v\nnot\n%v", got, test.login)
-				}
-				if headers := test.config["login_headers"]; headers != nil && (exchange.Header.Get("X-Login") != "ann:a-key-0123456789" || exchange.Header.Get("X-Version") != "2") {
-					t.Errorf("headers of the login: %v", exchange.Header)
-				}
-			})
+			}
+			plugintest.Exchanges(t, h, 1)
+			exchange := h.Exchanges()[0]
+			if got := (wanted{exchange.Method, exchange.URL, exchange.Body, exchange.Header.Get("Content-Type")}); got != test.login {
+				t.Errorf("the login is\n%v\nnot\n%v", got, test.login)
+			}
+			if headers := test.config["login_headers"]; headers != nil && (exchange.Header.Get("X-Login") != "ann:a-key-0123456789" || exchange.Header.Get("X-Version") != "2") {
+				t.Errorf("headers of the login: %v", exchange.Header)
+			}
 		})
 	}
 }
@@ -140,19 +127,17 @@ func TestWhereTheTokenGoes(t *testing.T) {
 		},
 		"two headers": {config("extra_from", "json:/user", "extra_header", "X-Auth-Token"), "Bearer first-session", "4711", "mine=1", "a=b"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, answer(200, `{"token":"first-session","user":4711}`, "X-CSRF", "the-csrf-token"))
-				for range 2 {
-					r := get()
-					r.Header.Set("Cookie", "mine=1")
-					got := h.Authenticate(test.config, r)
-					if got.Header("Authorization") != test.authorization || got.Header("X-Auth-Token") != test.own ||
-						got.Header("Cookie") != test.cookie || got.Request.URL.RawQuery != test.query {
-						t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
-					}
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, answer(200, `{"token":"first-session","user":4711}`, "X-CSRF", "the-csrf-token"))
+			for range 2 {
+				r := get()
+				r.Header.Set("Cookie", "mine=1")
+				got := h.Authenticate(test.config, r)
+				if got.Header("Authorization") != test.authorization || got.Header("X-Auth-Token") != test.own ||
+					got.Header("Cookie") != test.cookie || got.Request.URL.RawQuery != test.query {
+					t.Errorf("%s with %v", got.Request.URL, got.Request.Header)
 				}
-			})
+			}
 		})
 	}
 }
@@ -171,24 +156,20 @@ func TestTwoSteps(t *testing.T) {
 		"query":     {config("second_request", "query", "second_body", object{"ticket": "{first_answer}"}), second + "?ticket=the-first-answer", ""},
 		"no answer": {config("second_headers", object{"X-Ticket": "T {first_answer}"}), second, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, answer(200, `{"ticket":"the-first-answer","token":"third-session"}`))
-				h.TokenEndpoint(test.target, session("first-session"))
-				test.config["second_url"], test.config["first_answer_from"] = second, "json:/ticket"
-				for range 2 {
-					if got := h.Authenticate(test.config, get()); got.Header("Authorization") != "Bearer first-session" {
-						t.Errorf("Authorization: %s", got.Header("Authorization"))
-					}
-				}
-				steps := h.Exchanges()
-				if len(steps) != 2 || steps[0].URL != endpoint || steps[1].URL != test.target || steps[1].Body != test.body {
-					t.Fatalf("steps: %+v", steps)
-				}
-				if test.config["second_headers"] != nil && steps[1].Header.Get("X-Ticket") != "T the-first-answer" {
-					t.Errorf("headers of the second step: %v", steps[1].Header)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, answer(200, `{"ticket":"the-first-answer","token":"third-session"}`))
+			h.TokenEndpoint(test.target, session("first-session"))
+			test.config["second_url"], test.config["first_answer_from"] = second, "json:/ticket"
+			for range 2 {
+				plugintest.Sends(t, h, test.config, get(), "Bearer first-session")
+			}
+			steps := h.Exchanges()
+			if len(steps) != 2 || steps[0].URL != endpoint || steps[1].URL != test.target || steps[1].Body != test.body {
+				t.Fatalf("steps: %+v", steps)
+			}
+			if test.config["second_headers"] != nil && steps[1].Header.Get("X-Ticket") != "T the-first-answer" {
+				t.Errorf("headers of the second step: %v", steps[1].Header)
+			}
 		})
 	}
 }
@@ -218,31 +199,25 @@ func TestSessionLifetime(t *testing.T) {
 		"token_ttl too short":  {config("token_ttl", 60), `{"token":"first-session"}`, -1},
 		"never, as some write": {config("expires_at_from", "json:/ends"), `{"token":"first-session","ends":"9999-12-31T23:59:59Z"}`, 1 << 30},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, answer(200, test.answer))
-				h.Authenticate(test.config, get())
-				h.Advance(time.Duration(max(test.last, 0)) * time.Second)
-				h.Authenticate(test.config, get())
-				want := 1
-				if test.last < 0 {
-					want = 2
-				}
-				if n := len(h.Exchanges()); n != want {
-					t.Errorf("%d logins after %d seconds", n, test.last)
-				}
-				if cached := len(h.Warnings()) == 0; cached != (test.last >= 0) {
-					t.Errorf("warnings: %q", h.Warnings())
-				}
-				if test.last < 0 || test.last == 1<<30 {
-					return
-				}
-				h.Advance(time.Second)
-				h.Authenticate(test.config, get())
-				if n := len(h.Exchanges()); n != 2 {
-					t.Errorf("%d logins after %d seconds", n, test.last+1)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, answer(200, test.answer))
+			h.Authenticate(test.config, get())
+			h.Advance(time.Duration(max(test.last, 0)) * time.Second)
+			h.Authenticate(test.config, get())
+			want := 1
+			if test.last < 0 {
+				want = 2
+			}
+			plugintest.Exchanges(t, h, want)
+			if cached := len(h.Warnings()) == 0; cached != (test.last >= 0) {
+				t.Errorf("warnings: %q", h.Warnings())
+			}
+			if test.last < 0 || test.last == 1<<30 {
+				return
+			}
+			h.Advance(time.Second)
+			h.Authenticate(test.config, get())
+			plugintest.Exchanges(t, h, 2)
 		})
 	}
 }
@@ -264,29 +239,27 @@ func TestEndedSession(t *testing.T) {
 		"404":                 {nil, 404, 1},
 		"419 from a template": {"{{ get_variable('again') }}", 419, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Variable("again", "419 498")
-				h.TokenEndpoint(endpoint, session("first-session"), session("second-session"))
-				c := config("login_again", test.again)
-				h.Authenticate(c, get())
-				h.API(answer(test.status, "it is over"), answer(200, "{}"))
-				got := h.Authenticate(c, hosttest.POST("https://api.test/v1", "the body"))
-				body, _ := io.ReadAll(got.Response.Body)
-				if len(h.Exchanges()) != test.logins || got.Attempts != test.logins {
-					t.Fatalf("%d logins and %d attempts, %d are right", len(h.Exchanges()), got.Attempts, test.logins)
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Variable("again", "419 498")
+			h.TokenEndpoint(endpoint, session("first-session"), session("second-session"))
+			c := config("login_again", test.again)
+			h.Authenticate(c, get())
+			h.API(answer(test.status, "it is over"), answer(200, "{}"))
+			got := h.Authenticate(c, hosttest.POST("https://api.test/v1", "the body"))
+			body, _ := io.ReadAll(got.Response.Body)
+			if len(h.Exchanges()) != test.logins || got.Attempts != test.logins {
+				t.Fatalf("%d logins and %d attempts, %d are right", len(h.Exchanges()), got.Attempts, test.logins)
+			}
+			if test.logins == 1 {
+				if got.Response.StatusCode != test.status || string(body) != "it is over" {
+					t.Errorf("the caller gets %d with %q", got.Response.StatusCode, body)
 				}
-				if test.logins == 1 {
-					if got.Response.StatusCode != test.status || string(body) != "it is over" {
-						t.Errorf("the caller gets %d with %q", got.Response.StatusCode, body)
-					}
-					return
-				}
-				read, _ := io.ReadAll(got.Request.Body)
-				if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != http.StatusOK || string(read) != "the body" {
-					t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, read)
-				}
-			})
+				return
+			}
+			read, _ := io.ReadAll(got.Request.Body)
+			if got.Header("Authorization") != "Bearer second-session" || got.Response.StatusCode != http.StatusOK || string(read) != "the body" {
+				t.Errorf("%d for %v with %q", got.Response.StatusCode, got.Request.Header, read)
+			}
 		})
 	}
 }
@@ -331,9 +304,7 @@ func TestUnreplayableBody(t *testing.T) {
 		h.API(answer(401, "no"), answer(200, "{}"))
 		r := hosttest.POST("https://api.test/v1", "the body")
 		r.GetBody = nil
-		if got := h.Authenticate(config(), r); got.Response.StatusCode != http.StatusUnauthorized || got.Attempts != 1 {
-			t.Errorf("%d after %d attempts", got.Response.StatusCode, got.Attempts)
-		}
+		plugintest.Answers(t, h, config(), r, http.StatusUnauthorized, 1)
 		if got := h.Authenticate(config(), get()); got.Header("Authorization") != "Bearer second-session" || got.Attempts != 1 {
 			t.Errorf("%v after %d attempts", got.Request.Header, got.Attempts)
 		}
@@ -360,17 +331,15 @@ func TestFailedLogins(t *testing.T) {
 		"second step refused":        {twoSteps(), answer(200, `{"ticket":"the-first-answer"}`), answer(401, `{}`), "answered 401; it is asked again in 1s: check second_body and second_headers"},
 		"unreachable":                {config(), hosttest.Unreachable(), nil, "cannot be reached"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, test.first)
-				if test.second != nil {
-					h.TokenEndpoint(second, test.second)
-				}
-				err := h.AuthenticateError(test.config, get())
-				if !strings.Contains(err.Error(), test.text) || err.Stage != host.StageToken {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, test.first)
+			if test.second != nil {
+				h.TokenEndpoint(second, test.second)
+			}
+			err := h.AuthenticateError(test.config, get())
+			if !strings.Contains(err.Error(), test.text) || err.Stage != host.StageToken {
+				t.Errorf("stage %s: %v", err.Stage, err)
+			}
 		})
 	}
 }

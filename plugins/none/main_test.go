@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "none.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "none.wasm")
 
 // The request is sent unchanged, with its own headers and query parameters only (specification.md 3.2).
 func TestUnchangedRequest(t *testing.T) {
@@ -25,19 +23,15 @@ func TestUnchangedRequest(t *testing.T) {
 			got.Header.Get("Authorization") != "Basic bWU6aW1wb3J0YW50" {
 			t.Errorf("headers: %v", got.Header)
 		}
-		if n := len(h.Exchanges()); n != 0 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Exchanges(t, h, 0)
 	})
 }
 
 // The configuration may be absent, null or {}. Any field in it is an error (specification.md "config on none").
 func TestConfig(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		for name, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {
-			if problems := h.Problems(config); len(problems) != 0 {
-				t.Errorf("%s: problems = %v", name, problems)
-			}
+		for _, config := range map[string]hosttest.Config{"absent or null": nil, "empty": {}} {
+			plugintest.Problems(t, h, config, "")
 		}
 		problems := h.Problems(hosttest.Config{"value": "v", "key": "k"})
 		if len(problems) != 2 || problems[0].Path != "auth.config.key" || problems[1].Path != "auth.config.value" {

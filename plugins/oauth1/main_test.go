@@ -18,27 +18,19 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "oauth1.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "oauth1.wasm")
 
 // config returns a configuration with the secrets consumer and token. Further fields are pairs of name and value; a value of
 // nil removes the field.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{
+	return plugintest.With(hosttest.Config{
 		"consumer_key": "reports", "consumer_secret": "{{ get_secret('consumer') }}",
 		"token": "t-4711", "token_secret": "{{ get_secret('token') }}",
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		if c[pairs[i].(string)] = pairs[i+1]; pairs[i+1] == nil {
-			delete(c, pairs[i].(string))
-		}
-	}
-	return c
+	}, pairs...)
 }
 
 // form returns a request with a form as its body.
@@ -132,37 +124,35 @@ func (s server) verify(t *testing.T, consumer, token string) {
 func TestPlaces(t *testing.T) {
 	for _, place := range []string{"header", "query", "form", ""} {
 		for _, method := range []string{"HMAC-SHA1", "HMAC-SHA256", ""} {
-			t.Run(place+" "+method, func(t *testing.T) {
-				run(t, func(t *testing.T, h *hosttest.Harness) {
-					consumer, token := h.Canary("consumer"), h.Canary("token")
-					c := config()
-					if place != "" {
-						c["in"] = place
-					}
-					if method != "" {
-						c["signature_method"] = method
-					}
-					got := h.Authenticate(c, form("PUT", "https://api.test/v1/r%20v/X?b5=%3D%253D&a3=a&c%40=&a2=r+b&a=1", "c2&a3=2+q&ä=%E2%82%AC"))
-					s := serve(t, got.Request)
-					s.verify(t, consumer, token)
-					want := url.Values{
-						"oauth_consumer_key": {"reports"}, "oauth_token": {"t-4711"}, "oauth_version": {"1.0"},
-						"oauth_signature_method": {method}, "oauth_timestamp": {strconv.FormatInt(h.Now().Unix(), 10)},
-						"oauth_nonce": {s.own.Get("oauth_nonce")},
-					}
-					if method == "" {
-						want["oauth_signature_method"] = []string{"HMAC-SHA1"}
-					}
-					if s.own.Encode() != want.Encode() || len(s.own.Get("oauth_nonce")) != 24 {
-						t.Errorf("parameters: %v", s.own)
-					}
-					if s.place != place && (place != "" || s.place != "header") {
-						t.Errorf("they are in the %s", s.place)
-					}
-					if rest := strings.TrimPrefix(got.Request.URL.RawQuery, "b5=%3D%253D&a3=a&c%40=&a2=r+b&a=1"); (rest == "") != (place != "query") {
-						t.Errorf("the query is %s", got.Request.URL.RawQuery)
-					}
-				})
+			run.Case(t, place+" "+method, func(t *testing.T, h *hosttest.Harness) {
+				consumer, token := h.Canary("consumer"), h.Canary("token")
+				c := config()
+				if place != "" {
+					c["in"] = place
+				}
+				if method != "" {
+					c["signature_method"] = method
+				}
+				got := h.Authenticate(c, form("PUT", "https://api.test/v1/r%20v/X?b5=%3D%253D&a3=a&c%40=&a2=r+b&a=1", "c2&a3=2+q&ä=%E2%82%AC"))
+				s := serve(t, got.Request)
+				s.verify(t, consumer, token)
+				want := url.Values{
+					"oauth_consumer_key": {"reports"}, "oauth_token": {"t-4711"}, "oauth_version": {"1.0"},
+					"oauth_signature_method": {method}, "oauth_timestamp": {strconv.FormatInt(h.Now().Unix(), 10)},
+					"oauth_nonce": {s.own.Get("oauth_nonce")},
+				}
+				if method == "" {
+					want["oauth_signature_method"] = []string{"HMAC-SHA1"}
+				}
+				if s.own.Encode() != want.Encode() || len(s.own.Get("oauth_nonce")) != 24 {
+					t.Errorf("parameters: %v", s.own)
+				}
+				if s.place != place && (place != "" || s.place != "header") {
+					t.Errorf("they are in the %s", s.place)
+				}
+				if rest := strings.TrimPrefix(got.Request.URL.RawQuery, "b5=%3D%253D&a3=a&c%40=&a2=r+b&a=1"); (rest == "") != (place != "query") {
+					t.Errorf("the query is %s", got.Request.URL.RawQuery)
+				}
 			})
 		}
 	}
@@ -340,8 +330,6 @@ func TestSignedRequests(t *testing.T) {
 			nonces[s.own.Get("oauth_nonce")] = true
 			h.Advance(time.Second)
 		}
-		if n := len(h.Exchanges()); n != 0 {
-			t.Errorf("%d exchanges", n)
-		}
+		plugintest.Exchanges(t, h, 0)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // A request that the API refuses is not repeated. If the API's clock is another, later requests have its time.
@@ -46,7 +47,7 @@ func TestRefusedRequests(t *testing.T) {
 		h.Key("ec", "ES256")
 		h.Secret("empty", "")
 		get := hosttest.GET("https://api.test/?a=b")
-		for name, test := range map[string]struct {
+		for _, test := range map[string]struct {
 			c     hosttest.Config
 			r     *http.Request
 			stage host.Stage
@@ -69,9 +70,7 @@ func TestRefusedRequests(t *testing.T) {
 			"GET with in: form":       {config("in", "form"), get, host.StageMutation, "body"},
 			"an empty secret":         {config("consumer_secret", "{{ get_secret('empty') }}"), get, host.StageTemplate, "consumer_secret"},
 		} {
-			if err := h.AuthenticateError(test.c, test.r); err.Stage != test.stage || !strings.Contains(err.Error(), test.words) {
-				t.Errorf("%s: stage %s: %v", name, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, test.c, test.r, test.stage, test.words)
 		}
 	})
 }
@@ -105,13 +104,7 @@ func TestProblems(t *testing.T) {
 			{"in", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "query")},
 			{"in", without("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "{{ get_secret('consumer') }}", "in", "form")},
 		} {
-			var paths []string
-			for _, problem := range h.Problems(test.c) {
-				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-			}
-			if got := strings.Join(paths, " "); got != test.want {
-				t.Errorf("problems at %q, not at %q", got, test.want)
-			}
+			plugintest.Problems(t, h, test.c, test.want)
 		}
 	})
 }

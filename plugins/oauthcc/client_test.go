@@ -23,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -44,16 +45,14 @@ func TestClientAuth(t *testing.T) {
 		{"tls", hosttest.Config{"client_id": "me", "client_auth": "tls_client_auth", "token_url": endpoint}, "grant_type=client_credentials&client_id=me", ""},
 		{"from a template", config("client_auth", "{{ get_variable('way') }}"), "grant_type=client_credentials&client_id=me", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", secret)
-				h.Variable("way", "tls_client_auth")
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-				h.Authenticate(test.config, get())
-				if got := h.Exchanges()[0]; got.Body != test.body || got.Header.Get("Authorization") != test.header || got.Method != http.MethodPost {
-					t.Errorf("%s %s\nAuthorization: %s\nwant %s\nAuthorization: %s", got.Method, got.Body, got.Header.Get("Authorization"), test.body, test.header)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", secret)
+			h.Variable("way", "tls_client_auth")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+			h.Authenticate(test.config, get())
+			if got := h.Exchanges()[0]; got.Body != test.body || got.Header.Get("Authorization") != test.header || got.Method != http.MethodPost {
+				t.Errorf("%s %s\nAuthorization: %s\nwant %s\nAuthorization: %s", got.Method, got.Body, got.Header.Get("Authorization"), test.body, test.header)
+			}
 		})
 	}
 }
@@ -96,42 +95,40 @@ func assertionOf(h *hosttest.Harness) (header, claims map[string]any) {
 // (specification.md 3.28).
 func TestPrivateKeyJWT(t *testing.T) {
 	for _, algorithm := range sdk.Algorithms() {
-		t.Run(algorithm, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				key := h.Key("key", algorithm)
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-				ids := map[any]bool{}
-				for range 2 {
-					h.Authenticate(assertionConfig("algorithm", algorithm, "jwt_headers", map[string]any{"kid": "k1"}), get())
-					exchanges := h.Exchanges()
-					last := exchanges[len(exchanges)-1]
-					assertion := last.Form.Get("client_assertion")
-					want := "grant_type=client_credentials&client_id=me&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer&client_assertion="
-					if last.Body != want+assertion {
-						t.Errorf("the request is %s", last.Body)
-					}
-					_, err := jwt.Parse(assertion, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{algorithm}), jwt.WithTimeFunc(h.Now))
-					if err != nil {
-						t.Error(err)
-					}
-					header, claims := assertionOf(h)
-					if !maps.Equal(header, map[string]any{"alg": algorithm, "typ": "JWT", "kid": "k1"}) {
-						t.Errorf("the header is %v", header)
-					}
-					ids[claims["jti"]] = true
-					delete(claims, "jti")
-					now := h.Now().Unix()
-					if !maps.Equal(claims, map[string]any{
-						"iss": "me", "sub": "me", "aud": endpoint, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 180)),
-					}) {
-						t.Errorf("the claims are %v", claims)
-					}
-					h.Advance(5 * time.Minute)
+		run.Case(t, algorithm, func(t *testing.T, h *hosttest.Harness) {
+			key := h.Key("key", algorithm)
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+			ids := map[any]bool{}
+			for range 2 {
+				h.Authenticate(assertionConfig("algorithm", algorithm, "jwt_headers", map[string]any{"kid": "k1"}), get())
+				exchanges := h.Exchanges()
+				last := exchanges[len(exchanges)-1]
+				assertion := last.Form.Get("client_assertion")
+				want := "grant_type=client_credentials&client_id=me&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer&client_assertion="
+				if last.Body != want+assertion {
+					t.Errorf("the request is %s", last.Body)
 				}
-				if len(ids) != 2 {
-					t.Errorf("the jti are %v, want two", ids)
+				_, err := jwt.Parse(assertion, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{algorithm}), jwt.WithTimeFunc(h.Now))
+				if err != nil {
+					t.Error(err)
 				}
-			})
+				header, claims := assertionOf(h)
+				if !maps.Equal(header, map[string]any{"alg": algorithm, "typ": "JWT", "kid": "k1"}) {
+					t.Errorf("the header is %v", header)
+				}
+				ids[claims["jti"]] = true
+				delete(claims, "jti")
+				now := h.Now().Unix()
+				if !maps.Equal(claims, map[string]any{
+					"iss": "me", "sub": "me", "aud": endpoint, "iat": json.Number(fmt.Sprint(now)), "exp": json.Number(fmt.Sprint(now + 180)),
+				}) {
+					t.Errorf("the claims are %v", claims)
+				}
+				h.Advance(5 * time.Minute)
+			}
+			if len(ids) != 2 {
+				t.Errorf("the jti are %v, want two", ids)
+			}
 		})
 	}
 }
@@ -152,9 +149,7 @@ func TestCertificateAndAudienceOfTheAssertion(t *testing.T) {
 			}
 		}
 		for want, text := range map[string]string{"certificate is no certificate in PEM": "a certificate"} {
-			if err := h.AuthenticateError(assertionConfig("certificate", text), get()); err.Stage != host.StageSign || !strings.Contains(err.Error(), want) {
-				t.Errorf("stage %s: %v", err.Stage, err)
-			}
+			plugintest.Refuses(t, h, assertionConfig("certificate", text), get(), host.StageSign, want)
 		}
 	})
 }
@@ -192,15 +187,13 @@ func TestFurtherParameters(t *testing.T) {
 		},
 		"a secret parameter": {config("parameters", map[string]any{"organization": "o-{{ get_secret('crm') }}"}), "&organization=o-the+secret+of+crm"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", "the secret of crm")
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-				h.Authenticate(test.config, get())
-				if got := h.Exchanges()[0].Body; got != "grant_type=client_credentials&client_id=me&client_secret=the+secret+of+crm"+test.want {
-					t.Errorf("the request is %s", got)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", "the secret of crm")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+			h.Authenticate(test.config, get())
+			if got := h.Exchanges()[0].Body; got != "grant_type=client_credentials&client_id=me&client_secret=the+secret+of+crm"+test.want {
+				t.Errorf("the request is %s", got)
+			}
 		})
 	}
 }
@@ -256,13 +249,9 @@ func TestIncompleteClient(t *testing.T) {
 			"client_secret is missing": secretless,
 			"jwt_headers":              assertionConfig("jwt_headers", map[string]any{"kid": "{{ user.id }}"}),
 		} {
-			if err := h.AuthenticateError(c, get()); !strings.Contains(err.Error(), want) {
-				t.Errorf("stage %s: %v", err.Stage, err)
-			}
+			plugintest.Refuses(t, h, c, get(), "", want)
 		}
-		if n := len(h.Exchanges()); n != 0 {
-			t.Errorf("%d token requests were sent", n)
-		}
+		plugintest.Exchanges(t, h, 0)
 	})
 }
 

@@ -10,22 +10,16 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const endpoint = "https://login.test/token"
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "oauthcc.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "oauthcc.wasm")
 
 // config returns a complete configuration. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": endpoint}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -64,30 +58,24 @@ func TestTokenLifetime(t *testing.T) {
 		"numeric text":  `{"access_token":"the-access-token","expires_in":"3600"}`,
 		"with the rest": `{"access_token":"the-access-token","token_type":"bearer","expires_in":3600,"scope":"a b","more":{"a":[1]}}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.TokenEndpoint(endpoint, hosttest.JSON(200, answer))
-				wantExchanges := func(seconds, exchanges int) {
-					t.Helper()
-					h.Advance(time.Date(2026, time.January, 2, 3, 4, 5+seconds, 0, time.UTC).Sub(h.Now()))
-					if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer the-access-token" {
-						t.Errorf("after %d s: Authorization: %s", seconds, got)
-					}
-					if n := len(h.Exchanges()); n != exchanges {
-						t.Errorf("after %d s: %d exchanges, %d are right", seconds, n, exchanges)
-					}
-				}
-				wantExchanges(0, 1)
-				wantExchanges(1, 1)
-				wantExchanges(3539, 1)
-				wantExchanges(3540, 2)
-				wantExchanges(3540+3539, 2)
-				wantExchanges(3540+3540, 3)
-				if calls := h.Calls(); !calls[1].Cached || calls[3].Cached {
-					t.Errorf("calls: %+v", calls)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, answer))
+			wantExchanges := func(seconds, exchanges int) {
+				t.Helper()
+				h.Advance(time.Date(2026, time.January, 2, 3, 4, 5+seconds, 0, time.UTC).Sub(h.Now()))
+				plugintest.Sends(t, h, config(), get(), "Bearer the-access-token")
+				plugintest.Exchanges(t, h, exchanges)
+			}
+			wantExchanges(0, 1)
+			wantExchanges(1, 1)
+			wantExchanges(3539, 1)
+			wantExchanges(3540, 2)
+			wantExchanges(3540+3539, 2)
+			wantExchanges(3540+3540, 3)
+			if calls := h.Calls(); !calls[1].Cached || calls[3].Cached {
+				t.Errorf("calls: %+v", calls)
+			}
 		})
 	}
 }
@@ -108,20 +96,14 @@ func TestUncachedTokens(t *testing.T) {
 		"huge":         `,"expires_in":1e99`,
 		"empty text":   `,"expires_in":""`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token"`+member+`}`))
-				for range 3 {
-					h.Authenticate(config(), get())
-				}
-				if n := len(h.Exchanges()); n != 3 {
-					t.Errorf("%d exchanges", n)
-				}
-				if w := h.Warnings(); len(w) != 1 || !strings.Contains(w[0], "not cached") {
-					t.Errorf("warnings: %q", w)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token"`+member+`}`))
+			for range 3 {
+				h.Authenticate(config(), get())
+			}
+			plugintest.Exchanges(t, h, 3)
+			plugintest.Warns(t, h, "not cached")
 		})
 	}
 }
@@ -139,17 +121,13 @@ func TestExtremesOfExpiresIn(t *testing.T) {
 		"longest, a century later":    {1<<31 - 1, 100 * 365 * 24 * time.Hour, 2},
 		"longest, a second before it": {1<<31 - 1, -time.Second, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", test.expiresIn))
-				h.Authenticate(config(), get())
-				h.Advance(test.advance)
-				h.Authenticate(config(), get())
-				if n := len(h.Exchanges()); n != test.exchanges {
-					t.Errorf("%d exchanges, %d are right", n, test.exchanges)
-				}
-			})
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", test.expiresIn))
+			h.Authenticate(config(), get())
+			h.Advance(test.advance)
+			h.Authenticate(config(), get())
+			plugintest.Exchanges(t, h, test.exchanges)
 		})
 	}
 }
@@ -215,28 +193,24 @@ func TestAnswersWithoutToken(t *testing.T) {
 		{"over 64 KiB", hosttest.JSON(200, `{"access_token":"`+strings.Repeat("t", 64<<10)+`"}`), 200, "", "more than 65536 bytes"},
 		{"unreachable", hosttest.Unreachable(), 0, "", "connection refused"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Canary("crm")
-				h.TokenEndpoint(endpoint, test.answer, hosttest.Token("the-access-token", 300))
-				err := h.AuthenticateError(config(), get())
-				if err.Stage != host.StageToken || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "hunter2") {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-				var answer *host.TokenError
-				if errors.As(err, &answer) != (test.status != 0) || answer != nil && (answer.Status != test.status || answer.Code != test.code) {
-					t.Errorf("as a TokenError: %+v", answer)
-				}
-				if answer != nil {
-					h.Advance(answer.RetryAfter)
-				}
-				// The next request tries again (after a refusal: a second later), and its token is cached (threats.md 32).
-				h.Authenticate(config(), get())
-				h.Authenticate(config(), get())
-				if n := len(h.Exchanges()); n != 2 {
-					t.Errorf("%d exchanges", n)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.TokenEndpoint(endpoint, test.answer, hosttest.Token("the-access-token", 300))
+			err := h.AuthenticateError(config(), get())
+			if err.Stage != host.StageToken || !strings.Contains(err.Error(), test.text) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("stage %s: %v", err.Stage, err)
+			}
+			var answer *host.TokenError
+			if errors.As(err, &answer) != (test.status != 0) || answer != nil && (answer.Status != test.status || answer.Code != test.code) {
+				t.Errorf("as a TokenError: %+v", answer)
+			}
+			if answer != nil {
+				h.Advance(answer.RetryAfter)
+			}
+			// The next request tries again (after a refusal: a second later), and its token is cached (threats.md 32).
+			h.Authenticate(config(), get())
+			h.Authenticate(config(), get())
+			plugintest.Exchanges(t, h, 2)
 		})
 	}
 }
@@ -249,9 +223,7 @@ func TestTokenOwner(t *testing.T) {
 			hosttest.Token("third-token", 3600), hosttest.Token("fourth-token", 3600))
 		ask := func(what string, c hosttest.Config, want string) {
 			t.Helper()
-			if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer "+want {
-				t.Errorf("%s: got = %s", what, got)
-			}
+			plugintest.Sends(t, h, c, get(), "Bearer "+want)
 		}
 		perUser := config("client_id", "{{ user.email }}")
 		h.As(host.User{Email: "ann@example.com"})
@@ -297,10 +269,7 @@ func TestTokenURLFromATemplate(t *testing.T) {
 			"http://login.test": "plain http", "https://me:it@login.test": "user info", "https://login.test/#a": "fragment",
 		} {
 			h.Secret("url", url)
-			err := h.AuthenticateError(config("token_url", "{{ get_secret('url') }}"), get())
-			if err.Stage != host.StageConfig || !strings.Contains(err.Error(), text) {
-				t.Errorf("%q: stage %s: %v", url, err.Stage, err)
-			}
+			plugintest.Refuses(t, h, config("token_url", "{{ get_secret('url') }}"), get(), host.StageConfig, text)
 		}
 		problems := h.Problems(config("token_url", "https://{{ tenant_id }}.login.test/token"))
 		if len(problems) != 1 || !strings.Contains(problems[0].Message, "only behind the host") {
@@ -313,18 +282,12 @@ func TestTokenURLFromATemplate(t *testing.T) {
 func TestProblems(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		for text, c := range map[string]hosttest.Config{
-			"auth.config.client_id auth.config.client_secret auth.config.token_url auth.config.scopes": {"scopes": "a"},
-			"auth.config.token_url auth.config.scope":                                                  config("token_url", "http://login.test", "scope", 7),
-			"auth.config.client_id auth.config.client_secret":                                          config("client_id", "", "client_secret", " "),
-			"": config(),
+			"client_id client_secret token_url scopes": {"scopes": "a"},
+			"token_url scope":                          config("token_url", "http://login.test", "scope", 7),
+			"client_id client_secret":                  config("client_id", "", "client_secret", " "),
+			"":                                         config(),
 		} {
-			var paths []string
-			for _, problem := range h.Problems(c) {
-				paths = append(paths, problem.Path)
-			}
-			if got := strings.Join(paths, " "); got != text {
-				t.Errorf("problems at %q, not at %q", got, text)
-			}
+			plugintest.Problems(t, h, c, text)
 		}
 	})
 }

@@ -10,22 +10,16 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const endpoint = "https://login.test/token"
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "oauthpassword.wasm", test)
-}
+var run = plugintest.Of(plugin{}, "oauthpassword.wasm")
 
 // config returns a configuration of a public client. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"username": "ann", "password": "{{ get_secret('password') }}", "token_url": endpoint, "client_auth": "none"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"username": "ann", "password": "{{ get_secret('password') }}", "token_url": endpoint, "client_auth": "none"}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -51,20 +45,18 @@ func TestExchange(t *testing.T) {
 		{"audience and resource", config("audience", "https://api.test", "resource", "urn:a"), owner + "&audience=https%3A%2F%2Fapi.test&resource=urn%3Aa", ""},
 		{"user of a secret", config("username", "{{ get_secret('user') }}"), strings.Replace(owner, "ann", "bob%2Bsecret", 1), ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("password", "päss w?rd")
-				h.Secret("crm", "the secret")
-				h.Secret("user", "bob+secret")
-				h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
-				got := h.Authenticate(test.config, get())
-				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
-					t.Errorf("the API gets %v", got.Request.Header)
-				}
-				if exchange := h.Exchanges()[0]; exchange.Body != test.body || exchange.Header.Get("Authorization") != test.header {
-					t.Errorf("the request is %s\nAuthorization: %s", exchange.Body, exchange.Header.Get("Authorization"))
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("password", "päss w?rd")
+			h.Secret("crm", "the secret")
+			h.Secret("user", "bob+secret")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 300))
+			got := h.Authenticate(test.config, get())
+			if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+				t.Errorf("the API gets %v", got.Request.Header)
+			}
+			if exchange := h.Exchanges()[0]; exchange.Body != test.body || exchange.Header.Get("Authorization") != test.header {
+				t.Errorf("the request is %s\nAuthorization: %s", exchange.Body, exchange.Header.Get("Authorization"))
+			}
 		})
 	}
 }
@@ -93,9 +85,7 @@ func TestTokenReuse(t *testing.T) {
 			token string
 		}{{0, "first-token"}, {239 * time.Second, "first-token"}, {time.Second, "second-token"}} {
 			h.Advance(step.pass)
-			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.token {
-				t.Errorf("the API gets %s, want %s", got, step.token)
-			}
+			plugintest.Sends(t, h, config(), get(), "Bearer "+step.token)
 		}
 		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
 		if got := h.Authenticate(config(), get()); got.Attempts != 2 || got.Header("Authorization") != "Bearer third-token" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // A refresh token is sent again, once, if the endpoint has refused the time of the client's assertion and not the grant. The token
@@ -22,20 +23,16 @@ func TestClockOfTheClientsAssertion(t *testing.T) {
 		}, hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"the-access-token","token_type":"BearerToken","expires_at":%d}`,
 			h.Now().Add(10*time.Minute-behind).Unix())), hosttest.Token("another-token", 3600))
 		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
-		if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
-			t.Errorf("Authorization: %s", got)
-		}
+		plugintest.Sends(t, h, c, get(), "Bearer the-access-token")
 		if got := refreshTokens(h); got != seed+", "+seed {
 			t.Errorf("the refresh tokens are %s", got)
 		}
 		h.Advance(9*time.Minute - time.Second)
-		if h.Authenticate(c, get()); len(h.Exchanges()) != 2 {
-			t.Errorf("exchanges a minute before the token's end = %d, want 2", len(h.Exchanges()))
-		}
+		h.Authenticate(c, get())
+		plugintest.Exchanges(t, h, 2)
 		h.Advance(time.Second)
-		if h.Authenticate(c, get()); len(h.Exchanges()) != 3 {
-			t.Errorf("exchanges after that = %d, want 3", len(h.Exchanges()))
-		}
+		h.Authenticate(c, get())
+		plugintest.Exchanges(t, h, 3)
 	})
 }
 
@@ -63,8 +60,6 @@ func TestStaleClockOffset(t *testing.T) {
 		for range 3 {
 			h.Authenticate(c, get())
 		}
-		if len(h.Exchanges()) != 3 {
-			t.Errorf("exchanges = %d, want 3: the token of the last one is cached", len(h.Exchanges()))
-		}
+		plugintest.Exchanges(t, h, 3)
 	})
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // A server that differs from RFC 6749 gets a refresh token as it wants, and the API gets the token in the header that it wants, for
@@ -33,9 +33,7 @@ func TestServerDialects(t *testing.T) {
 			}
 			h.Advance(3 * time.Second)
 		}
-		if n := len(h.Exchanges()); n != 2 {
-			t.Errorf("there were %d token requests, want 2", n)
-		}
+		plugintest.Exchanges(t, h, 2)
 	})
 }
 
@@ -44,12 +42,8 @@ func TestProblemsOfTheDialect(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "the secret")
 		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"bot","expires_in":300}`))
-		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "another type than bearer") {
-			t.Errorf("a token of another type: %v", err)
-		}
+		plugintest.Refuses(t, h, config(), get(), "", "another type than bearer")
 		basic := config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('crm') }}", "token_headers", map[string]any{"authorization": "x"})
-		if problems := h.Problems(basic); len(problems) != 1 || problems[0].Path != "auth.config.token_headers.authorization" {
-			t.Errorf("two headers Authorization: %v", problems)
-		}
+		plugintest.Problems(t, h, basic, "token_headers.authorization")
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -18,21 +19,13 @@ const (
 	seed     = "the first refresh-token"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "refreshtoken.wasm", func(t *testing.T, h *hosttest.Harness) {
-		h.Secret("seed", seed)
-		test(t, h)
-	})
-}
+var run = plugintest.Of(plugin{}, "refreshtoken.wasm", func(h *hosttest.Harness) {
+	h.Secret("seed", seed)
+})
 
 // config returns a configuration of a public client. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"refresh_token": "{{ get_secret('seed') }}", "token_url": endpoint, "client_auth": "none", "client_id": "me"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"refresh_token": "{{ get_secret('seed') }}", "token_url": endpoint, "client_auth": "none", "client_id": "me"}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -68,18 +61,16 @@ func TestExchange(t *testing.T) {
 		{"tls", config("client_auth", "tls_client_auth"), grant + "&client_id=me", ""},
 		{"parameters", config("parameters", map[string]any{"a": "b"}, "audience", "https://api.test", "resource", "urn:a"), grant + "&client_id=me&audience=https%3A%2F%2Fapi.test&resource=urn%3Aa&a=b", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.Secret("crm", "the secret")
-				h.TokenEndpoint(endpoint, rotated("the-access-token", "the-second-token"))
-				got := h.Authenticate(test.config, get())
-				if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
-					t.Errorf("the API gets %v", got.Request.Header)
-				}
-				if e := h.Exchanges()[0]; e.Method != http.MethodPost || e.Body != test.body || e.Header.Get("Authorization") != test.header {
-					t.Errorf("the request is %s %s\nAuthorization: %s", e.Method, e.Body, e.Header.Get("Authorization"))
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Secret("crm", "the secret")
+			h.TokenEndpoint(endpoint, rotated("the-access-token", "the-second-token"))
+			got := h.Authenticate(test.config, get())
+			if got.Header("Authorization") != "Bearer the-access-token" || len(got.Request.Header) != 1 {
+				t.Errorf("the API gets %v", got.Request.Header)
+			}
+			if e := h.Exchanges()[0]; e.Method != http.MethodPost || e.Body != test.body || e.Header.Get("Authorization") != test.header {
+				t.Errorf("the request is %s %s\nAuthorization: %s", e.Method, e.Body, e.Header.Get("Authorization"))
+			}
 		})
 	}
 }
@@ -118,9 +109,7 @@ func TestRotatingRefreshToken(t *testing.T) {
 			if step.restart {
 				h.Restart()
 			}
-			if got := h.Authenticate(config(), get()).Header("Authorization"); got != "Bearer "+step.token {
-				t.Errorf("the API gets %s, want %s", got, step.token)
-			}
+			plugintest.Sends(t, h, config(), get(), "Bearer "+step.token)
 		}
 		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
 		if got := h.Authenticate(config(), get()); got.Attempts != 2 || got.Header("Authorization") != "Bearer access-token-4" {
@@ -230,9 +219,7 @@ func TestARefusedClient(t *testing.T) {
 func TestTokenWithOtherStatus(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.JSON(http.StatusMultipleChoices, `{"access_token":"the-access-token","token_type":"bearer","expires_in":300}`))
-		if err := h.AuthenticateError(config(), get()); !strings.Contains(err.Error(), "300") {
-			t.Errorf("the error is %v", err)
-		}
+		plugintest.Refuses(t, h, config(), get(), "", "300")
 	})
 }
 

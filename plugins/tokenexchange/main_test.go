@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 const (
@@ -21,24 +22,16 @@ const (
 	bearer    = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-func run(t *testing.T, test func(*testing.T, *hosttest.Harness)) {
-	t.Helper()
-	hosttest.Run(t, plugin{}, "tokenexchange.wasm", func(t *testing.T, h *hosttest.Harness) {
-		h.Secret("user", "token-of-the-user")
-		h.Secret("actor", "token-of-the-actor")
-		h.Secret("crm", "secret:of the client")
-		h.Secret("other", "secret for another")
-		test(t, h)
-	})
-}
+var run = plugintest.Of(plugin{}, "tokenexchange.wasm", func(h *hosttest.Harness) {
+	h.Secret("user", "token-of-the-user")
+	h.Secret("actor", "token-of-the-actor")
+	h.Secret("crm", "secret:of the client")
+	h.Secret("other", "secret for another")
+})
 
 // config returns a configuration without client authentication. Pairs of name and value add fields or replace them.
 func config(pairs ...any) hosttest.Config {
-	c := hosttest.Config{"subject_token": "{{ get_secret('user') }}", "token_url": endpoint, "client_auth": "none"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return plugintest.With(hosttest.Config{"subject_token": "{{ get_secret('user') }}", "token_url": endpoint, "client_auth": "none"}, pairs...)
 }
 
 func get() *http.Request { return hosttest.GET("https://api.test/v1") }
@@ -105,9 +98,7 @@ func TestTokenOfTheSession(t *testing.T) {
 			t.Errorf("the subject token is %q", got)
 		}
 		elsewhere := config("subject_token", "{{ user.token }}", "token_url", second)
-		if err := h.AuthenticateError(elsewhere, get()); err.Stage != host.StageConfig || !strings.Contains(err.Error(), "api-login.test") {
-			t.Errorf("another host: %v", err)
-		}
+		plugintest.Refuses(t, h, elsewhere, get(), host.StageConfig, "api-login.test")
 	})
 }
 
@@ -177,25 +168,21 @@ func TestTwoSteps(t *testing.T) {
 		},
 		{"parameters", hosttest.Config{"assertion_parameters": map[string]any{"scope": "more"}}, url.Values{"scope": {"more"}}, ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-id-jag","issued_token_type":"`+types+`id-jag","token_type":"N_A","expires_in":300}`))
-				h.TokenEndpoint(second, hosttest.Token("the-access-token", 3600))
-				c := maps.Clone(idJAG)
-				maps.Copy(c, test.more)
-				for range 2 { // the second request uses the cached token
-					if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
-						t.Errorf("the API gets %s", got)
-					}
-				}
-				test.form["grant_type"], test.form["assertion"] = []string{bearer}, []string{"the-id-jag"}
-				exchanges := h.Exchanges()
-				if len(exchanges) != 2 {
-					t.Fatalf("there are %d token requests", len(exchanges))
-				}
-				check(t, exchanges[0], endpoint, "", firstForm)
-				check(t, exchanges[1], second, test.authorization, test.form)
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-id-jag","issued_token_type":"`+types+`id-jag","token_type":"N_A","expires_in":300}`))
+			h.TokenEndpoint(second, hosttest.Token("the-access-token", 3600))
+			c := maps.Clone(idJAG)
+			maps.Copy(c, test.more)
+			for range 2 { // the second request uses the cached token
+				plugintest.Sends(t, h, c, get(), "Bearer the-access-token")
+			}
+			test.form["grant_type"], test.form["assertion"] = []string{bearer}, []string{"the-id-jag"}
+			exchanges := h.Exchanges()
+			if len(exchanges) != 2 {
+				t.Fatalf("there are %d token requests", len(exchanges))
+			}
+			check(t, exchanges[0], endpoint, "", firstForm)
+			check(t, exchanges[1], second, test.authorization, test.form)
 		})
 	}
 }
@@ -236,21 +223,17 @@ func TestAnswersWithoutToken(t *testing.T) {
 		{"second refuses", issued, hosttest.JSON(401, `{"error":"invalid_client"}`), 401, "401 (invalid_client)", 2},
 		{"second has no token", issued, hosttest.JSON(200, `{}`), 200, "without an access_token", 2},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *hosttest.Harness) {
-				h.TokenEndpoint(endpoint, test.first)
-				if test.second != nil {
-					h.TokenEndpoint(second, test.second)
-				}
-				err := h.AuthenticateError(config("assertion_url", second), get())
-				var answer *host.TokenError
-				if errors.As(err, &answer) != (test.status != 0) || answer != nil && answer.Status != test.status || !strings.Contains(err.Error(), test.text) {
-					t.Errorf("stage %s: %v", err.Stage, err)
-				}
-				if n := len(h.Exchanges()); n != test.requests {
-					t.Errorf("there are %d token requests", n)
-				}
-			})
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.TokenEndpoint(endpoint, test.first)
+			if test.second != nil {
+				h.TokenEndpoint(second, test.second)
+			}
+			err := h.AuthenticateError(config("assertion_url", second), get())
+			var answer *host.TokenError
+			if errors.As(err, &answer) != (test.status != 0) || answer != nil && answer.Status != test.status || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("stage %s: %v", err.Stage, err)
+			}
+			plugintest.Exchanges(t, h, test.requests)
 		})
 	}
 }
@@ -283,9 +266,7 @@ func TestTokenOwner(t *testing.T) {
 		ask := func(what, user, want string) {
 			t.Helper()
 			h.As(host.User{ID: user})
-			if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer "+want {
-				t.Errorf("%s: the API gets %s, want %s", what, got, want)
-			}
+			plugintest.Sends(t, h, c, get(), "Bearer "+want)
 		}
 		ask("a user", "1", "first-token")
 		ask("another user", "2", "second-token")

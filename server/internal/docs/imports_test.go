@@ -38,6 +38,7 @@ var rules = []rule{
 	{packages: "sdk/assemblyscript"},
 	{packages: "sdk", ours: []string{"abi", "internal/contract", "internal/contract"}, others: []string{"github.com/extism/go-pdk"}},
 	{packages: "plugins"},
+	{packages: "plugins/internal/plugintest", ours: []string{"host", "host/hosttest", "sdk"}},
 	{packages: "plugins/internal/...", ours: []string{"sdk"}},
 	{packages: "plugins/...", ours: []string{"sdk", "plugins/internal/..."}},
 
@@ -159,7 +160,7 @@ var rules = []rule{
 
 // testRules are the rules for tests of packages that serve as examples. Other tests may import any package.
 var testRules = []rule{
-	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest", "plugins/internal/plugintest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest", "host/hosttest/cases"}},
 }
 
