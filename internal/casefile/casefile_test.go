@@ -20,10 +20,13 @@ func casesIn(t *testing.T, text string) ([]Case, error) {
 	return Read(file)
 }
 
-// runCase runs a case with a built-in plugin, and returns its failures.
+// runCase runs the cases of a text with a built-in plugin, and returns their failures.
 func runCase(t *testing.T, authType, text string) []string {
 	t.Helper()
-	cases := testworld.Must(casesIn(t, text))(t)
+	return runCases(authType, testworld.Must(casesIn(t, text))(t))
+}
+
+func runCases(authType string, cases []Case) []string {
 	failures := &hosttest.Collector{}
 	for i := range cases {
 		failures.Run(func() {
@@ -34,114 +37,19 @@ func runCase(t *testing.T, authType, text string) []string {
 	return failures.Failures()
 }
 
-// A case says what the API and the token endpoints answer, and what they must get.
+// A case says what the API and the token endpoints answer, and what they must get. A file of testdata is named after the auth type.
 func TestRun(t *testing.T) {
-	for authType, text := range map[string]string{
-		"api_key": `
-- name: a header
-  config: {in: header, key: X-Key, value: "{{ get_secret('crm') }}"}
-  secrets: {crm: a-secret-of-the-test}
-  request: {url: 'https://api.test/v1?page=2', headers: {Accept: text/csv}}
-  answers: [{status: 202, body: accepted}]
-  expect:
-    url: https://api.test/v1?page=2
-    headers: {X-Key: "{{ get_secret('crm') }}", Accept: [text/csv], Cookie: null}
-    query: {page: {matches: '^[0-9]$'}, other: null}
-    body: ''
-    attempts: 1
-    status: 202
-    exchanges: []
-    fuel: 100000
-- name: a member of a form, whose value is that of a user and a variable
-  config: {key: who, value: "{{ user.id }} of {{ tenant_id }} in {{ get_variable('region') }} at {{ now() }}", in: form}
-  user: {id: u1, tenant: t1}
-  variables: {region: eu}
-  time: 2026-05-06T07:08:09Z
-  request: {method: POST, url: https://api.test/, headers: {Content-Type: application/x-www-form-urlencoded}, body: a=b}
-  expect: {form: {a: b, who: "u1 of t1 in eu at 1778051289"}}
-- name: a secret that is not there
-  config: {in: header, key: X-Key, value: "{{ get_secret('crm') }}"}
-  request: {url: https://api.test/}
-  expect: {error: 'secret "crm"'}
-- name: a member that is missing
-  config: {in: header, key: X-Key}
-  problems: [auth.config.value]
-`,
-		"oauth_client_credentials": `
-- name: a token is cached until a minute before its end, and renewed when it is refused
-  config: {client_id: me, client_secret: "{{ get_secret('crm') }}", token_url: https://login.test/token}
-  secrets: {crm: a-secret-of-the-test}
-  endpoints:
-    https://login.test/token:
-    - json: {access_token: the-first-token, token_type: Bearer, expires_in: 300}
-    - json: {access_token: the-second-token, token_type: Bearer, expires_in: 300}
-    - json: {access_token: the-third-token, token_type: Bearer, expires_in: 300}
-    - {status: 503, body: down}
-    - {unreachable: true}
-  steps:
-  - request: {url: https://api.test/}
-    expect:
-      headers: {Authorization: Bearer the-first-token}
-      exchanges:
-      - method: POST
-        url: https://login.test/token
-        headers: {Content-Type: application/x-www-form-urlencoded}
-        form: {client_id: me, client_secret: "{{ get_secret('crm') }}", grant_type: client_credentials, scope: null}
-  - advance: 239s
-    request: {url: https://api.test/}
-    expect: {headers: {Authorization: Bearer the-first-token}, exchanges: []}
-  - advance: 2s
-    request: {url: https://api.test/}
-    expect: {headers: {Authorization: Bearer the-second-token}}
-  - request: {url: https://api.test/}
-    answers: [{status: 401}, {status: 200}]
-    expect: {headers: {Authorization: Bearer the-third-token}, attempts: 2, status: 200}
-  - advance: 1h
-    request: {url: https://api.test/}
-    expect: {error: '503'}
-  - restart: true
-    request: {url: https://api.test/}
-    expect: {error: connection refused}
-`,
-		"jwt": `
-- name: claims
-  config: {algorithm: RS256, private_key: "{{ get_secret('key') }}", claims: {iss: me, exp: "{{ now(300) }}"}}
-  keys: {key: RS256}
-  request: {url: https://api.test/}
-  expect: {headers: {Authorization: {jwt: {header: {alg: RS256}, claims: {iss: me, exp: "{{ now(300) }}"}}}}}
-`,
-		"oauth_authorization_code": `
-- name: consent
-  config:
-    client_id: me
-    client_secret: "{{ get_secret('crm') }}"
-    authorization_url: https://login.test/authorize
-    token_url: https://login.test/token
-  secrets: {crm: a-secret-of-the-test}
-  user: {id: u1, tenant: t1}
-  endpoints:
-    https://login.test/token:
-    - json: {access_token: the-first-token, token_type: Bearer, expires_in: 300, refresh_token: the-refresh-token}
-  steps:
-  - request: {url: https://api.test/}
-    expect: {error: 'connect'}
-  - consent: {code: the-code-of-the-server}
-    expect:
-      query: {client_id: me, response_type: code, code_challenge_method: S256, state: {matches: .}}
-      exchanges: [{form: {grant_type: authorization_code, code: the-code-of-the-server}}]
-  - restart: true
-    request: {url: https://api.test/}
-    expect: {headers: {Authorization: Bearer the-first-token}}
-  - disconnect: true
-  - request: {url: https://api.test/}
-    expect: {error: 'connect'}
-`,
-	} {
+	files := testworld.Must(filepath.Glob("testdata/*.yaml"))(t)
+	for _, file := range files {
+		authType := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(authType, func(t *testing.T) {
-			if got := runCase(t, authType, text); len(got) > 0 {
+			if got := runCases(authType, testworld.Must(Read(file))(t)); len(got) > 0 {
 				t.Errorf("got = %q", got)
 			}
 		})
+	}
+	if len(files) < 4 {
+		t.Errorf("files = %q", files)
 	}
 }
 
